@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/file_system.h"
+#include "runner/result.h"
+#include "runner/value.h"
+
+namespace runner {
+
+class SchemaSet;
+
+/// What to compose: a recipe by name or file, and what the command line says about it.
+struct ComposeRequest {
+  std::string recipe;                   ///< "classify", or a path ending in .yaml
+  std::vector<std::string> overrides;   ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
+  std::vector<std::filesystem::path> search_path;  ///< roots that hold experiments/ and recipes/, nearest first
+};
+
+/// A recipe put together. Locations point into the files and overrides it came from.
+struct Composition {
+  std::filesystem::path file;  ///< the primary file
+  Value unresolved;            ///< defaults merged, overrides applied, interpolations as written
+  Value recipe;                ///< the same with interpolations resolved; ${item.*} is left for compile()
+  Diagnostics warnings;
+};
+
+/// Reads the recipe, follows its defaults list, applies aliases and overrides, resolves interpolations.
+/// Everything wrong is reported at once as far as one mistake does not hide the next.
+Result<Composition> compose(const ComposeRequest& request, const FileSystem& files, const SchemaSet& schemas,
+                            Sources& sources);
+
+}  // namespace runner

@@ -1,0 +1,19 @@
+# Writes OUT, which defines runner::embedded_schemas() from the FILES below ROOT.
+list(SORT FILES)
+set(body "")
+foreach(file IN LISTS FILES)
+  file(READ ${ROOT}/${file} text)
+  string(APPEND body "    {\"${file}\", R\"~schema~(${text})~schema~\"},\n")
+endforeach()
+file(WRITE ${OUT} "#include \"runner/schema.h\"
+
+namespace runner {
+
+std::span<const SchemaFile> embedded_schemas() {
+  static constexpr SchemaFile kFiles[] = {
+${body}  };
+  return kFiles;
+}
+
+}  // namespace runner
+")

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runner/event.h"
+#include "runner/graph.h"
+#include "runner/stage.h"
+
+namespace runner {
+
+/// How a graph is to be run.
+struct RunOptions {
+  std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
+  bool smoke = false;
+};
+
+/// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
+/// freeing each after its last consumer. What stages throw is caught here, once, and becomes a diagnostic.
+class Executor {
+ public:
+  using Emit = std::function<void(const Event&)>;
+  using IsCancelled = std::function<bool()>;
+  using MeasurePeak = std::function<std::int64_t()>;  ///< bytes since the last call; 0: unknown
+
+  Executor(Graph graph, std::span<const StageKind* const> kinds, Emit emit, IsCancelled is_cancelled,
+           MeasurePeak measure_peak);
+  ~Executor();
+
+  /// Creates every stage; all errors of all stages at once.
+  Diagnostics create();
+
+  /// Runs what create() made. Errors have been emitted; the result is how the worker is to end.
+  ExitCode run(const RunOptions& options, std::string_view device);
+
+ private:
+  Graph graph_;
+  std::span<const StageKind* const> kinds_;
+  Emit emit_;
+  IsCancelled is_cancelled_;
+  MeasurePeak measure_peak_;
+  std::vector<std::unique_ptr<Stage>> stages_;  // by node
+};
+
+}  // namespace runner

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace runner {
+
+/// How far a stage is. Zero and empty members are unknown and not shown.
+struct Progress {
+  std::string phase;  ///< "train", "validate", "evaluate", "make data"
+  std::int64_t epoch = 0, epochs = 0;  ///< 1-based
+  std::int64_t step = 0, steps = 0;    ///< 1-based, within the whole stage
+  double samples_per_second = 0;
+  double loss = 0;
+  double seconds_left = 0;
+  std::int64_t memory_bytes = 0;  ///< in use now
+  std::int64_t budget_bytes = 0;  ///< what may be used
+};
+
+/// What a running stage may touch of the world outside its inputs.
+class RunContext {
+ public:
+  virtual ~RunContext() = default;
+
+  /// One measured number, e.g. ("train/loss", 0.31, step 120). Goes to metrics.jsonl.
+  virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
+  /// Called as often as wanted; the display decides what to show.
+  virtual void progress(const Progress& progress) = 0;
+  /// One line for the person who watches, e.g. an epoch's result.
+  virtual void say(std::string_view line) = 0;
+
+  /// True once the run is to stop; a stage then returns or throws Cancelled within a step.
+  virtual bool cancelled() const = 0;
+
+  /// This node's seed: a function of the run's seed and the node's id, so that adding a stage shifts no other.
+  virtual std::uint64_t seed() const = 0;
+  /// "cpu" or "cuda:K".
+  virtual std::string_view device() const = 0;
+  /// The only folder this node may write to; it exists.
+  virtual const std::filesystem::path& folder() const = 0;
+  /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
+  virtual bool smoke() const = 0;
+};
+
+/// Thrown by a stage that stops because context.cancelled().
+struct Cancelled {};
+
+}  // namespace runner

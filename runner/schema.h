@@ -1,0 +1,86 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/artifact.h"
+#include "runner/result.h"
+#include "runner/value.h"
+
+namespace runner {
+
+/// A typed, named opening of a kind, from x-inputs or x-outputs.
+struct Port {
+  std::string name;
+  ArtifactType type;
+  bool optional = false;  ///< inputs only: may stay unwired
+  bool many = false;      ///< inputs only: gathers every matching output
+};
+
+/// What a schema says about one kind of stage.
+struct Kind {
+  std::string name;     ///< "train.supervised"
+  std::string family;   ///< "train"
+  std::string summary;  ///< one line
+  int version = 1;      ///< counted up when results change
+  std::vector<Port> inputs, outputs;
+  bool cacheable = false;  ///< x-cacheable: reused by default
+  bool planned = false;    ///< x-planned: the schema is there, the code is not yet
+  std::string file;        ///< "train/supervised.schema.json"
+};
+
+/// One schema file: its path below schemas/ and its text.
+struct SchemaFile {
+  std::string_view path;
+  std::string_view text;
+};
+
+/// The schemas built into this program, sorted by path. Generated from schemas/ at build time.
+std::span<const SchemaFile> embedded_schemas();
+
+/// The contract between recipes and stages: every schema, checked on loading.
+///
+/// The subset of draft-07 understood is listed in schema.cpp; a schema with any other keyword is refused.
+/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned, and
+/// `x-kinds: FAMILY|*`, which validates a mapping by the kind schema that its `kind` names.
+class SchemaSet {
+ public:
+  static Result<SchemaSet> load(std::span<const SchemaFile> files);
+  SchemaSet(SchemaSet&&) noexcept;
+  SchemaSet& operator=(SchemaSet&&) noexcept;
+  ~SchemaSet();
+
+  /// Checks `value` against recipe.schema.json and fills in every default: here and nowhere else.
+  /// Returns all errors at once, in source order. Values filled in have the Location of their mapping.
+  Diagnostics validate(Value& recipe) const;
+
+  /// The same against any file, or a definition in it: "common.schema.json#/definitions/device".
+  Diagnostics validate(Value& value, std::string_view file) const;
+
+  /// All kinds, sorted by name; those of sub-mappings (a backbone, say) are not stages and not among them.
+  std::span<const Kind> kinds() const;
+  const Kind* kind(std::string_view name) const;
+  /// The kind's name nearest to `name`, for "did you mean"; empty when none is near.
+  std::string nearest_kind(std::string_view name) const;
+
+  /// Is `path` ("train", "optimizer", "learning_rate") a key that the schemas declare at that place of `recipe`
+  /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
+  std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
+
+  /// The schema file of a kind, or of "recipe".
+  const nlohmann::ordered_json* document(std::string_view kind) const;
+
+ private:
+  struct Store;
+  explicit SchemaSet(std::unique_ptr<Store> store);
+  std::unique_ptr<Store> store_;
+};
+
+}  // namespace runner

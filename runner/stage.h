@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cassert>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/artifact.h"
+#include "runner/result.h"
+
+namespace runner {
+
+class ConfigReader;
+class RunContext;
+
+/// The artifacts on a stage's input ports, keyed by port name. A `many` port holds several.
+class Inputs {
+ public:
+  using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
+  explicit Inputs(ByPort by_port) : by_port_(std::move(by_port)) {}
+
+  /// The artifact on `port`. The graph has already checked that it is there and is a T.
+  template <typename T>
+  std::shared_ptr<const T> get(std::string_view port) const {
+    const auto artifact = find<T>(port);
+    assert(artifact);
+    return artifact;
+  }
+
+  /// The same for an optional port: null when nothing is wired to it.
+  template <typename T>
+  std::shared_ptr<const T> find(std::string_view port) const {
+    const auto found = by_port_.find(port);
+    if (found == by_port_.end() || found->second.empty()) return nullptr;
+    assert(found->second.front()->type() == T::kType);
+    return std::static_pointer_cast<const T>(found->second.front());
+  }
+
+  /// All artifacts on a `many` port, in the order of the graph's nodes.
+  template <typename T>
+  std::vector<std::shared_ptr<const T>> all(std::string_view port) const {
+    std::vector<std::shared_ptr<const T>> result;
+    const auto found = by_port_.find(port);
+    if (found == by_port_.end()) return result;
+    for (const ArtifactPtr& artifact : found->second) result.push_back(std::static_pointer_cast<const T>(artifact));
+    return result;
+  }
+
+ private:
+  ByPort by_port_;
+};
+
+/// One artifact for each output port of the kind.
+using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
+
+/// One configured step of a run.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  /// Does the work. Throws StageError for what the user can mend, anything else for what they cannot;
+  /// the executor reports both against the stage's place in the recipe.
+  virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
+};
+
+/// A failure while running that the user can do something about.
+struct StageError : std::runtime_error {
+  /// `option` is the pointer of the option to blame below the stage, e.g. "/root"; empty: the stage itself.
+  StageError(ErrorCode code, std::string option, const std::string& message, std::string help = "")
+      : std::runtime_error(message), code(code), option(std::move(option)), help(std::move(help)) {}
+  ErrorCode code;
+  std::string option;
+  std::string help;
+};
+
+/// The code behind one kind. Its ports, options, defaults and help are in schemas/, so that the
+/// graph can be checked and drawn where this code is not linked. One constant per file in stages/.
+struct StageKind {
+  std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
+  /// Reads and checks the options; looks at the world (does the folder exist?) but changes nothing in it,
+  /// loads no data and allocates no tensor. Every stage is created before the first one runs.
+  Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
+};
+
+}  // namespace runner

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace runner {
+
+/// The candidate nearest to `word` (Damerau–Levenshtein distance at most 2, or similarity of 0.6 and more);
+/// empty when none is near. Ties go to the first.
+std::string nearest_name(std::string_view word, std::span<const std::string> candidates);
+
+/// "did you mean 'x'?", or empty.
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace runner

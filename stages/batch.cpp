@@ -1,0 +1,49 @@
+#include "stages/batch.h"
+
+#include <stdexcept>
+
+namespace stages {
+
+Batch::Batch(NamedTensors tensors, std::int64_t units) : tensors_(std::move(tensors)), units_(units) {
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor.size(0) != units) throw std::invalid_argument("batch: '" + name + "' has another number of rows");
+  }
+}
+
+Batch::Batch(NamedTensors tensors, std::int64_t units, std::map<std::string, std::vector<std::int64_t>> offsets)
+    : tensors_(std::move(tensors)), units_(units), offsets_(std::move(offsets)) {
+  for (const auto& [name, tensor] : tensors_) {
+    const auto rows = offsets_.find(name);
+    if (rows == offsets_.end() || static_cast<std::int64_t>(rows->second.size()) != units + 1 ||
+        rows->second.back() != tensor.size(0)) {
+      throw std::invalid_argument("batch: the groups of '" + name + "' do not cover its rows");
+    }
+  }
+}
+
+Batch Batch::part(std::int64_t begin, std::int64_t end) const {
+  Batch result;
+  result.units_ = end - begin;
+  for (const auto& [name, tensor] : tensors_) {
+    if (!grouped()) {
+      result.tensors_.set(name, tensor.slice(0, begin, end));
+      continue;
+    }
+    const auto& rows = offsets_.at(name);
+    result.tensors_.set(name, tensor.slice(0, rows[begin], rows[end]));
+    auto& own = result.offsets_[name];
+    for (auto group = begin; group <= end; ++group) own.push_back(rows[group] - rows[begin]);
+  }
+  if (!grouped() && !indices.empty()) result.indices.assign(indices.begin() + begin, indices.begin() + end);
+  return result;
+}
+
+Batch Batch::to(at::Device device) const {
+  Batch result = *this;
+  for (const auto& [name, tensor] : tensors_) {
+    result.tensors_.set(name, tensor.to(device, tensor.scalar_type(), /*non_blocking=*/tensor.is_pinned()));
+  }
+  return result;
+}
+
+}  // namespace stages

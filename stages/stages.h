@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+namespace runner { struct StageKind; }
+
+namespace stages {
+
+/// Every kind of stage this build knows, sorted by name. scripts/new-stage adds a line here and one in stages.cpp.
+std::span<const runner::StageKind* const> all_kinds();
+
+extern const runner::StageKind kDataImageFolder;
+extern const runner::StageKind kEvaluateClassification;
+extern const runner::StageKind kMemoryPolicy;
+extern const runner::StageKind kModelClipVision;
+extern const runner::StageKind kTrainSupervised;
+
+}  // namespace stages

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stages/batch.h"
+
+namespace torch::nn { class Module; }
+
+namespace stages {
+
+/// What a loss term sees at once; it decides which ways of cutting a batch keep the gradient.
+enum class Coupling {
+  kPerSample,   ///< a sum over samples: any cut is exact
+  kPerGroup,    ///< a sum over groups (episodes): cuts between groups are exact
+  kWholeBatch,  ///< any function of all embeddings (contrastive): only two passes are exact
+};
+
+struct LossTerm {
+  std::string name;  ///< shown as train/<name>
+  Coupling coupling;
+};
+
+/// How one logical batch becomes a loss. Said once: the trainer runs it, the planner traces it, the certificate
+/// compares it. It knows nothing of micro-batches, precision or devices.
+class TrainingStep {
+ public:
+  virtual ~TrainingStep() = default;
+
+  /// The terms whose sum is the loss, in the order in which loss() gives them.
+  virtual std::vector<LossTerm> terms() const = 0;
+
+  /// True if a layer's output for one row depends on other rows (train-mode BatchNorm): then no cut is exact.
+  virtual bool mixes_samples() const = 0;
+
+  /// Named embeddings or logits of some units, rows first; row counts may differ between inputs.
+  /// Pure but for counter-based randomness: called again to recompute.
+  virtual NamedTensors encode(torch::nn::Module& network, const Batch& part) const = 0;
+
+  /// One scalar a term, by the term's name: the sum over the samples or groups of `part`, or the coupled loss
+  /// times the batch's weight. The trainer divides by weight(whole batch).
+  virtual NamedTensors loss(const NamedTensors& encoded, const Batch& part) const = 0;
+
+  /// The denominator of the mean: the number of units, or the sum of their weights.
+  virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
+
+  /// Sums to be reported beside the loss, by name and divided by weight() as well, e.g. {"accuracy": correct}.
+  virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
+};
+
+}  // namespace stages
