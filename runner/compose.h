@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,8 +12,6 @@
 #include "runner/value.h"
 
 namespace runner {
-
-class SchemaSet;
 
 /// What to compose: a recipe by name or file, and what the command line says about it.
 struct ComposeRequest {
@@ -27,9 +28,13 @@ struct Composition {
   Diagnostics warnings;
 };
 
+/// Is `path` a key that the schemas declare at that place of `recipe`? Its default if so; nullopt if not.
+/// SchemaSet::declared is one. A plain key=value may set such a key, and an interpolation may read its default.
+using Declared = std::function<std::optional<Value>(const Value& recipe, std::span<const std::string> path)>;
+
 /// Reads the recipe, follows its defaults list, applies aliases and overrides, resolves interpolations.
 /// Everything wrong is reported at once as far as one mistake does not hide the next.
-Result<Composition> compose(const ComposeRequest& request, const FileSystem& files, const SchemaSet& schemas,
+Result<Composition> compose(const ComposeRequest& request, const FileSystem& files, const Declared& declared,
                             Sources& sources);
 
 }  // namespace runner

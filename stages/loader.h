@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "stages/artifacts.h"
+
+namespace stages {
+
+/// Reads one pass over a dataset in a given order, batch by batch, ahead of its user and in threads as the dataset's
+/// LoaderOptions say. The batches are the same bits for any number of workers. Errors of sample() come out of next(),
+/// at the batch they belong to. Destroying a loader that is not at its end stops its threads.
+class Loader {
+ public:
+  /// `order`: indices into the dataset. `drop_last` leaves out an incomplete last batch.
+  Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> order, std::int64_t batch_size,
+         std::int64_t epoch, bool drop_last = false);
+  ~Loader();
+
+  /// The next batch, samples stacked, `indices` set; nullopt at the end. A batch whose samples were all skipped is
+  /// left out; one with some skipped is smaller.
+  std::optional<Batch> next();
+
+  /// Batches of a whole pass if no sample is skipped.
+  std::int64_t batches() const;
+  /// Samples skipped so far because the recipe says to skip what cannot be read.
+  std::int64_t skipped() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// 0 … size-1, shuffled as a function of (seed, epoch) alone.
+std::vector<std::int64_t> shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
+
+/// 0 … size-1.
+std::vector<std::int64_t> sequential_order(std::int64_t size);
+
+}  // namespace stages
