@@ -35,7 +35,8 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes = {
 
 /// A text from the file as it may stand in a message.
 std::string shown(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return text.size() <= 80 ? text : text.substr(0, 80) + "…";
 }
 
@@ -132,7 +133,8 @@ std::string to_text(const SafetensorsHeader& header) {
   for (const SafetensorsEntry& entry : header.entries) {
     const auto known = std::ranges::find(kTypes, entry.dtype, &std::pair<std::string_view, at::ScalarType>::second);
     if (known == kTypes.end()) refuse(entry.name, "is of a type that safetensors files do not hold");
-    document[entry.name] = {{"dtype", known->first}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    document[entry.name] = {
+        {"dtype", known->first}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
   }
   std::string text = document.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');

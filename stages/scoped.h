@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
-namespace torch::nn { class Module; }
+namespace torch::nn {
+class Module;
+}
 
 namespace stages {
 

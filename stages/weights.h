@@ -2,7 +2,9 @@
 
 #include "stages/named_tensors.h"
 
-namespace torch::nn { class Module; }
+namespace torch::nn {
+class Module;
+}
 
 namespace stages {
 

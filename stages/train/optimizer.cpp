@@ -72,9 +72,10 @@ void Optimizer::step_adam(const AdamOptions& options, const Rates& rates, const 
   if (parameters.empty()) return;
   at::_foreach_add_(ages, 1);
   const double beta1 = rates.momentum.value_or(options.beta1);
+  const std::optional<at::Tensor> no_scale;
   const auto update = [&](auto kernel) {
     kernel(parameters, gradients, means, squares, maxima, ages, rates.learning_rate, beta1, options.beta2,
-           options.weight_decay, options.epsilon, options.amsgrad, /*maximize=*/false, /*grad_scale=*/{}, skip);
+           options.weight_decay, options.epsilon, options.amsgrad, /*maximize=*/false, no_scale, skip);
   };
   const auto adamw = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
   const auto adam = [](auto&&... arguments) { at::_fused_adam_(arguments...); };

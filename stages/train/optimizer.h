@@ -39,10 +39,10 @@ class Optimizer {
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    at::Tensor momentum;                ///< SGD
-    at::Tensor mean, square, maximum;   ///< Adam: first and second moment, the largest second moment
-    at::Tensor age;                     ///< Adam: steps taken, a float32 where the kernels read it
-    bool ready = false, fresh = true;   ///< state allocated; no step taken yet
+    at::Tensor momentum;               ///< SGD
+    at::Tensor mean, square, maximum;  ///< Adam: first and second moment, the largest second moment
+    at::Tensor age;                    ///< Adam: steps taken, a float32 where the kernels read it
+    bool ready = false, fresh = true;  ///< state allocated; no step taken yet
   };
   void step_sgd(const SgdOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip, bool fresh);
   void step_adam(const AdamOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip);

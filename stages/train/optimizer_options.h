@@ -2,7 +2,9 @@
 
 #include <variant>
 
-namespace runner { class ConfigReader; }
+namespace runner {
+class ConfigReader;
+}
 
 namespace stages {
 

@@ -60,7 +60,8 @@ struct At {
 
   Rates operator()(const ConstantSchedule&) const { return {learning_rate, {}}; }
   Rates operator()(const CosineSchedule& schedule) const {
-    return {cosine(learning_rate, schedule.min_learning_rate, static_cast<double>(step) / static_cast<double>(steps)), {}};
+    return {cosine(learning_rate, schedule.min_learning_rate, static_cast<double>(step) / static_cast<double>(steps)),
+            {}};
   }
   Rates operator()(const WarmupCosineSchedule& schedule) const {
     const std::int64_t warmup = warmup_length(schedule, steps);
@@ -93,10 +94,11 @@ WarmupCosineSchedule read_warmup_cosine(runner::ConfigReader& reader, double lea
   reader.read("start_factor", schedule.start_factor);
   schedule.min_learning_rate = read_minimum(reader, learning_rate);
   if (schedule.warmup_steps && schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kOptionConflict, "warmup_steps and warmup_fraction both say how long to warm up",
-                "leave one of them out");
+    reader.fail("warmup_steps", ErrorCode::kOptionConflict,
+                "warmup_steps and warmup_fraction both say how long to warm up", "leave one of them out");
   } else if (!schedule.warmup_steps && !schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kMissingKey, "neither warmup_steps nor warmup_fraction says how long to warm up",
+    reader.fail("warmup_steps", ErrorCode::kMissingKey,
+                "neither warmup_steps nor warmup_fraction says how long to warm up",
                 "add one of them, such as warmup_fraction: 0.1");
   }
   return schedule;

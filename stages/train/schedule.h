@@ -4,7 +4,9 @@
 #include <optional>
 #include <variant>
 
-namespace runner { class ConfigReader; }
+namespace runner {
+class ConfigReader;
+}
 
 namespace stages {
 
