@@ -85,7 +85,7 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
 
     const Batch on_device = batch->to(device);
     logits.push_back(checkpoint.model->forward(*checkpoint.network, on_device.tensors()).at("logits").cpu());
-    labels.push_back((*batch)["label"].cpu());
+    labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
     check(logits.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
     context.progress(watch.after(done, static_cast<std::int64_t>(result.names.size())));
