@@ -81,7 +81,7 @@ void Optimizer::step_adam(const AdamOptions& options, const Rates& rates, const 
   const auto adam = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
   if (options.decoupled) update(adamw);
   else update(adam);
-  if (skip) at::_foreach_sub_(ages, *skip);
+  if (skip) at::_foreach_sub_(ages, std::vector<at::Tensor>(ages.size(), *skip));
 }
 
 std::vector<at::Tensor> Optimizer::gradients() const {

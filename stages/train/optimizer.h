@@ -24,7 +24,7 @@ class Optimizer {
   /// Makes the state of parameters that have a gradient for the first time.
   void prepare();
 
-  /// One update with the gradients in .grad. `skip`, one float32 on the parameters' device, makes it do nothing when
+  /// One update with the gradients in .grad. `skip`, a float32 scalar on the parameters' device, makes it do nothing when
   /// it is 1: a verdict that the host need not wait for.
   void step(const Rates& rates, const std::optional<at::Tensor>& skip = {});
 

@@ -46,7 +46,7 @@ void StepNumbers::fetch() {
 }
 
 at::Tensor StepNumbers::broken() const {
-  return device_values_.isfinite().all().logical_not().to(torch::kFloat).reshape({1});
+  return device_values_.isfinite().all().logical_not().to(torch::kFloat);
 }
 
 void StepNumbers::wait() const {

@@ -36,7 +36,7 @@ class StepNumbers {
 
   /// Starts the copy to the host; called once, after the last add().
   void fetch();
-  /// One float32 on the device: 1 if the loss or the gradient's norm is not finite, else 0. After fetch().
+  /// A float32 scalar on the device: 1 if the loss or the gradient's norm is not finite, else 0. After fetch().
   at::Tensor broken() const;
 
   Means means() const;

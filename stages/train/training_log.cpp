@@ -19,9 +19,9 @@ namespace {
 
 /// "loss 1.234  accuracy 45.6 %".
 std::string in_words(const Means& means) {
-  std::string words = format("loss %.4g", means.loss);
+  std::string words = format("loss %.3f", means.loss);
   for (const auto& [name, value] : means.scores) {
-    words += "  " + name + (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.4g", value));
+    words += "  " + name + (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.3f", value));
   }
   return words;
 }
