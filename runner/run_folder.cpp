@@ -95,14 +95,14 @@ RunFolder::RunFolder(fs::path folder, WriteSome write, std::size_t log_limit)
       metrics_(folder_ / "metrics.jsonl", write_),
       log_(folder_ / "log.txt", write_),
       log_left_(log_limit) {
-  record("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
+  record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
 }
 
 void RunFolder::record(const std::string& name, std::string_view text) {
   AppendFile(folder_ / ".retort" / name, write_).append(text);
 }
 
-void RunFolder::record(const std::string& name, const Json& json) {
+void RunFolder::record_json(const std::string& name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -36,7 +36,7 @@ class RunFolder {
 
   /// A file of .retort/, e.g. "recipe.yaml".
   void record(const std::string& name, std::string_view text);
-  void record(const std::string& name, const nlohmann::ordered_json& json);
+  void record_json(const std::string& name, const nlohmann::ordered_json& json);
   /// One line of metrics.jsonl.
   void metric(const nlohmann::ordered_json& line);
   /// One line of log.txt, `seconds` after the start; control characters are made harmless.
