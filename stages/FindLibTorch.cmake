@@ -2,6 +2,7 @@
 # torch/ folder itself). find_package(Torch) of the wheel fails with CMake 3.25 and CUDA 13, hence our own.
 #
 #   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; libtorch_cuda too where LIBTORCH_CUDA is true
+#   LIBTORCH_VERSION, LIBTORCH_CUDA_VERSION   texts for --version
 set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel")
 if(NOT RETORT_LIBTORCH)
   set(cache "$ENV{XDG_CACHE_HOME}")
@@ -31,12 +32,21 @@ if(EXISTS ${root}/nvidia/cudnn/lib/libcudnn.so.9)
   set(LIBTORCH_CUDA ON)
 endif()
 
+set(LIBTORCH_CUDA_VERSION "none: LibTorch's CUDA part is not installed")
+if(LIBTORCH_CUDA)
+  file(STRINGS ${root}/nvidia/cu13/include/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")
+  string(REGEX MATCH "[0-9]+$" version "${version}")
+  math(EXPR major "${version} / 1000")
+  math(EXPR minor "${version} % 1000 / 10")
+  set(LIBTORCH_CUDA_VERSION ${major}.${minor})
+endif()
+
 foreach(library torch_cpu c10 torch_cuda c10_cuda)
-  add_library(LibTorch::${library} SHARED IMPORTED)
+  add_library(LibTorch::${library} SHARED IMPORTED GLOBAL)
   set_target_properties(LibTorch::${library} PROPERTIES IMPORTED_LOCATION ${root}/torch/lib/lib${library}.so
                                                         IMPORTED_NO_SONAME FALSE)
 endforeach()
-add_library(LibTorch::LibTorch INTERFACE IMPORTED)
+add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
 target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${root}/torch/include
                            ${root}/torch/include/torch/csrc/api/include ${root}/nvidia/cu13/include)
 target_compile_definitions(LibTorch::LibTorch INTERFACE NDEBUG _GLIBCXX_USE_CXX11_ABI=1)
