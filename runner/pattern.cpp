@@ -20,9 +20,9 @@ std::wstring characters(std::string_view text) {
   static_assert(sizeof(wchar_t) == 4);
   std::wstring result;
   while (!text.empty()) {
-    std::size_t length = std::min(announced_length(text[0]), text.size());
+    std::size_t length = announced_length(text[0]);
     const auto continues = [](unsigned char c) { return (c & 0xC0) == 0x80; };
-    if (!std::ranges::all_of(text.substr(1, length - 1), continues)) length = 1;
+    if (length > text.size() || !std::ranges::all_of(text.substr(1, length - 1), continues)) length = 1;
     unsigned code = static_cast<unsigned char>(text[0]);
     if (length > 1) code &= 0xFFu >> (length + 1);
     for (std::size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);

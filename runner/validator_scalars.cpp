@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <cstdint>
 #include <limits>
 
@@ -19,14 +20,12 @@ double as_double(const Value& value) {
   return std::get<double>(value.data);
 }
 
-/// False when either is not a number, so "not less" must be asked as "less" of the bound.
-bool less(const Value& a, const Value& b) {
+/// By value, integers exactly; unordered where either is not a number.
+std::partial_ordering order(const Value& a, const Value& b) {
   const auto* left = std::get_if<std::int64_t>(&a.data);
   const auto* right = std::get_if<std::int64_t>(&b.data);
-  return left && right ? *left < *right : as_double(a) < as_double(b);
+  return left && right ? *left <=> *right : as_double(a) <=> as_double(b);
 }
-
-bool at_most(const Value& a, const Value& b) { return less(a, b) || as_double(a) == as_double(b); }
 
 bool is_multiple(const Value& value, const Value& of) {
   const auto* integer = std::get_if<std::int64_t>(&value.data);
@@ -108,10 +107,10 @@ bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema, con
 
 void ValidatorPass::check_number(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
                                  std::string_view unit) {
-  const bool inside = (!schema.minimum || at_most(*schema.minimum, value)) &&
-                      (!schema.maximum || at_most(value, *schema.maximum)) &&
-                      (!schema.exclusive_minimum || less(*schema.exclusive_minimum, value)) &&
-                      (!schema.exclusive_maximum || less(value, *schema.exclusive_maximum));
+  const bool inside = (!schema.minimum || order(value, *schema.minimum) >= 0) &&
+                      (!schema.maximum || order(value, *schema.maximum) <= 0) &&
+                      (!schema.exclusive_minimum || order(value, *schema.exclusive_minimum) > 0) &&
+                      (!schema.exclusive_maximum || order(value, *schema.exclusive_maximum) < 0);
   if (!inside) {
     const std::string noun = schema.types & kIntegerType && !(schema.types & kNumberType) ? "an integer " : "a number ";
     fail(ErrorCode::kOutOfRange, value.where, place.pointer(),

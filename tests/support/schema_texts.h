@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/schema.h"
 
@@ -80,4 +81,41 @@ inline runner::SchemaSet small_schemas() {
   auto loaded = runner::SchemaSet::load(texts.files);
   for (const std::string& line : said(loaded)) ADD_FAILURE() << line;
   return std::move(*loaded);
+}
+
+/// Gives `value` places as if every key and item stood on a line of its own, keys in column 1 and values in column 9.
+inline void place_lines(runner::Value& value, const runner::SourceText& source, int& line) {
+  value.where = {&source, line, 9};
+  if (auto* list = value.list()) {
+    for (runner::Value& item : *list) place_lines(item, source, ++line);
+  }
+  if (auto* map = value.map()) {
+    for (runner::Entry& entry : *map) {
+      entry.key_where = {&source, ++line, 1};
+      place_lines(entry.value, source, line);
+    }
+  }
+}
+
+/// A recipe written as JSON, placed so in `source`.
+inline runner::Value written(const std::string& json, const runner::SourceText& source) {
+  runner::Value value = runner::from_json(nlohmann::ordered_json::parse(json));
+  int line = 1;
+  place_lines(value, source, line);
+  return value;
+}
+
+/// The same without places.
+inline runner::Value written(const std::string& json) { return runner::from_json(nlohmann::ordered_json::parse(json)); }
+
+/// "line:column pointer: message (help)" of every error, in order.
+inline std::vector<std::string> told(const runner::Diagnostics& errors) {
+  std::vector<std::string> lines;
+  for (const runner::Diagnostic& error : errors) {
+    std::string line =
+        error.where.line ? std::to_string(error.where.line) + ":" + std::to_string(error.where.column) + " " : "";
+    line += runner::name(error.code) + " " + error.pointer + ": " + error.message;
+    lines.push_back(error.help.empty() ? line : line + " (" + error.help + ")");
+  }
+  return lines;
 }
