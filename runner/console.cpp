@@ -17,9 +17,7 @@ std::string_view environment(const char* name) {
 
 }  // namespace
 
-bool wants_color(int fd) {
-  return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
-}
+bool wants_color(int fd) { return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
 
 ExitCode report(Console& console, const Diagnostics& diagnostics) {
   if (console.json) {

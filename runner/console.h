@@ -11,8 +11,8 @@ namespace runner {
 struct Console {
   std::ostream& out;
   std::ostream& err;
-  bool color = false;   ///< `err` is a terminal that understands colours
-  bool json = false;    ///< results and diagnostics as JSON on `out`
+  bool color = false;  ///< `err` is a terminal that understands colours
+  bool json = false;   ///< results and diagnostics as JSON on `out`
   Verbosity verbosity = Verbosity::kNormal;
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }

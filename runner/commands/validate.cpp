@@ -21,7 +21,8 @@ ExitCode validate_command(const Arguments& arguments, Console& console) {
                        .dump(2)
                 << '\n';
   } else if (!console.is_quiet()) {
-    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size() << " nodes\n";
+    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size()
+                << " nodes\n";
   }
   return ExitCode::kDone;
 }
