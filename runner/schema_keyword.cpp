@@ -28,7 +28,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"examples", Keyword::kExamples, Needs::kList},
     {"definitions", Keyword::kDefinitions, Needs::kNamedSchemas},
     {"type", Keyword::kType, Needs::kTypes},
-    {"enum", Keyword::kEnum, Needs::kList},
+    {"enum", Keyword::kEnum, Needs::kValues},
     {"const", Keyword::kConst, Needs::kAnything},
     {"properties", Keyword::kProperties, Needs::kNamedSchemas},
     {"required", Keyword::kRequired, Needs::kUniqueTexts},
@@ -112,6 +112,8 @@ bool fits(Needs needs, const Json& json) {
       return are_types(json);
     case Needs::kList:
       return json.is_array();
+    case Needs::kValues:
+      return json.is_array() && !json.empty();
     case Needs::kUniqueTexts:
       return are_unique_texts(json);
     case Needs::kExpression:
@@ -150,6 +152,8 @@ std::string_view phrase(Needs needs) {
       return "a type or a list of different types";
     case Needs::kList:
       return "a list";
+    case Needs::kValues:
+      return "a list that is not empty";
     case Needs::kUniqueTexts:
       return "a list of different strings";
     case Needs::kExpression:

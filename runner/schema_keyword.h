@@ -63,6 +63,7 @@ enum class Needs {
   kPositiveNumber,
   kTypes,
   kList,
+  kValues,
   kUniqueTexts,
   kExpression,
   kSchema,

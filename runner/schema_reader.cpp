@@ -1,6 +1,7 @@
 #include "runner/schema_reader.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -113,6 +114,13 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     for (const Json& item : json) result.push_back(from_json(item));
     return result;
   };
+  const auto allow = [&](std::vector<Value> some) {
+    const auto also = [&](const Value& one) {
+      return !node.allowed || std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
+    };
+    std::erase_if(some, std::not_fn(also));
+    node.allowed = std::move(some);
+  };
   switch (rule->keyword) {
     case Keyword::kId:
       if (!node.pointer.empty()) fail(node.file, pointer, "only a file has an $id");
@@ -135,10 +143,10 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
         node.types |= type_bit(type.get<std::string>());
       break;
     case Keyword::kEnum:
-      node.allowed = values();
+      allow(values());
       break;
     case Keyword::kConst:
-      node.allowed = {from_json(json)};
+      allow({from_json(json)});
       break;
     case Keyword::kProperties:
       node.properties = named();
@@ -240,8 +248,6 @@ void SchemaReader::connect() {
     if (node.reference) connect_reference(node);
     if (node.kinds_in) connect_kinds(node);
     else if (!node.default_kind.empty()) fail(node.file, node.pointer, "x-default-kind without x-kinds");
-    if (node.allowed && node.allowed->empty())
-      fail(node.file, pointer_to(node.pointer, "enum"), "'enum' allows nothing");
   }
   if (errors.empty()) refuse_circles();
 }

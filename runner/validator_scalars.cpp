@@ -81,6 +81,10 @@ bool ValidatorPass::check_allowed(const Value& value, const SchemaNode& schema, 
          "expected " + bare(schema.allowed->front()) + ", got " + found_phrase(value), help);
     return false;
   }
+  if (schema.allowed->empty()) {
+    fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here");
+    return false;
+  }
   std::vector<std::string> words;
   for (const Value& one : *schema.allowed) words.push_back(bare(one));
   fail(ErrorCode::kNotAllowedValue, value.where, place.pointer(),
