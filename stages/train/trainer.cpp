@@ -137,7 +137,7 @@ class Training {
     const std::optional<at::Tensor> skip = device_.is_cpu() ? std::nullopt : std::optional(numbers.broken());
     const Rates rates = rates_at(options_.schedule, learning_rate(options_.optimizer), done_, planned_steps_);
     pending_.push_back(
-        {{epoch, ++done_, batch.units(), plan_.micro_batch, batch.indices}, std::move(numbers), rates.learning_rate});
+        {{epoch, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
     settle(device_.is_cpu() ? 0 : 1);
 
     // From here on nothing is allocated and nothing can fail.
