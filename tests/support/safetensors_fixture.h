@@ -26,7 +26,8 @@ inline std::map<std::string, at::Tensor> safetensors_fixture(const std::filesyst
   file.read(header.data(), static_cast<std::streamsize>(header.size()));
 
   std::map<std::string, at::Tensor> tensors;
-  for (const auto& [name, entry] : nlohmann::json::parse(header).items()) {
+  const auto entries = nlohmann::json::parse(header);  // must outlive items(), which refers to it
+  for (const auto& [name, entry] : entries.items()) {
     if (name == "__metadata__") continue;
     const auto type = kTypes.find(entry.at("dtype").get<std::string>());
     if (type == kTypes.end()) throw std::runtime_error("'" + name + "' has an unexpected type");
