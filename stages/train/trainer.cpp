@@ -10,6 +10,7 @@
 
 #include "runner/stage.h"
 #include "stages/loader.h"
+#include "stages/memory_meter.h"
 #include "stages/safetensors.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/gradient_norm.h"
@@ -65,7 +66,9 @@ class Training {
         plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
         optimizer_(options.optimizer, trained_parameters(network)),
         stopping_(options.higher_is_better, options.patience),
-        log_(context, {epochs_, steps_, options.log_every, unit()}, seconds_now) {
+        meter_(device_),
+        log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
+             seconds_now) {
     check_length(options.schedule, planned_steps_);
   }
 
@@ -202,6 +205,7 @@ class Training {
   const StepPlan plan_;
   Optimizer optimizer_;
   EarlyStopping stopping_;
+  const MemoryMeter meter_;
   TrainingLog log_;
   std::deque<Pending> pending_;
   std::int64_t done_ = 0;  // steps

@@ -40,7 +40,12 @@ TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
   RecordingContext context;
   double now = 100;
   TrainingLog log(context,
-                  {.epochs = 2, .steps = 8, .log_every = 1, .unit = "images", .budget_bytes = 0, .memory_in_use = {}},
+                  {.epochs = 2,
+                   .steps = 8,
+                   .log_every = 1,
+                   .unit = "images",
+                   .budget_bytes = 1000,
+                   .memory_in_use = [] { return std::int64_t{600}; }},
                   [&] { return now; });
   log.begin_epoch();
   now += 2;
@@ -55,6 +60,8 @@ TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
   EXPECT_DOUBLE_EQ(progress.samples_per_second, 16);
   EXPECT_DOUBLE_EQ(progress.seconds_left, 12);
   EXPECT_DOUBLE_EQ(progress.loss, 0.5);
+  EXPECT_EQ(progress.memory_bytes, 600);
+  EXPECT_EQ(progress.budget_bytes, 1000);
 }
 
 TEST(TrainingLog, EpochIsOneLine) {
