@@ -33,7 +33,7 @@ ExitCode report(Console& console, const Diagnostics& diagnostics) {
 }
 
 void warn(Console& console, const Diagnostics& warnings) {
-  if (console.json || console.verbosity < 0) return;
+  if (console.json || console.is_quiet()) return;
   for (const Diagnostic& warning : warnings) print(console.err, warning, console.color);
 }
 

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "runner/diagnostic.h"
+#include "runner/progress_display.h"
 
 namespace runner {
 
@@ -12,7 +13,9 @@ struct Console {
   std::ostream& err;
   bool color = false;   ///< `err` is a terminal that understands colours
   bool json = false;    ///< results and diagnostics as JSON on `out`
-  int verbosity = 0;    ///< -1 quiet, 0 usual, 1 verbose
+  Verbosity verbosity = Verbosity::kNormal;
+
+  bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
 
 /// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.

@@ -48,7 +48,7 @@ ExitCode init_command(const Arguments& arguments, Console& console) {
     unlink(file.c_str());
     return report(console, {{ErrorCode::kCannotWrite, {}, "", "cannot write '" + file + "'", ""}});
   }
-  if (console.verbosity >= 0) console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
+  if (!console.is_quiet()) console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }
 

@@ -45,7 +45,7 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
   const RunSurroundings surroundings{.worker = {.program = *worker},
                                      .results = console.out,
                                      .talk = console.err,
-                                     .display = standard_error_display(verbosity(arguments)),
+                                     .display = standard_error_display(console.verbosity),
                                      .json = console.json};
   return run(request, surroundings);
 }

@@ -20,7 +20,7 @@ ExitCode validate_command(const Arguments& arguments, Console& console) {
                                           {"nodes", graph.nodes.size()}}
                        .dump(2)
                 << '\n';
-  } else if (console.verbosity >= 0) {
+  } else if (!console.is_quiet()) {
     console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size() << " nodes\n";
   }
   return ExitCode::kDone;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config_reader.h"
+#include "runner/graph.h"
 #include "runner/run_context.h"
 #include "runner/worker_process.h"
 #include "tests/support/temporary_folder.h"
