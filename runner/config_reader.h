@@ -31,11 +31,12 @@ class ConfigReader {
 
   /// Stores the value of `key` in `field`; an error, and `field` untouched, when it is not there or not a T.
   /// T: bool, int64, double (takes integers too), string, Value, vectors of int64, double and string, and
-  /// optionals of all these (null is empty). The common keys kind, name, inputs and foreach need not be read.
+  /// optionals of all these (null is empty). The common keys kind, name, inputs and foreach of a stage need not be
+  /// read.
   template <typename T>
   void read(std::string_view key, T& field);
 
-  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish().
+  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It lives as long as this.
   ConfigReader& section(std::string_view key);
 
   /// The value of `key` without a type, marked as read as a whole; null when absent.
@@ -52,6 +53,7 @@ class ConfigReader {
  private:
   const Value& config_;
   const std::string pointer_;
+  bool is_section_ = false;
   std::set<std::string, std::less<>> read_;
   std::vector<std::unique_ptr<ConfigReader>> sections_;
   Diagnostics errors_;

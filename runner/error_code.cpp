@@ -80,6 +80,8 @@ constexpr std::array kErrors = {
     ErrorInfo{kTooFewSamples, ExitCode::kBadData, "there are too few samples"},
     ErrorInfo{kUnsupportedImage, ExitCode::kBadData, "a file is not an image that can be read"},
     ErrorInfo{kFolderExists, ExitCode::kCannotCreate, "a folder to be written exists already"},
+    ErrorInfo{kDamagedWeights, ExitCode::kBadData, "a weights file is damaged"},
+    ErrorInfo{kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist"},
 
     ErrorInfo{kStageFailed, ExitCode::kRunFailed, "a stage failed"},
     ErrorInfo{kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number"},

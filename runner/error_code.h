@@ -81,6 +81,8 @@ enum class ErrorCode : int {
   kTooFewSamples = 608,
   kUnsupportedImage = 609,
   kFolderExists = 610,
+  kDamagedWeights = 620,
+  kMissingWeights = 621,
 
   kStageFailed = 701,
   kLossNotFinite = 702,

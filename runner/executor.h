@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,23 +26,29 @@ class Executor {
   using Emit = std::function<void(const Event&)>;
   using IsCancelled = std::function<bool()>;
   using MeasurePeak = std::function<std::int64_t()>;  ///< bytes since the last call; 0: unknown
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   Executor(Graph graph, std::span<const StageKind* const> kinds, Emit emit, IsCancelled is_cancelled,
-           MeasurePeak measure_peak);
+           MeasurePeak measure_peak, Clock clock = std::chrono::steady_clock::now);
   ~Executor();
 
   /// Creates every stage; all errors of all stages at once.
   Diagnostics create();
 
-  /// Runs what create() made. Errors have been emitted; the result is how the worker is to end.
+  /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
+  /// A run that was cancelled ends with kInterrupted and emits no error.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
+  class Artifacts;
+  ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device);
+
   Graph graph_;
   std::span<const StageKind* const> kinds_;
   Emit emit_;
   IsCancelled is_cancelled_;
   MeasurePeak measure_peak_;
+  Clock clock_;
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
 };
 

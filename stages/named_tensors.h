@@ -16,6 +16,8 @@ class NamedTensors {
 
   NamedTensors() = default;
   NamedTensors(std::initializer_list<Item> items) : items_(items) {}
+  /// The names must differ; not checked.
+  explicit NamedTensors(std::vector<Item> items) : items_(std::move(items)) {}
 
   /// Replaces a tensor of that name, or appends.
   void set(std::string_view name, at::Tensor tensor);

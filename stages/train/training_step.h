@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runner/error_code.h"
 #include "stages/batch.h"
 
-namespace torch::nn { class Module; }
+namespace torch::nn {
+class Module;
+}
 
 namespace stages {
 
@@ -22,6 +26,13 @@ struct LossTerm {
   Coupling coupling;
 };
 
+/// Why a batch cannot be trained on, and the first unit of which that is true.
+struct BadUnit {
+  std::int64_t unit;
+  runner::ErrorCode code;
+  std::string message;  ///< "the label 7 is outside the 5 classes"
+};
+
 /// How one logical batch becomes a loss. Said once: the trainer runs it, the planner traces it, the certificate
 /// compares it. It knows nothing of micro-batches, precision or devices.
 class TrainingStep {
@@ -34,6 +45,10 @@ class TrainingStep {
   /// True if a layer's output for one row depends on other rows (train-mode BatchNorm): then no cut is exact.
   virtual bool mixes_samples() const = 0;
 
+  /// Looks at a batch that is still on the host, where that costs nothing. What loss() could only crash on is found
+  /// here.
+  virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
+
   /// Named embeddings or logits of some units, rows first; row counts may differ between inputs.
   /// Pure but for counter-based randomness: called again to recompute.
   virtual NamedTensors encode(torch::nn::Module& network, const Batch& part) const = 0;
@@ -42,7 +57,8 @@ class TrainingStep {
   /// times the batch's weight. The trainer divides by weight(whole batch).
   virtual NamedTensors loss(const NamedTensors& encoded, const Batch& part) const = 0;
 
-  /// The denominator of the mean: the number of units, or the sum of their weights.
+  /// The denominator of the mean: the number of units, or the sum of their weights. Asked while the batch is on the
+  /// host.
   virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
 
   /// Sums to be reported beside the loss, by name and divided by weight() as well, e.g. {"accuracy": correct}.

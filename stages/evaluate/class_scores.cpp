@@ -1,0 +1,56 @@
+#include "stages/evaluate/class_scores.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+
+#include <torch/torch.h>
+
+namespace stages {
+
+ClassScores::ClassScores(std::vector<double> logits) : logits_(std::move(logits)) {
+  assert(!logits_.empty());
+  const double largest = *std::ranges::max_element(logits_);
+  double sum = 0;
+  for (const double logit : logits_) sum += std::exp(logit - largest);
+  log_sum_ = largest + std::log(sum);
+}
+
+std::int64_t ClassScores::predicted() const { return std::ranges::max_element(logits_) - logits_.begin(); }
+
+std::int64_t ClassScores::rank(std::int64_t label) const {
+  const double own = logits_[static_cast<std::size_t>(label)];
+  std::int64_t before = 0;
+  for (std::int64_t other = 0; other < classes(); ++other) {
+    const double logit = logits_[static_cast<std::size_t>(other)];
+    if (logit > own || (logit == own && other < label)) ++before;
+  }
+  return before;
+}
+
+std::vector<std::int64_t> ClassScores::best(std::int64_t count) const {
+  std::vector<std::int64_t> order(logits_.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = order.begin() + std::min(count, classes());
+  std::partial_sort(order.begin(), end, order.end(), [&](std::int64_t a, std::int64_t b) {
+    const double first = logits_[static_cast<std::size_t>(a)], second = logits_[static_cast<std::size_t>(b)];
+    return first > second || (first == second && a < b);
+  });
+  order.erase(end, order.end());
+  return order;
+}
+
+double ClassScores::log_probability(std::int64_t label) const {
+  return logits_[static_cast<std::size_t>(label)] - log_sum_;
+}
+
+double ClassScores::probability(std::int64_t label) const { return std::exp(log_probability(label)); }
+
+ClassScores class_scores(const at::Tensor& logits, std::int64_t row) {
+  const at::Tensor values = logits[row].to(at::kDouble).contiguous();
+  const double* first = values.const_data_ptr<double>();
+  return ClassScores(std::vector<double>(first, first + values.numel()));
+}
+
+}  // namespace stages

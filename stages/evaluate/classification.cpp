@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/evaluate/classification_metrics.h"
+#include "stages/evaluate/classification_report.h"
+#include "stages/evaluate/csv.h"
+#include "stages/evaluate/predictor.h"
+#include "stages/stages.h"
+#include "stages/text_file.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+struct ClassificationConfig {
+  std::int64_t batch_size = 0;
+  std::vector<std::int64_t> top_k;
+  bool csv = false;
+};
+
+/// Throws where a label of the test set does not mean the class it meant in training.
+void check_classes(const std::vector<std::string>& tested, const std::vector<std::string>& trained) {
+  const std::string help = "evaluate on the classes the model was trained on, in the same order";
+  const std::size_t common = std::min(tested.size(), trained.size());
+  for (std::size_t label = 0; label < common; ++label) {
+    if (tested[label] == trained[label]) continue;
+    throw StageError(ErrorCode::kLabelOutOfRange, "",
+                     "label " + std::to_string(label) + " is '" + tested[label] + "' in the test set and '" +
+                         trained[label] + "' in the checkpoint",
+                     help);
+  }
+  if (tested.size() == trained.size()) return;
+  const bool has_more = tested.size() > trained.size();
+  throw StageError(ErrorCode::kLabelOutOfRange, "",
+                   "the test set has " + std::to_string(tested.size()) + " classes, the checkpoint " +
+                       std::to_string(trained.size()) + ": '" + (has_more ? tested : trained)[common] +
+                       "' is only in the " + (has_more ? "test set" : "checkpoint"),
+                   help);
+}
+
+/// A name for each output of the network, which may have more of them than it was trained with classes.
+std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
+  while (static_cast<std::int64_t>(classes.size()) < outputs) {
+    classes.push_back("output " + std::to_string(classes.size()));
+  }
+  return classes;
+}
+
+void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes, runner::RunContext& context) {
+  for (const std::int64_t k : top_k) {
+    if (k < classes) continue;
+    context.say("top-" + std::to_string(k) + " is left out: with " + std::to_string(classes) +
+                " classes it is 100 % by definition");
+  }
+}
+
+class ClassificationStage : public runner::Stage {
+ public:
+  explicit ClassificationStage(ClassificationConfig config) : config_(std::move(config)) {}
+
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    const auto test = inputs.get<Dataset>("test");
+    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
+    const auto memory = inputs.find<MemoryPolicy>("memory");
+    const DatasetDescription description = test->describe();
+    if (description.size == 0) {
+      throw StageError(ErrorCode::kTooFewSamples, "", "the test set is empty",
+                       "give the data stage samples for testing, or a share of them");
+    }
+    check_classes(description.classes, checkpoint->classes);
+    if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
+      throw StageError(ErrorCode::kLabelOutOfRange, "", "the test set has no labels",
+                       "evaluation compares predictions with labels: wire a labelled data set");
+    }
+
+    const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
+    const ClassifiedSamples samples = classify(test, *checkpoint, std::min(limit, config_.batch_size), context);
+    const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));
+    const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
+    write(samples, metrics, classes, *checkpoint, context);
+    return report(samples, metrics, classes, *checkpoint, context);
+  }
+
+ private:
+  void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
+             const std::vector<std::string>& classes, const Checkpoint& checkpoint,
+             const runner::RunContext& context) const {
+    nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
+    json.update(to_json(metrics, classes));
+    json["skipped"] = samples.skipped;
+    json["smoke"] = context.smoke();
+    // Class names come from folders, which need not be UTF-8.
+    const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+    write_text_file(context.folder() / "metrics.json", json.dump(2, ' ', false, replace) + "\n");
+    write_text_file(context.folder() / "report.txt", report_text(metrics, classes));
+    if (metrics.confusion.classes() <= kLargestMatrix) {
+      write_text_file(context.folder() / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
+    }
+    if (config_.csv) write_text_file(context.folder() / "predictions.csv", predictions_csv(samples, classes));
+  }
+
+  runner::Outputs report(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
+                         const std::vector<std::string>& classes, const Checkpoint& checkpoint,
+                         runner::RunContext& context) const {
+    const auto numbers = std::make_shared<Metrics>();
+    numbers->values = summary(metrics);
+    for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
+    const auto predictions = std::make_shared<Predictions>();
+    predictions->names = samples.names;
+    predictions->scores = samples.logits.to(at::kDouble).softmax(1).to(at::kFloat);
+    predictions->labels = samples.labels;
+    predictions->classes = classes;
+
+    say_left_out(config_.top_k, metrics.confusion.classes(), context);
+    if (metrics.confusion.classes() > kLargestMatrix) {
+      context.say("the confusion matrix is left out: more than " + std::to_string(kLargestMatrix) + " classes");
+    }
+    if (samples.skipped > 0) {
+      context.say(std::to_string(samples.skipped) + " samples were skipped because they could not be read");
+    }
+    context.say(headline(metrics));
+    return {{"metrics", numbers}, {"predictions", predictions}};
+  }
+
+  const ClassificationConfig config_;
+};
+
+runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+  ClassificationConfig config;
+  reader.read("batch_size", config.batch_size);
+  reader.read("top_k", config.top_k);
+  reader.read("csv", config.csv);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  std::ranges::sort(config.top_k);
+  return std::unique_ptr<runner::Stage>(std::make_unique<ClassificationStage>(std::move(config)));
+}
+
+}  // namespace
+
+const runner::StageKind kEvaluateClassification = {"evaluate.classification", create};
+
+}  // namespace stages

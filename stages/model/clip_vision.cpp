@@ -1,0 +1,173 @@
+#include "stages/model/clip_vision.h"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/model/initializer.h"
+#include "stages/stages.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+std::string divisibility_message(std::string_view what, std::int64_t value, std::string_view by, std::int64_t divisor) {
+  return std::string(what) + " " + std::to_string(value) + " is not a multiple of " + std::string(by) + " " +
+         std::to_string(divisor);
+}
+
+/// Height and width of the data's images.
+std::int64_t square_size(const DatasetDescription& data) {
+  const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
+  if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
+    throw StageError(ErrorCode::kOptionConflict, "", "the data has no images of three channels",
+                     "this model classifies colour images: wire it to a data stage that gives them");
+  }
+  if (image->shape[1] != image->shape[2]) {
+    throw StageError(ErrorCode::kOptionConflict, "/image_size",
+                     "the data's images are " + std::to_string(image->shape[1]) + " pixels high and " +
+                         std::to_string(image->shape[2]) + " wide, the model takes square ones",
+                     "let the data stage crop them square");
+  }
+  return image->shape[1];
+}
+
+class ClipVisionStage : public runner::Stage {
+ public:
+  explicit ClipVisionStage(const ClipVisionConfig& config) : config_(config) {}
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    ClipVisionConfig config = config_;
+    if (config.projection_dim && !is_projected(config.feature)) {
+      const std::int64_t bytes = 4 * config.tower.block.hidden_size * *config.projection_dim;
+      context.say("projection_dim has no effect beside 'features: pooled': its weights, " + std::to_string(bytes) +
+                  " bytes, are left out");
+      config.projection_dim.reset();
+    }
+    return {{"model", std::make_shared<ClipVision>(config)}};
+  }
+
+ private:
+  const ClipVisionConfig config_;
+};
+
+/// Reads `key`, an integer or the word "auto", which is nullopt.
+void read_integer_or_auto(runner::ConfigReader& reader, std::string_view key, std::optional<std::int64_t>& field) {
+  const runner::Value* value = reader.raw(key);
+  if (value && value->text() && *value->text() == "auto") {
+    field.reset();
+    return;
+  }
+  std::int64_t number = 0;
+  reader.read(key, number);
+  field = number;
+}
+
+Activation read_activation(runner::ConfigReader& reader) {
+  std::string name;
+  reader.read("hidden_act", name);
+  return name == "gelu" ? Activation::kGelu : Activation::kQuickGelu;
+}
+
+Feature read_feature(runner::ConfigReader& reader) {
+  std::string name;
+  reader.read("features", name);
+  if (name == "projected") return Feature::kProjected;
+  if (name == "projected_before_norm") return Feature::kProjectedBeforeNorm;
+  return Feature::kPooled;
+}
+
+runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+  ClipVisionConfig config;
+  VisionTowerOptions& tower = config.tower;
+  reader.read("hidden_size", tower.block.hidden_size);
+  reader.read("intermediate_size", tower.block.intermediate_size);
+  reader.read("num_attention_heads", tower.block.num_attention_heads);
+  reader.read("layer_norm_eps", tower.block.layer_norm_eps);
+  tower.block.hidden_act = read_activation(reader);
+  reader.read("num_hidden_layers", tower.num_hidden_layers);
+  reader.read("patch_size", tower.patch_size);
+  read_integer_or_auto(reader, "image_size", config.image_size);
+  reader.read("projection_dim", config.projection_dim);
+  read_integer_or_auto(reader, "num_classes", config.num_classes);
+  config.feature = read_feature(reader);
+  reader.read("initializer_range", config.initializer_range);
+  reader.read("initializer_factor", config.initializer_factor);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+
+  if (tower.block.hidden_size % tower.block.num_attention_heads != 0) {
+    reader.fail("hidden_size", ErrorCode::kOptionConflict,
+                divisibility_message("hidden_size", tower.block.hidden_size, "num_attention_heads",
+                                     tower.block.num_attention_heads),
+                "every head gets an equal part of the width");
+  }
+  if (config.image_size && *config.image_size % tower.patch_size != 0) {
+    reader.fail("image_size", ErrorCode::kOptionConflict,
+                divisibility_message("image_size", *config.image_size, "patch_size", tower.patch_size),
+                "an image is cut into whole patches");
+  }
+  if (is_projected(config.feature) && !config.projection_dim) {
+    reader.fail("features", ErrorCode::kOptionConflict, "these features need a projection, and projection_dim is null",
+                "set projection_dim, or 'features: pooled'");
+  }
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<ClipVisionStage>(config));
+}
+
+}  // namespace
+
+ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
+  ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0};
+  options.tower.image_size = square_size(data);
+  if (config_.image_size && *config_.image_size != options.tower.image_size) {
+    throw StageError(ErrorCode::kOptionConflict, "/image_size",
+                     "the data's images are " + std::to_string(options.tower.image_size) +
+                         " pixels wide, the model takes " + std::to_string(*config_.image_size),
+                     "set 'image_size: auto', or the data stage's size");
+  }
+  if (options.tower.image_size % options.tower.patch_size != 0) {
+    throw StageError(
+        ErrorCode::kOptionConflict, "/patch_size",
+        divisibility_message("the data's image size", options.tower.image_size, "patch_size", options.tower.patch_size),
+        "an image is cut into whole patches");
+  }
+  const auto classes = static_cast<std::int64_t>(data.classes.size());
+  if (classes == 0) {
+    throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes", "the data has no classes",
+                     "a classifier needs labelled data");
+  }
+  options.num_classes = config_.num_classes.value_or(classes);
+  if (options.num_classes < classes) {
+    throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes",
+                     "num_classes is " + std::to_string(options.num_classes) + ", the data has " +
+                         std::to_string(classes) + " classes",
+                     "set 'num_classes: auto'");
+  }
+  return options;
+}
+
+std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& data, std::uint64_t seed) const {
+  const auto network = std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat));
+  initialize(*network,
+             {config_.tower.block.hidden_size, config_.tower.num_hidden_layers, config_.initializer_range,
+              config_.initializer_factor},
+             seed);
+  return network;
+}
+
+NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
+  const auto* classifier = dynamic_cast<const ImageClassifier*>(&network);
+  if (!classifier) throw std::logic_error("model.clip_vision: not a network that build() has made");
+  return classifier->forward(inputs.at("image"));
+}
+
+const runner::StageKind kModelClipVision = {"model.clip_vision", create};
+
+}  // namespace stages

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "stages/model/vision_tower.h"
+#include "stages/named_tensors.h"
+
+namespace stages {
+
+/// What of the tower the head sees. HF's names are in brackets.
+enum class Feature {
+  kPooled,               ///< the class token after post_layernorm [pooler_output]
+  kProjected,            ///< the same, projected [image_embeds of CLIPVisionModelWithProjection]
+  kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:, 0]]
+};
+
+/// True if the feature is a projection, so that there must be one.
+bool is_projected(Feature feature);
+
+/// The shape of a classifier on top of a tower.
+struct ImageClassifierOptions {
+  VisionTowerOptions tower;
+  Feature feature = Feature::kPooled;
+  std::optional<std::int64_t> projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
+  std::int64_t num_classes = 0;
+
+  std::int64_t feature_width() const { return is_projected(feature) ? *projection_dim : tower.block.hidden_size; }
+};
+
+/// A vision tower and a linear layer over one of its features. Children: vision_model (VisionTower), visual_projection
+/// (without bias, where there is one) and head.
+class ImageClassifier : public torch::nn::Module {
+ public:
+  explicit ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options = {});
+
+  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n, feature_width())}.
+  NamedTensors forward(const at::Tensor& pixels) const;
+  /// The feature alone, of the tower's last hidden state.
+  at::Tensor feature(const at::Tensor& last_hidden_state) const;
+
+  const VisionTower& tower() const { return *tower_; }
+
+ private:
+  const Feature feature_;
+  std::shared_ptr<VisionTower> tower_;
+  std::shared_ptr<Linear> projection_;  // null: none
+  std::shared_ptr<Linear> head_;
+};
+
+}  // namespace stages

@@ -1,0 +1,71 @@
+#include "stages/model/initializer.h"
+
+#include <cassert>
+#include <cmath>
+
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+/// A generator of the weight's own: FNV-1a of its name and the seed, mixed by SplitMix64's finalizer.
+at::Generator generator_for(std::string_view name, std::uint64_t seed) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
+  std::uint64_t mixed = hash + seed * 0x9E3779B97F4A7C15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+  return at::detail::createCPUGenerator(mixed ^ (mixed >> 31));
+}
+
+}  // namespace
+
+Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs) {
+  const double per_width = 1 / std::sqrt(static_cast<double>(options.hidden_size));
+  const double per_depth = 1 / std::sqrt(2.0 * static_cast<double>(options.num_hidden_layers));
+  const auto normal = [&](double scale) { return Distribution{Distribution::Kind::kNormal, scale * options.factor}; };
+  if (name.starts_with("head.")) {
+    return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(head_inputs))};
+  }
+  if (name.ends_with(".class_embedding")) return normal(per_width);
+  if (name.ends_with(".patch_embedding.weight") || name.ends_with(".position_embedding.weight")) {
+    return normal(options.range);
+  }
+  if (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight") || name.ends_with(".v_proj.weight")) {
+    return normal(per_width * per_depth);
+  }
+  if (name.ends_with(".out_proj.weight")) return normal(per_width);
+  if (name.ends_with(".fc1.weight")) return normal(per_width / std::sqrt(2.0));
+  if (name.ends_with(".fc2.weight")) return normal(per_width * per_depth);
+  if (name == "visual_projection.weight") return normal(per_width);
+  if (name.ends_with(".weight")) return {Distribution::Kind::kOne};  // the norms: all others are above
+  assert(name.ends_with(".bias"));
+  return {Distribution::Kind::kZero};
+}
+
+void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed) {
+  const torch::NoGradGuard no_graph;
+  const auto weights = network.named_parameters();
+  const at::Tensor* head = weights.find("head.weight");
+  const std::int64_t head_inputs = head ? head->size(1) : 1;
+  for (const auto& item : weights) {
+    at::Tensor weight = item.value();
+    const Distribution distribution = initial_distribution(item.key(), options, head_inputs);
+    switch (distribution.kind) {
+      case Distribution::Kind::kZero:
+        weight.zero_();
+        break;
+      case Distribution::Kind::kOne:
+        weight.fill_(1);
+        break;
+      case Distribution::Kind::kNormal:
+        weight.normal_(0, distribution.scale, generator_for(item.key(), seed));
+        break;
+      case Distribution::Kind::kUniform:
+        weight.uniform_(-distribution.scale, distribution.scale, generator_for(item.key(), seed));
+        break;
+    }
+  }
+}
+
+}  // namespace stages

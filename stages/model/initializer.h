@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+/// What the spread of a tower's first weights depends on.
+struct InitializerOptions {
+  std::int64_t hidden_size = 0;
+  std::int64_t num_hidden_layers = 0;
+  double range = 0;   ///< HF's initializer_range
+  double factor = 0;  ///< HF's initializer_factor
+};
+
+/// How one weight is drawn: all zero, all one, normal around 0, or uniform around 0.
+struct Distribution {
+  enum class Kind { kZero, kOne, kNormal, kUniform };
+  Kind kind = Kind::kZero;
+  double scale = 0;  ///< standard deviation of kNormal, bound of kUniform
+};
+
+/// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding":
+/// HF's rule of CLIPPreTrainedModel (transformers 5, modeling_clip.py) for the tower and its projection, and torch's
+/// rule of nn.Linear, uniform within 1/sqrt(head_inputs), for the head.
+Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
+
+/// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU.
+/// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.
+void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed);
+
+}  // namespace stages

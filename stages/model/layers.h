@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+
+#include <torch/nn/module.h>
+
+namespace stages {
+
+// The layers of torch::nn fill their weights from the global random generator as soon as they are made, and always on
+// the CPU. These leave them unset: whoever makes a network initialises it (stages/model/initializer.h) or loads it, and
+// a network on the Meta device costs no memory at all.
+
+/// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
+class Linear : public torch::nn::Module {
+ public:
+  Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+  std::int64_t in_features() const { return weight.size(1); }
+  std::int64_t out_features() const { return weight.size(0); }
+
+  at::Tensor weight, bias;
+};
+
+/// Normalisation over the last dimension; `weight` and `bias` (width).
+class LayerNorm : public torch::nn::Module {
+ public:
+  LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+  at::Tensor weight, bias;
+
+ private:
+  const double epsilon_;
+};
+
+/// A convolution whose stride is its size, without bias; `weight` (width, 3, patch, patch).
+class PatchEmbedding : public torch::nn::Module {
+ public:
+  PatchEmbedding(std::int64_t patch, std::int64_t width, const at::TensorOptions& options);
+  /// (n, 3, height, width) to (n, patches, width), patches row by row.
+  at::Tensor forward(const at::Tensor& pixels) const;
+
+  at::Tensor weight;
+};
+
+/// One vector a position; `weight` (positions, width).
+class PositionEmbedding : public torch::nn::Module {
+ public:
+  PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options);
+
+  at::Tensor weight;
+};
+
+}  // namespace stages

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "stages/model/layers.h"
+
+namespace stages {
+
+/// The function between the two layers of a block's MLP.
+enum class Activation {
+  kQuickGelu,  ///< x · sigmoid(1.702 x), as in OpenAI's weights
+  kGelu,       ///< x · Φ(x), by the error function
+};
+
+at::Tensor activate(Activation activation, const at::Tensor& x);
+
+/// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
+/// Children: k_proj, v_proj, q_proj, out_proj, each with a bias.
+class Attention : public torch::nn::Module {
+ public:
+  /// `width` is a multiple of `heads`.
+  Attention(std::int64_t width, std::int64_t heads, const at::TensorOptions& options);
+  /// (n, tokens, width) to the same.
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  const std::int64_t heads_;
+  std::shared_ptr<Linear> keys_, values_, queries_, out_;
+};
+
+/// Two layers with an activation between them. Children: fc1, fc2.
+class Mlp : public torch::nn::Module {
+ public:
+  Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  const Activation activation_;
+  std::shared_ptr<Linear> first_, second_;
+};
+
+/// Sizes that all blocks of a tower share.
+struct BlockOptions {
+  std::int64_t hidden_size = 0;          ///< width of a token
+  std::int64_t intermediate_size = 0;    ///< width inside the MLP
+  std::int64_t num_attention_heads = 0;  ///< divides hidden_size
+  Activation hidden_act = Activation::kQuickGelu;
+  double layer_norm_eps = 0;
+};
+
+/// x += attention(norm(x)); x += mlp(norm(x)). Children: self_attn, layer_norm1, mlp, layer_norm2.
+class TransformerBlock : public torch::nn::Module {
+ public:
+  TransformerBlock(const BlockOptions& block, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  std::shared_ptr<Attention> attention_;
+  std::shared_ptr<LayerNorm> norm_before_attention_;
+  std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<LayerNorm> norm_before_mlp_;
+};
+
+}  // namespace stages

@@ -1,0 +1,53 @@
+#include "stages/model/vision_tower.h"
+
+#include <cassert>
+#include <string>
+
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+/// A level of the dotted names that computes nothing itself.
+class Level : public torch::nn::Module {};
+
+}  // namespace
+
+VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options) {
+  assert(tower.patch_size > 0 && tower.image_size % tower.patch_size == 0);
+  const std::int64_t width = tower.block.hidden_size;
+  const double epsilon = tower.block.layer_norm_eps;
+
+  const auto embeddings = register_module("embeddings", std::make_shared<Level>());
+  class_embedding_ = embeddings->register_parameter("class_embedding", torch::empty({width}, options));
+  patch_embedding_ = embeddings->register_module("patch_embedding",
+                                                 std::make_shared<PatchEmbedding>(tower.patch_size, width, options));
+  position_embedding_ = embeddings->register_module(
+      "position_embedding", std::make_shared<PositionEmbedding>(tower.tokens(), width, options));
+  norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
+  const auto encoder = register_module("encoder", std::make_shared<Level>());
+  const auto layers = encoder->register_module("layers", std::make_shared<Level>());
+  for (std::int64_t i = 0; i < tower.num_hidden_layers; ++i) {
+    blocks_.push_back(
+        layers->register_module(std::to_string(i), std::make_shared<TransformerBlock>(tower.block, options)));
+  }
+  norm_of_pooled_ = register_module("post_layernorm", std::make_shared<LayerNorm>(width, epsilon, options));
+}
+
+at::Tensor VisionTower::embed(const at::Tensor& pixels) const {
+  const at::Tensor patches = patch_embedding_->forward(pixels);
+  const at::Tensor class_token = class_embedding_.expand({patches.size(0), 1, -1});
+  return norm_before_blocks_->forward(torch::cat({class_token, patches}, 1) + position_embedding_->weight);
+}
+
+at::Tensor VisionTower::forward(const at::Tensor& pixels) const {
+  at::Tensor x = embed(pixels);
+  for (const auto& block : blocks_) x = block->forward(x);
+  return x;
+}
+
+at::Tensor VisionTower::pool(const at::Tensor& last_hidden_state) const {
+  return norm_of_pooled_->forward(last_hidden_state.select(1, 0));
+}
+
+}  // namespace stages

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "stages/model/transformer_block.h"
+
+namespace stages {
+
+/// The shape of a tower, by the names of HF's CLIPVisionConfig.
+struct VisionTowerOptions {
+  BlockOptions block;
+  std::int64_t num_hidden_layers = 0;
+  std::int64_t patch_size = 0;
+  std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
+
+  /// The patches of one image and the class token.
+  std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
+};
+
+/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020), with the graph and the parameter names of HF's
+/// `vision_model`: embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
+/// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm.
+///
+///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
+///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
+///
+/// It has no dropout and computes in whatever type its weights have. A submodule is found by its dotted name in
+/// named_modules(). The weights are unset until somebody initialises or loads them.
+class VisionTower : public torch::nn::Module {
+ public:
+  explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
+
+  /// What enters the first block, (n, tokens, hidden_size), of `pixels` (n, 3, image_size, image_size).
+  at::Tensor embed(const at::Tensor& pixels) const;
+  /// What leaves the last block, without a final norm.
+  at::Tensor forward(const at::Tensor& pixels) const;
+  /// The class token of forward()'s result after post_layernorm, (n, hidden_size).
+  at::Tensor pool(const at::Tensor& last_hidden_state) const;
+
+  const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
+
+ private:
+  at::Tensor class_embedding_;
+  std::shared_ptr<PatchEmbedding> patch_embedding_;
+  std::shared_ptr<PositionEmbedding> position_embedding_;
+  std::shared_ptr<LayerNorm> norm_before_blocks_;
+  std::vector<std::shared_ptr<TransformerBlock>> blocks_;
+  std::shared_ptr<LayerNorm> norm_of_pooled_;
+};
+
+}  // namespace stages

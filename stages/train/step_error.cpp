@@ -1,0 +1,56 @@
+#include "stages/train/step_error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "runner/stage.h"
+
+namespace stages {
+namespace {
+
+/// "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
+std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  constexpr std::size_t kShown = 3;
+  std::string result;
+  for (std::size_t i = 0; i < std::min(indices.size(), kShown); ++i) {
+    result += (i ? ", '" : "'") + dataset.sample_name(indices[i]) + "'";
+  }
+  if (indices.size() > kShown) result += " and " + std::to_string(indices.size() - kShown) + " more";
+  return result;
+}
+
+}  // namespace
+
+void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset) {
+  const std::optional<std::int64_t> part = numbers.first_broken_part();
+  const std::optional<double> norm = numbers.gradient_norm();
+  if (!part && (!norm || std::isfinite(*norm))) return;
+
+  std::string message = part ? "the loss" : "the gradient";
+  message += " is not finite at step " + std::to_string(place.step) + ", in epoch " + std::to_string(place.epoch);
+  std::span<const std::int64_t> culprits = place.indices;
+  const std::int64_t count = parts(place.plan, place.units);
+  if (part && count > 1) {
+    message += ", micro-batch " + std::to_string(*part + 1) + " of " + std::to_string(count);
+    if (static_cast<std::int64_t>(culprits.size()) == place.units) {
+      const std::int64_t begin = *part * place.plan.micro_batch;
+      culprits = culprits.subspan(static_cast<std::size_t>(begin),
+                                  static_cast<std::size_t>(std::min(place.plan.micro_batch, place.units - begin)));
+    }
+  }
+  if (!culprits.empty()) message += ", on " + names(dataset, culprits);
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite, "/optimizer", message,
+                           "lower learning_rate, set gradient_clip_norm, or look at these samples");
+}
+
+void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {
+  const std::optional<BadUnit> bad = step.find_bad_unit(batch);
+  if (!bad) return;
+  const auto unit = static_cast<std::size_t>(bad->unit);
+  const bool named = !batch.grouped() && unit < batch.indices.size();
+  const std::string where = named ? "'" + dataset.sample_name(batch.indices[unit]) + "': " : "";
+  throw runner::StageError(bad->code, "", where + bad->message);
+}
+
+}  // namespace stages

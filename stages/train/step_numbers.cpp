@@ -1,0 +1,89 @@
+#include "stages/train/step_numbers.h"
+
+#include <cmath>
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+namespace stages {
+
+StepNumbers::StepNumbers(double weight) : weight_(weight) {}
+StepNumbers::~StepNumbers() = default;
+StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
+StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
+
+void StepNumbers::add(const NamedTensors& terms, const NamedTensors& scores) {
+  std::vector<at::Tensor> row;
+  term_names_.clear();
+  score_names_.clear();
+  for (const auto& [name, value] : terms) {
+    term_names_.push_back(name);
+    row.push_back(value.detach().to(torch::kDouble));
+  }
+  for (const auto& [name, value] : scores) {
+    score_names_.push_back(name);
+    row.push_back(value.detach().to(torch::kDouble));
+  }
+  rows_.push_back(torch::stack(row));
+}
+
+void StepNumbers::set_gradient_norm(const at::Tensor& norm) { norm_ = norm.detach().to(torch::kDouble).reshape({1}); }
+
+void StepNumbers::fetch() {
+  std::vector<at::Tensor> all = rows_;
+  if (norm_.defined()) all.push_back(norm_);
+  device_values_ = torch::cat(all);
+  if (device_values_.is_cpu()) {
+    host_values_ = device_values_;
+    return;
+  }
+  host_values_ = torch::empty(device_values_.sizes(), torch::TensorOptions(torch::kDouble).pinned_memory(true));
+  host_values_.copy_(device_values_, /*non_blocking=*/true);
+  const c10::impl::VirtualGuardImpl guard(device_values_.device().type());
+  copied_ = std::make_unique<c10::Event>(device_values_.device().type());
+  copied_->record(guard.getStream(device_values_.device()));
+}
+
+at::Tensor StepNumbers::broken() const {
+  return device_values_.isfinite().all().logical_not().to(torch::kFloat);
+}
+
+void StepNumbers::wait() const {
+  if (copied_) copied_->synchronize();
+}
+
+Means StepNumbers::means() const {
+  wait();
+  const double* value = host_values_.const_data_ptr<double>();
+  std::vector<double> sums(term_names_.size() + score_names_.size(), 0.0);
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    for (double& sum : sums) sum += *value++;
+  }
+  Means means{.weight = weight_};
+  auto sum = sums.begin();
+  for (const std::string& name : term_names_) means.terms.emplace_back(name, *sum++ / weight_);
+  for (const std::string& name : score_names_) means.scores.emplace_back(name, *sum++ / weight_);
+  for (const auto& [name, mean] : means.terms) means.loss += mean;
+  return means;
+}
+
+std::optional<double> StepNumbers::gradient_norm() const {
+  if (!norm_.defined()) return {};
+  wait();
+  return host_values_.const_data_ptr<double>()[host_values_.numel() - 1];
+}
+
+std::optional<std::int64_t> StepNumbers::first_broken_part() const {
+  wait();
+  const double* row = host_values_.const_data_ptr<double>();
+  const std::size_t width = term_names_.size() + score_names_.size();
+  for (std::size_t part = 0; part < rows_.size(); ++part, row += width) {
+    for (std::size_t term = 0; term < term_names_.size(); ++term) {
+      if (!std::isfinite(row[term])) return static_cast<std::int64_t>(part);
+    }
+  }
+  return {};
+}
+
+}  // namespace stages

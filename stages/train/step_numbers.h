@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "stages/named_tensors.h"
+#include "stages/train/means.h"
+
+namespace c10 {
+struct Event;
+}
+
+namespace stages {
+
+/// What one batch measured: a row of sums for each micro-batch, on the device until the host asks.
+///
+/// Nothing here makes the host wait for a GPU but means() and what follows it; fetch() starts the copy, so that it has
+/// long arrived when they are called a step later.
+class StepNumbers {
+ public:
+  /// `weight` of the whole batch.
+  explicit StepNumbers(double weight);
+  ~StepNumbers();
+  StepNumbers(StepNumbers&&) noexcept;
+  StepNumbers& operator=(StepNumbers&&) noexcept;
+
+  /// One micro-batch: its sums as TrainingStep::loss and TrainingStep::score give them.
+  void add(const NamedTensors& terms, const NamedTensors& scores);
+  /// The norm of the whole gradient before clipping.
+  void set_gradient_norm(const at::Tensor& norm);
+
+  /// Starts the copy to the host; called once, after the last add().
+  void fetch();
+  /// A float32 scalar on the device: 1 if the loss or the gradient's norm is not finite, else 0. After fetch().
+  at::Tensor broken() const;
+
+  Means means() const;
+  std::optional<double> gradient_norm() const;
+  /// The first micro-batch whose loss is not finite.
+  std::optional<std::int64_t> first_broken_part() const;
+
+ private:
+  void wait() const;
+
+  double weight_;
+  std::vector<std::string> term_names_, score_names_;
+  std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
+  at::Tensor norm_;               // float64
+  at::Tensor device_values_;      // rows one after the other, then the norm
+  at::Tensor host_values_;
+  std::unique_ptr<c10::Event> copied_;  // null where there is nothing to wait for
+};
+
+}  // namespace stages

@@ -1,0 +1,34 @@
+#include "stages/train/step_plan.h"
+
+#include <string>
+
+#include "runner/stage.h"
+
+namespace stages {
+
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units) {
+  if (!policy.micro_batch || *policy.micro_batch >= units) return {};
+  const auto refuse = [&](const std::string& why) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, "/batch_size",
+                             "micro_batch " + std::to_string(*policy.micro_batch) + " would cut a batch of " +
+                                 std::to_string(units) + ", and " + why,
+                             "set micro_batch: auto, or a batch_size that fits as a whole");
+  };
+  if (step.mixes_samples()) refuse("the network's layers mix the samples of a batch (BatchNorm)");
+  for (const LossTerm& term : step.terms()) {
+    switch (term.coupling) {
+      case Coupling::kPerSample:
+      case Coupling::kPerGroup:
+        break;
+      case Coupling::kWholeBatch:
+        refuse("the loss '" + term.name + "' depends on the whole batch at once");
+    }
+  }
+  return {.micro_batch = *policy.micro_batch};
+}
+
+std::int64_t parts(const StepPlan& plan, std::int64_t units) {
+  return plan.micro_batch == 0 ? 1 : (units + plan.micro_batch - 1) / plan.micro_batch;
+}
+
+}  // namespace stages

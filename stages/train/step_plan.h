@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "stages/artifacts.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+/// How a batch is cut to fit the device; the trainer obeys it.
+struct StepPlan {
+  std::int64_t micro_batch = 0;  ///< units run at once; 0: the whole batch
+};
+
+/// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would
+/// train something else than the whole batch does.
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units);
+
+/// How many parts a batch of `units` makes.
+std::int64_t parts(const StepPlan& plan, std::int64_t units);
+
+}  // namespace stages

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/stages.h"
+#include "stages/train/loss.h"
+#include "stages/train/trainer.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+/// Cross-entropy of a model's logits.
+class ClassificationStep final : public TrainingStep {
+ public:
+  ClassificationStep(const Model& model, std::int64_t classes, double label_smoothing)
+      : model_(model), classes_(classes), label_smoothing_(label_smoothing) {}
+
+  std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
+  bool mixes_samples() const override { return model_.mixes_samples(); }
+
+  std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
+    const at::Tensor labels = batch["label"].contiguous();
+    const auto* label = labels.const_data_ptr<std::int64_t>();
+    for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
+      if (label[unit] >= 0 && label[unit] < classes_) continue;
+      return BadUnit{unit, ErrorCode::kLabelOutOfRange,
+                     "the label " + std::to_string(label[unit]) + " is outside the model's " +
+                         std::to_string(classes_) + " classes"};
+    }
+    return {};
+  }
+
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], label_smoothing_)}};
+  }
+  NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"accuracy", correct_count(encoded.at("logits"), part["label"])}};
+  }
+
+ private:
+  const Model& model_;
+  const std::int64_t classes_;
+  const double label_smoothing_;
+};
+
+void check_labels(const Dataset& train, const Dataset* validation) {
+  const std::vector<std::string> classes = train.describe().classes;
+  if (classes.empty()) {
+    throw StageError(ErrorCode::kLabelOutOfRange, "", "the training data has no classes",
+                     "wire labelled data to 'train'");
+  }
+  if (!validation || validation->describe().classes == classes) return;
+  for (const std::string& name : validation->describe().classes) {
+    if (std::ranges::find(classes, name) != classes.end()) continue;
+    throw StageError(ErrorCode::kLabelOutOfRange, "",
+                     "the validation data has a class '" + name + "' that the training data lacks",
+                     "train and validate on the same classes");
+  }
+  throw StageError(ErrorCode::kLabelOutOfRange, "",
+                   "the validation data numbers its classes otherwise than the training data",
+                   "give both the same classes in the same order");
+}
+
+/// The options of schemas/train/supervised.schema.json.
+struct SupervisedConfig {
+  TrainerOptions trainer;
+  double label_smoothing = 0;
+};
+
+class Supervised final : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+    SupervisedConfig config;
+    TrainerOptions& trainer = config.trainer;
+    std::string keep;
+    reader.read("epochs", trainer.epochs);
+    reader.read("batch_size", trainer.batch_size);
+    reader.read("gradient_clip_norm", trainer.gradient_clip_norm);
+    reader.read("label_smoothing", config.label_smoothing);
+    reader.read("validate_every", trainer.validate_every);
+    reader.read("patience", trainer.patience);
+    reader.read("monitor", trainer.monitor);
+    reader.read("keep", keep);
+    reader.read("log_every", trainer.log_every);
+    trainer.higher_is_better = trainer.monitor == "accuracy";
+    trainer.keep = keep == "last" ? Keep::kLast : Keep::kBest;
+    trainer.optimizer = read_optimizer(reader.section("optimizer"));
+    runner::ConfigReader& schedule = reader.section("schedule");
+    trainer.schedule = read_schedule(schedule, learning_rate(trainer.optimizer));
+    const auto* one_cycle = std::get_if<OneCycleSchedule>(&trainer.schedule);
+    if (one_cycle && one_cycle->cycle_momentum && !has_momentum(trainer.optimizer)) {
+      schedule.fail("cycle_momentum", ErrorCode::kOptionConflict, "cycle_momentum finds no momentum in the optimizer",
+                    "set optimizer.momentum: 0.9, or cycle_momentum: false");
+    }
+    if (auto errors = reader.finish(); !errors.empty()) return errors;
+    return std::unique_ptr<runner::Stage>(std::make_unique<Supervised>(std::move(config)));
+  }
+
+  explicit Supervised(SupervisedConfig config) : config_(std::move(config)) {}
+
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    const TrainingData data{inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
+    check_labels(*data.train, data.validation.get());
+    const DatasetDescription description = data.train->describe();
+
+    auto checkpoint = std::make_shared<Checkpoint>();
+    checkpoint->model = inputs.get<Model>("model");
+    checkpoint->classes = description.classes;
+    checkpoint->network = checkpoint->model->build(description, context.seed());
+    const ClassificationStep step(*checkpoint->model, static_cast<std::int64_t>(description.classes.size()),
+                                  config_.label_smoothing);
+    const TrainingResult result =
+        train(step, *checkpoint->network, data, config_.trainer, *inputs.get<MemoryPolicy>("memory"), context);
+    checkpoint->network->eval();
+    checkpoint->epoch = result.epoch;
+    checkpoint->step = result.step;
+    checkpoint->file = result.file;
+    return {{"checkpoint", std::move(checkpoint)}};
+  }
+
+ private:
+  const SupervisedConfig config_;
+};
+
+}  // namespace
+
+const runner::StageKind kTrainSupervised = {.name = "train.supervised", .create = Supervised::create};
+
+}  // namespace stages

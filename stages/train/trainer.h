@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runner/run_context.h"
+#include "stages/artifacts.h"
+#include "stages/train/optimizer_options.h"
+#include "stages/train/schedule.h"
+#include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
+/// weight(whole batch). Returns what was measured on the way, not yet fetched. `before_part` is called before each
+/// micro-batch and may throw; the gradients are then of no use.
+StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+                                const StepPlan& plan, const std::function<void()>& before_part = {});
+
+/// What is learnt from, and what is measured on after an epoch; `validation` may be null.
+struct TrainingData {
+  std::shared_ptr<const Dataset> train, validation;
+};
+
+/// Which weights a training ends with.
+enum class Keep { kBest, kLast };
+
+struct TrainerOptions {
+  std::int64_t epochs = 0;
+  std::int64_t batch_size = 0;  ///< the logical batch
+  OptimizerOptions optimizer;
+  Schedule schedule;
+  std::optional<double> gradient_clip_norm;
+  std::int64_t validate_every = 1;  ///< epochs; the last epoch is always validated
+  std::optional<std::int64_t> patience;
+  std::string monitor;  ///< what says which epoch is best: "loss" or one of the step's scores
+  bool higher_is_better = false;
+  Keep keep = Keep::kBest;
+  std::int64_t log_every = 1;  ///< steps
+};
+
+struct TrainingResult {
+  std::int64_t epoch = 0, step = 0;  ///< at which the kept weights were taken, 1-based
+  std::filesystem::path file;        ///< best.safetensors or last.safetensors
+};
+
+/// Trains `network`, which it moves to context.device(), and leaves it with the weights that options.keep asks for.
+///
+/// The one loop of all trainings: the gradient is computed and the optimizer stepped in this file and nowhere else.
+/// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
+/// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
+/// finite is never written at all. After every epoch the weights are in context.folder() as last.safetensors, and those
+/// of the epoch with the best validation (without validation: the last) as best.safetensors.
+/// Throws runner::StageError, and runner::Cancelled between two micro-batches.
+TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
+                     const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context);
+
+}  // namespace stages

@@ -1,0 +1,107 @@
+#include "stages/train/training_log.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "runner/run_context.h"
+
+namespace stages {
+namespace {
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* form, ...) {
+  char text[128];
+  va_list arguments;
+  va_start(arguments, form);
+  std::vsnprintf(text, sizeof text, form, arguments);
+  va_end(arguments);
+  return text;
+}
+
+/// "loss 1.234  accuracy 45.6 %".
+std::string in_words(const Means& means) {
+  std::string words = format("loss %.3f", means.loss);
+  for (const auto& [name, value] : means.scores) {
+    words += "  " + name + (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.3f", value));
+  }
+  return words;
+}
+
+}  // namespace
+
+TrainingLog::TrainingLog(runner::RunContext& context, Options options, Clock clock)
+    : context_(context), options_(std::move(options)), clock_(std::move(clock)), began_(clock_()) {}
+
+void TrainingLog::begin_epoch() {
+  epoch_began_ = trained_until_ = clock_();
+  epoch_samples_ = 0;
+  throughput_.restart();
+  throughput_.add(epoch_began_, 0);
+}
+
+void TrainingLog::step(const StepRecord& record) {
+  trained_until_ = clock_();
+  epoch_samples_ += record.samples;
+  throughput_.add(trained_until_, record.samples);
+
+  runner::Progress progress;
+  progress.phase = "train";
+  progress.epoch = record.epoch;
+  progress.epochs = options_.epochs;
+  progress.step = record.step;
+  progress.steps = options_.steps;
+  progress.samples_per_second = throughput_.per_second();
+  progress.loss = record.means.loss;
+  // Over all of the past, so that reading, validating and saving are in it.
+  progress.seconds_left =
+      (trained_until_ - began_) / static_cast<double>(record.step) * static_cast<double>(options_.steps - record.step);
+  show(std::move(progress));
+
+  if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;
+  context_.metric("train/loss", record.means.loss, record.step);
+  if (record.means.terms.size() > 1) {
+    for (const auto& [name, value] : record.means.terms) context_.metric("train/" + name, value, record.step);
+  }
+  for (const auto& [name, value] : record.means.scores) context_.metric("train/" + name, value, record.step);
+  if (record.gradient_norm) context_.metric("train/gradient_norm", *record.gradient_norm, record.step);
+  context_.metric("train/learning_rate", record.learning_rate, record.step);
+}
+
+void TrainingLog::validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches) {
+  runner::Progress progress;
+  progress.phase = "validate";
+  progress.epoch = epoch;
+  progress.epochs = options_.epochs;
+  progress.step = batch;
+  progress.steps = batches;
+  show(std::move(progress));
+}
+
+void TrainingLog::show(runner::Progress progress) {
+  if (options_.memory_in_use) progress.memory_bytes = options_.memory_in_use();
+  progress.budget_bytes = options_.budget_bytes;
+  context_.progress(progress);
+}
+
+void TrainingLog::end_epoch(const StepRecord& last, const Means& training, const std::optional<Means>& validation) {
+  const auto report = [&](const std::string& prefix, const Means& means) {
+    context_.metric(prefix + "loss", means.loss, last.step);
+    if (means.terms.size() > 1) {
+      for (const auto& [name, value] : means.terms) context_.metric(prefix + name, value, last.step);
+    }
+    for (const auto& [name, value] : means.scores) context_.metric(prefix + name, value, last.step);
+  };
+  report("train/epoch_", training);
+  if (validation) report("validation/", *validation);
+
+  std::string line =
+      "epoch " + std::to_string(last.epoch) + "/" + std::to_string(options_.epochs) + "  " + in_words(training);
+  if (validation) line += "  | validation " + in_words(*validation);
+  line += format("  | lr %.1e", last.learning_rate);
+  const double seconds = trained_until_ - epoch_began_;
+  if (seconds > 0) {
+    line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";
+  }
+  context_.say(line);
+}
+
+}  // namespace stages

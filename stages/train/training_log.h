@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "stages/train/means.h"
+#include "stages/train/throughput.h"
+
+namespace runner {
+class RunContext;
+struct Progress;
+}  // namespace runner
+
+namespace stages {
+
+/// One finished step, as reported.
+struct StepRecord {
+  std::int64_t epoch = 0, step = 0;  ///< 1-based, the step within the whole training
+  std::int64_t samples = 0;
+  double learning_rate = 0;
+  Means means;
+  std::optional<double> gradient_norm;
+};
+
+/// Tells the run what training does: progress at every step, metrics every few steps and at the end of an epoch, and
+/// one line an epoch for the person who watches.
+class TrainingLog {
+ public:
+  /// Seconds on a clock that only goes forward.
+  using Clock = std::function<double()>;
+
+  struct Options {
+    std::int64_t epochs = 0, steps = 0;
+    std::int64_t log_every = 1;                   ///< steps between the metrics of single steps
+    std::string unit;                             ///< "images"
+    std::int64_t budget_bytes = 0;                ///< the device's memory; 0: unknown
+    std::function<std::int64_t()> memory_in_use;  ///< empty: unknown
+  };
+  /// `context` must outlive this.
+  TrainingLog(runner::RunContext& context, Options options, Clock clock);
+
+  void begin_epoch();
+  void step(const StepRecord& record);
+  void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
+  /// `last` is the epoch's last step; `validation` is empty where none took place.
+  void end_epoch(const StepRecord& last, const Means& training, const std::optional<Means>& validation);
+
+ private:
+  void show(runner::Progress progress);
+
+  runner::RunContext& context_;
+  const Options options_;
+  const Clock clock_;
+  const double began_;
+  double epoch_began_ = 0, trained_until_ = 0;
+  std::int64_t epoch_samples_ = 0;
+  Throughput throughput_;
+};
+
+}  // namespace stages

@@ -1,0 +1,42 @@
+#include "stages/train/validation.h"
+
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/loader.h"
+#include "stages/scoped.h"
+#include "stages/train/step_error.h"
+#include "stages/train/step_numbers.h"
+
+namespace stages {
+
+Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
+               const ValidationOptions& options) {
+  const ScopedEval eval(network);
+  const torch::NoGradGuard no_graph;
+  Loader loader(dataset, sequential_order(dataset->describe().size), options.batch_size, options.epoch);
+  const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
+  std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
+  while (static_cast<std::int64_t>(measured.size()) < batches) {
+    if (options.before_batch) options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);
+    const std::optional<Batch> batch = loader.next();
+    if (!batch) break;
+    refuse_bad_unit(step, *dataset, *batch);
+    const double weight = step.weight(*batch);
+    const Batch moved = batch->to(options.device);
+    const NamedTensors encoded = step.encode(network, moved);
+    StepNumbers& numbers = measured.emplace_back(weight);
+    numbers.add(step.loss(encoded, moved), step.score(encoded, moved));
+    numbers.fetch();
+  }
+  if (measured.empty()) {
+    throw runner::StageError(runner::ErrorCode::kTooFewSamples, "", "no sample of the validation data could be read");
+  }
+  Means means;
+  for (const StepNumbers& numbers : measured) means.add(numbers.means());
+  return means;
+}
+
+}  // namespace stages

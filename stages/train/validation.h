@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <c10/core/Device.h>
+
+#include "stages/artifacts.h"
+#include "stages/train/means.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+/// How a dataset is gone through to measure a network on it.
+struct ValidationOptions {
+  std::int64_t epoch = 0;  ///< handed to the dataset
+  std::int64_t batch_size = 1;
+  at::Device device = at::kCPU;
+  std::optional<std::int64_t> batches;                                         ///< at most so many
+  std::function<void(std::int64_t batch, std::int64_t batches)> before_batch;  ///< 1-based; may throw to stop
+};
+
+/// The means of `step`'s loss and scores over `dataset`, with the network in eval mode and no graph; its modes are put
+/// back. Throws runner::StageError where a sample is unreadable or bad.
+Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
+               const ValidationOptions& options);
+
+}  // namespace stages

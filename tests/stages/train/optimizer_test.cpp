@@ -1,0 +1,195 @@
+#include "stages/train/optimizer.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "stages/train/gradient_norm.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using nlohmann::json;
+
+constexpr Rates kTenth{.learning_rate = 0.1, .momentum = {}};
+constexpr AdamOptions kAdamW{.learning_rate = 0.1,
+                             .beta1 = 0.9,
+                             .beta2 = 0.999,
+                             .epsilon = 1e-8,
+                             .weight_decay = 0.01,
+                             .amsgrad = false,
+                             .decoupled = true};
+
+at::Tensor tensor_of(const json& values, at::ScalarType dtype) {
+  return torch::tensor(values.get<std::vector<double>>(), torch::kDouble).to(dtype);
+}
+
+OptimizerOptions options_of(const json& recorded) {
+  const json& given = recorded["kwargs"];
+  if (recorded["optimizer"] == "SGD") {
+    return SgdOptions{.learning_rate = given["lr"],
+                      .momentum = given.value("momentum", 0.0),
+                      .dampening = given.value("dampening", 0.0),
+                      .nesterov = given.value("nesterov", false),
+                      .weight_decay = given.value("weight_decay", 0.0)};
+  }
+  const bool decoupled = recorded["optimizer"] == "AdamW";
+  const auto betas = given.value("betas", std::vector<double>{0.9, 0.999});
+  return AdamOptions{.learning_rate = given["lr"],
+                     .beta1 = betas[0],
+                     .beta2 = betas[1],
+                     .epsilon = given.value("eps", 1e-8),
+                     .weight_decay = given.value("weight_decay", decoupled ? 0.01 : 0.0),
+                     .amsgrad = given.value("amsgrad", false),
+                     .decoupled = decoupled};
+}
+
+/// Follows a recorded path of twenty steps and returns the largest relative distance from it.
+double distance(const json& recorded, at::ScalarType dtype) {
+  const json& path = recorded[dtype == torch::kDouble ? "f64" : "f32"]["x"];
+  const at::Tensor curvature = tensor_of(recorded["curvature"], dtype), target = tensor_of(recorded["target"], dtype);
+  at::Tensor x = tensor_of(recorded["start"], dtype).requires_grad_();
+  const OptimizerOptions options = options_of(recorded["case"]);
+  Optimizer optimizer(options, {{"x", x}});
+  // Where a float32 coordinate passes zero, its distance is measured against the others' size.
+  const double floor = dtype == torch::kDouble ? 1e-3 : 1;
+  double worst = 0;
+  for (const json& expected : path) {
+    x.mutable_grad() = at::Tensor();
+    (0.5 * curvature * (x - target).square() + 0.1 * (x - target).pow(3)).sum().backward();
+    optimizer.prepare();
+    if (recorded["case"].contains("clip")) {
+      const auto gradients = optimizer.gradients();
+      at::_foreach_mul_(gradients, clip_factor(global_norm(gradients), recorded["case"]["clip"]));
+    }
+    optimizer.step({.learning_rate = learning_rate(options), .momentum = {}});
+    const at::Tensor reference = tensor_of(expected, torch::kDouble);
+    const at::Tensor off = (x.detach().to(torch::kDouble) - reference).abs();
+    worst = std::max(worst, (off / reference.abs().clamp_min(floor)).max().item<double>());
+  }
+  return worst;
+}
+
+class RecordedOptimizer : public testing::TestWithParam<const char*> {};
+
+TEST_P(RecordedOptimizer, FollowsTorchsPath) {
+  const auto path = shared_data(std::string("cases/parity/losses/optimizer_") + GetParam() + ".json");
+  RETORT_NEEDS_SHARED(path);
+  const auto recorded = json::parse(std::ifstream(path));
+  EXPECT_LT(distance(recorded, torch::kDouble), 1e-12);
+  EXPECT_LT(distance(recorded, torch::kFloat), 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RecordedOptimizer,
+                         testing::Values("sgd", "sgd_momentum_wd", "sgd_nesterov", "sgd_dampening", "adam",
+                                         "adam_coupled_wd", "adamw", "adamw_amsgrad_eps", "adamw_clipped"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Optimizer, StepDoesNotAllocate) {
+  at::Tensor x = torch::ones(1000, torch::requires_grad());
+  x.mutable_grad() = torch::ones(1000);
+  Optimizer optimizer(kAdamW, {{"x", x}});
+  optimizer.prepare();
+  const void* mean = optimizer.state().at("x.mean").data_ptr();
+  const void* weights = x.data_ptr();
+  optimizer.step(kTenth);
+  optimizer.prepare();
+  optimizer.step(kTenth);
+  EXPECT_EQ(optimizer.state().at("x.mean").data_ptr(), mean);
+  EXPECT_EQ(x.data_ptr(), weights);
+}
+
+TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
+  at::Tensor x = torch::ones(3, torch::requires_grad()), y = torch::ones(3, torch::requires_grad());
+  Optimizer optimizer(kAdamW, {{"x", x}, {"y", y}});
+  x.mutable_grad() = torch::ones(3);
+  optimizer.prepare();
+  optimizer.step(kTenth);
+  EXPECT_TRUE(y.equal(torch::ones(3)));  // weight decay would have shrunk it
+  EXPECT_FALSE(optimizer.state().contains("y.age"));
+  y.mutable_grad() = torch::ones(3);
+  optimizer.prepare();
+  optimizer.step(kTenth);
+  EXPECT_EQ(optimizer.state().at("x.age").item<double>(), 2);
+  EXPECT_EQ(optimizer.state().at("y.age").item<double>(), 1);
+}
+
+TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
+  at::Tensor x = torch::zeros(1, torch::requires_grad()), y = torch::zeros(1, torch::requires_grad());
+  Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, {{"x", x}, {"y", y}});
+  x.mutable_grad() = torch::ones(1);
+  optimizer.prepare();
+  optimizer.step(kTenth);
+  y.mutable_grad() = torch::ones(1);
+  optimizer.prepare();
+  optimizer.step(kTenth);
+  EXPECT_FLOAT_EQ(optimizer.state().at("y.momentum").item<float>(), 1.0F);  // not 0.5
+  EXPECT_FLOAT_EQ(optimizer.state().at("x.momentum").item<float>(), 0.9F + 0.5F);
+}
+
+TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+    at::Tensor x = torch::ones(40, torch::requires_grad());
+    x.mutable_grad() = torch::full(40, std::nan(""));
+    Optimizer optimizer(options, {{"x", x}});
+    optimizer.prepare();
+    optimizer.step(kTenth, torch::ones({}));
+    EXPECT_TRUE(x.equal(torch::ones(40)));
+    for (const auto& [name, tensor] : optimizer.state()) EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
+    x.mutable_grad() = torch::ones(40);
+    optimizer.step(kTenth, torch::zeros({}));
+    EXPECT_FALSE(x.equal(torch::ones(40)));
+  }
+}
+
+TEST(Optimizer, CycledMomentumReplacesItsOwn) {
+  at::Tensor x = torch::ones(1, torch::requires_grad());
+  Optimizer optimizer(kAdamW, {{"x", x}});
+  x.mutable_grad() = torch::ones(1);
+  optimizer.prepare();
+  optimizer.step({.learning_rate = 0.1, .momentum = 0.75});
+  EXPECT_FLOAT_EQ(optimizer.state().at("x.mean").item<float>(), 0.25F);
+}
+
+TEST(GradientNorm, SmallGradientsAreNotScaled) {
+  const std::vector<at::Tensor> gradients = {torch::tensor({3.0, 0.0}), torch::tensor({4.0})};
+  const at::Tensor norm = global_norm(gradients);
+  EXPECT_DOUBLE_EQ(norm.item<double>(), 5.0);
+  EXPECT_EQ(clip_factor(norm, 6.0).item<double>(), 1.0);
+  EXPECT_FLOAT_EQ(clip_factor(norm, 1.0).item<float>(), 1.0F / (5.0F + 1e-6F));
+}
+
+/// The errors of reading `json` as an optimizer.
+runner::Diagnostics errors_of(const std::string& text) {
+  const runner::Value value = stage_options("train/optimizer/" + json::parse(text)["kind"].get<std::string>(), text);
+  runner::ConfigReader reader(value, "/train/optimizer");
+  read_optimizer(reader);
+  return reader.finish();
+}
+
+TEST(OptimizerOptions, EveryOptionIsRead) {
+  for (const char* kind : {"sgd", "adam", "adamw"}) EXPECT_TRUE(errors_of(json{{"kind", kind}}.dump()).empty()) << kind;
+}
+
+TEST(OptimizerOptions, NesterovWithoutMomentumIsRefused) {
+  const auto errors = errors_of(R"({"kind": "sgd", "nesterov": true})");
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].message, "nesterov needs a momentum above 0 and no dampening");
+  EXPECT_EQ(errors[0].pointer, "/train/optimizer/nesterov");
+  EXPECT_EQ(errors[0].help, "set momentum: 0.9 and dampening: 0, or nesterov: false");
+}
+
+TEST(OptimizerOptions, DampeningWithoutMomentumIsRefused) {
+  const auto errors = errors_of(R"({"kind": "sgd", "dampening": 0.5})");
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].message, "dampening has no effect without momentum");
+}
+
+}  // namespace
+}  // namespace stages

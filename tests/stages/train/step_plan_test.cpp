@@ -1,0 +1,68 @@
+#include "stages/train/step_plan.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+
+namespace stages {
+namespace {
+
+class SomeStep final : public TrainingStep {
+ public:
+  explicit SomeStep(Coupling coupling, bool mixes = false) : coupling_(coupling), mixes_(mixes) {}
+  std::vector<LossTerm> terms() const override { return {{"first", Coupling::kPerSample}, {"second", coupling_}}; }
+  bool mixes_samples() const override { return mixes_; }
+  NamedTensors encode(torch::nn::Module&, const Batch&) const override { return {}; }
+  NamedTensors loss(const NamedTensors&, const Batch&) const override { return {}; }
+
+ private:
+  const Coupling coupling_;
+  const bool mixes_;
+};
+
+MemoryPolicy policy(std::optional<std::int64_t> micro_batch) {
+  MemoryPolicy policy;
+  policy.micro_batch = micro_batch;
+  return policy;
+}
+
+std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t units) {
+  try {
+    make_step_plan(step, policy(micro_batch), units);
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
+    EXPECT_EQ(error.help, "set micro_batch: auto, or a batch_size that fits as a whole");
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StepPlan, AutoIsTheWholeBatch) {
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64).micro_batch, 0);
+  EXPECT_EQ(parts({.micro_batch = 0}, 64), 1);
+}
+
+TEST(StepPlan, SamplesAndGroupsMayBeCut) {
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64).micro_batch, 24);
+  EXPECT_EQ(parts({.micro_batch = 24}, 64), 3);
+}
+
+TEST(StepPlan, CoupledLossIsNotCut) {
+  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
+            "micro_batch 8 would cut a batch of 64, and the loss 'second' depends on the whole batch at once");
+}
+
+TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
+  EXPECT_EQ(refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
+            "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm)");
+}
+
+TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
+  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
+  EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");
+}
+
+}  // namespace
+}  // namespace stages

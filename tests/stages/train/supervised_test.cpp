@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/safetensors.h"
+#include "stages/stages.h"
+#include "stages/weights.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+/// The stage of these options, run on TinyDatasets.
+struct SupervisedRun {
+  std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(30),
+                               validation = std::make_shared<TinyDataset>(12);
+  std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
+  std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  RecordingContext context;
+
+  std::shared_ptr<const Checkpoint> run(const std::string& options) {
+    const runner::Value value = stage_options("train/supervised", options);
+    runner::ConfigReader reader(value, "/train");
+    auto stage = kTrainSupervised.create(reader);
+    if (!stage) throw std::logic_error(stage.errors()[0].message);
+    runner::Inputs::ByPort inputs = {{"train", {train}}, {"model", {model}}, {"memory", {policy}}};
+    if (validation) inputs["validation"] = {validation};
+    const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs), context);
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+  }
+  std::string error(const std::string& options = "{}") {
+    try {
+      run(options);
+    } catch (const runner::StageError& error) {
+      code = error.code;
+      return error.what();
+    }
+    return "";
+  }
+  runner::ErrorCode code{};
+};
+
+runner::Diagnostics errors_of(const std::string& options) {
+  const runner::Value value = stage_options("train/supervised", options);
+  runner::ConfigReader reader(value, "/train");
+  const auto stage = kTrainSupervised.create(reader);
+  return stage ? runner::Diagnostics{} : stage.errors();
+}
+
+TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(errors_of("{}").empty()); }
+
+TEST(Supervised, TrainsAModelAndHandsItOn) {
+  SupervisedRun supervised;
+  const auto checkpoint = supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_GT(supervised.context.values("validation/accuracy").back(), 0.99);
+  EXPECT_EQ(checkpoint->classes.size(), 3);
+  EXPECT_EQ(checkpoint->model, supervised.model);
+  EXPECT_FALSE(checkpoint->network->is_training());
+  EXPECT_EQ(checkpoint->step, 4 * checkpoint->epoch);
+  const Safetensors file = read_safetensors(checkpoint->file);
+  for (const auto& [name, tensor] : weights(*checkpoint->network))
+    EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+}
+
+TEST(Supervised, AllOptimizersAndSchedulesTrain) {
+  for (const char* optimizer :
+       {R"({"kind": "sgd", "momentum": 0.9})", R"({"kind": "adam"})", R"({"kind": "adamw", "amsgrad": true})"}) {
+    for (const char* schedule : {R"({"kind": "constant"})", R"({"kind": "cosine"})",
+                                 R"({"kind": "warmup_cosine", "warmup_steps": 2})", R"({"kind": "one_cycle"})"}) {
+      SupervisedRun supervised;
+      supervised.run(std::string(R"({"epochs": 3, "batch_size": 8, "log_every": 1, "optimizer": )") + optimizer +
+                     R"(, "schedule": )" + schedule + "}");
+      EXPECT_LT(supervised.context.values("train/epoch_loss").back(),
+                supervised.context.values("train/epoch_loss").front())
+          << optimizer << schedule;
+    }
+  }
+}
+
+TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
+  SupervisedRun plain, smoothed;
+  plain.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+  smoothed.run(R"({"epochs": 20, "batch_size": 8, "label_smoothing": 0.3, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_GT(smoothed.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back() + 0.2);
+}
+
+TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
+  SupervisedRun supervised;
+  const auto checkpoint =
+      supervised.run(R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");
+  const std::vector<double> accuracies = supervised.context.values("validation/accuracy");
+  const auto best = std::ranges::max_element(accuracies) - accuracies.begin() + 1;
+  EXPECT_EQ(checkpoint->epoch, best);
+}
+
+TEST(Supervised, LabelOutsideTheClassesIsNamed) {
+  SupervisedRun supervised;
+  supervised.train->labels = {{4, 3}};
+  EXPECT_EQ(supervised.error(), "'point4': the label 3 is outside the model's 3 classes");
+  EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
+  supervised.train->labels = {{4, -100}};  // what torch would silently leave out
+  EXPECT_EQ(supervised.error(), "'point4': the label -100 is outside the model's 3 classes");
+}
+
+TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
+  SupervisedRun supervised;
+  supervised.validation = std::make_shared<TinyDataset>(12, 4);
+  EXPECT_EQ(supervised.error(), "the validation data has a class 'class3' that the training data lacks");
+  EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
+  supervised.validation = std::make_shared<TinyDataset>(12, 3);
+  supervised.validation->class_names = {"class1", "class0"};
+  EXPECT_EQ(supervised.error(), "the validation data numbers its classes otherwise than the training data");
+  EXPECT_TRUE(supervised.context.all_progress.empty());
+}
+
+TEST(Supervised, DataWithoutClassesIsRefused) {
+  SupervisedRun supervised;
+  supervised.train = std::make_shared<TinyDataset>(12, 0);
+  EXPECT_EQ(supervised.error(), "the training data has no classes");
+}
+
+TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
+  SupervisedRun supervised;
+  supervised.model->mixes = true;
+  supervised.policy->micro_batch = 4;
+  EXPECT_EQ(supervised.error(),
+            "micro_batch 4 would cut a batch of 30, and the network's layers mix the samples of a batch (BatchNorm)");
+}
+
+TEST(Supervised, CyclingAMomentumThatIsNotThereIsRefused) {
+  const auto errors = errors_of(R"({"optimizer": {"kind": "sgd"}, "schedule": {"kind": "one_cycle"}})");
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].message, "cycle_momentum finds no momentum in the optimizer");
+  EXPECT_EQ(errors[0].pointer, "/train/schedule/cycle_momentum");
+  EXPECT_EQ(errors[0].help, "set optimizer.momentum: 0.9, or cycle_momentum: false");
+  EXPECT_TRUE(errors_of(R"({"optimizer": {"kind": "sgd"}, "schedule": {"kind": "one_cycle", "cycle_momentum": false}})")
+                  .empty());
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,452 @@
+#include "stages/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/safetensors.h"
+#include "stages/train/loss.h"
+#include "stages/weights.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+
+/// Cross-entropy of TinyModel, or a loss over each group or the whole batch.
+class TinyStep : public TrainingStep {
+ public:
+  std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling}}; }
+  bool mixes_samples() const override { return false; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model.forward(network, part.tensors());
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
+  }
+  NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"accuracy", correct_count(encoded.at("logits"), part["label"])}};
+  }
+
+  TinyModel model;
+  Coupling coupling = Coupling::kPerSample;
+};
+
+constexpr AdamOptions kAdamW{.learning_rate = 0.05,
+                             .beta1 = 0.9,
+                             .beta2 = 0.999,
+                             .epsilon = 1e-8,
+                             .weight_decay = 0.01,
+                             .amsgrad = false,
+                             .decoupled = true};
+
+TrainerOptions tiny_options() {
+  TrainerOptions options;
+  options.epochs = 4;
+  options.batch_size = 8;
+  options.optimizer = kAdamW;
+  options.monitor = "loss";
+  return options;
+}
+
+/// One training of TinyModel, put together from parts that a test may change first.
+struct TinyTraining {
+  std::shared_ptr<TinyDataset> train_data = std::make_shared<TinyDataset>(30),
+                               validation = std::make_shared<TinyDataset>(12);
+  TrainerOptions options = tiny_options();
+  MemoryPolicy policy;
+  TinyStep step;
+  RecordingContext context;
+  std::shared_ptr<torch::nn::Module> network = step.model.build(train_data->describe(), 7);
+
+  TrainingResult run() { return train(step, *network, {train_data, validation}, options, policy, context); }
+  std::string error() {
+    try {
+      run();
+    } catch (const runner::StageError& error) {
+      code = error.code;
+      return error.what();
+    }
+    return "";
+  }
+  at::Tensor flat_weights() const {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : weights(*network)) all.push_back(tensor.detach().flatten().clone());
+    return torch::cat(all);
+  }
+  runner::ErrorCode code{};
+};
+
+/// A float64 network and its gradient after one batch.
+struct GradientCase {
+  std::shared_ptr<torch::nn::Module> network;
+  explicit GradientCase(const TinyStep& step) : network(step.model.build(TinyDataset(9).describe(), 3)) {
+    network->to(torch::kDouble);
+  }
+  at::Tensor gradient() const {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : trained_parameters(*network)) all.push_back(tensor.grad().flatten());
+    return torch::cat(all);
+  }
+};
+at::Tensor gradient_of(const TinyStep& step, const Batch& batch, std::int64_t micro_batch) {
+  const GradientCase one(step);
+  accumulate_gradient(step, *one.network, batch, step.weight(batch), {.micro_batch = micro_batch});
+  return one.gradient();
+}
+double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
+
+Batch ten_samples() {
+  torch::manual_seed(5);
+  return Batch({{"image", torch::randn({10, 2}, torch::kDouble)}, {"label", torch::randint(0, 3, {10})}}, 10);
+}
+
+TEST(Gradient, MicroBatchesAddUpToTheWholeBatch) {
+  const TinyStep step;
+  const Batch batch = ten_samples();
+  const at::Tensor whole = gradient_of(step, batch, 0);
+  for (const std::int64_t micro_batch : {1, 3, 4, 9, 10, 64})
+    EXPECT_LT(distance(gradient_of(step, batch, micro_batch), whole), 1e-15) << micro_batch;
+}
+
+TEST(Gradient, MeanOfPartMeansWouldDiffer) {
+  const TinyStep step;
+  const Batch batch = ten_samples();
+  const GradientCase wrong(step);
+  for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
+    const Batch part = batch.part(begin, end);
+    accumulate_gradient(step, *wrong.network, part, 3 * step.weight(part), {});
+  }
+  EXPECT_GT(distance(wrong.gradient(), gradient_of(step, batch, 0)), 1e-2);
+}
+
+TEST(Gradient, WeightsOfSamplesDivide) {
+  class WeightedStep final : public TinyStep {
+   public:
+    NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+      const at::Tensor each = torch::cross_entropy_loss(encoded.at("logits"), part["label"], {}, at::Reduction::None);
+      return {{"cross_entropy", (each * part["weight"]).sum()}};
+    }
+    double weight(const Batch& batch) const override { return batch["weight"].sum().item<double>(); }
+  };
+  const WeightedStep step;
+  Batch batch = ten_samples();
+  NamedTensors tensors = batch.tensors();
+  tensors.set("weight", torch::rand(10, torch::kDouble) + 0.1);
+  batch = Batch(tensors, 10);
+  EXPECT_LT(distance(gradient_of(step, batch, 4), gradient_of(step, batch, 0)), 1e-15);
+  EXPECT_GT(distance(gradient_of(TinyStep(), batch, 0), gradient_of(step, batch, 0)), 1e-2);
+}
+
+/// A loss that is a function of all queries of a group, such as prototypes make.
+class GroupStep final : public TinyStep {
+ public:
+  GroupStep() { coupling = Coupling::kPerGroup; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return {{"support", model.forward(network, {{"image", part["support"]}}).at("logits")},
+            {"query", model.forward(network, {{"image", part["query"]}}).at("logits")}};
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    at::Tensor total = torch::zeros({}, torch::kDouble);
+    const at::Tensor groups = part["support_group"], query_groups = part["query_group"];
+    for (std::int64_t row = 0; row < groups.size(0); ++row) {
+      const at::Tensor mine = encoded.at("query").index({query_groups == groups[row]});
+      total = total + (mine.mean(0) - encoded.at("support")[row]).square().sum().sqrt();
+    }
+    return {{"cross_entropy", total}};
+  }
+  NamedTensors score(const NamedTensors&, const Batch&) const override { return {}; }
+};
+
+TEST(Gradient, GroupsAreCutBetweenGroups) {
+  torch::manual_seed(6);
+  const Batch batch({{"support", torch::randn({4, 2}, torch::kDouble)},
+                     {"support_group", torch::arange(4)},
+                     {"query", torch::randn({11, 2}, torch::kDouble)},
+                     {"query_group", torch::tensor({0, 0, 1, 1, 1, 2, 3, 3, 3, 3, 3})}},
+                    4,
+                    {{"support", {0, 1, 2, 3, 4}},
+                     {"support_group", {0, 1, 2, 3, 4}},
+                     {"query", {0, 2, 5, 6, 11}},
+                     {"query_group", {0, 2, 5, 6, 11}}});
+  const GroupStep step;
+  const at::Tensor whole = gradient_of(step, batch, 0);
+  for (const std::int64_t micro_batch : {1, 2, 3})
+    EXPECT_LT(distance(gradient_of(step, batch, micro_batch), whole), 1e-14) << micro_batch;
+}
+
+TEST(Trainer, SameSeedGivesTheSameBitsAndAnotherSeedOthers) {
+  const auto trained = [](std::uint64_t seed) {
+    TinyTraining training;
+    training.context.seed_value = seed;
+    training.run();
+    return training.flat_weights();
+  };
+  const at::Tensor first = trained(1);
+  EXPECT_TRUE(trained(1).equal(first));
+  EXPECT_FALSE(trained(2).equal(first));
+}
+
+TEST(Trainer, LearnsWhatCanBeLearnt) {
+  TinyTraining training;
+  training.options.epochs = 20;
+  training.run();
+  EXPECT_GT(training.context.values("validation/accuracy").back(), 0.99);
+  EXPECT_LT(training.context.values("train/epoch_loss").back(),
+            0.3 * training.context.values("train/epoch_loss").front());
+}
+
+TEST(Trainer, MicroBatchesTrainTheSame) {
+  TinyTraining whole, cut;
+  cut.policy.micro_batch = 3;
+  whole.run();
+  cut.run();
+  EXPECT_LT(distance(cut.flat_weights(), whole.flat_weights()), 1e-4);
+}
+
+TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
+  TinyTraining training;
+  training.step.coupling = Coupling::kWholeBatch;
+  training.policy.micro_batch = 3;
+  EXPECT_EQ(training.error(),
+            "micro_batch 3 would cut a batch of 8, and the loss 'cross_entropy' depends on the whole batch at once");
+}
+
+TEST(Trainer, BrokenSampleStopsBeforeAnythingIsWritten) {
+  TinyTraining training;
+  training.options.batch_size = 30;
+  training.train_data->broken = {17};
+  const at::Tensor before = training.flat_weights();
+  const std::string message = training.error();
+  EXPECT_EQ(training.code, runner::ErrorCode::kLossNotFinite);
+  EXPECT_THAT(
+      message,
+      testing::MatchesRegex(
+          "the loss is not finite at step 1, in epoch 1, on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 27 more"));
+  EXPECT_TRUE(training.flat_weights().equal(before));
+}
+
+TEST(Trainer, BrokenMicroBatchIsNamedWithItsSamples) {
+  TinyTraining training;
+  training.options.batch_size = 30;
+  training.policy.micro_batch = 1;
+  training.train_data->broken = {17};
+  EXPECT_THAT(
+      training.error(),
+      testing::MatchesRegex("the loss is not finite at step 1, in epoch 1, micro-batch [0-9]+ of 30, on 'point17'"));
+}
+
+TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
+  class SharpStep final : public TinyStep {
+   public:
+    NamedTensors loss(const NamedTensors& encoded, const Batch&) const override {
+      return {{"cross_entropy", (encoded.at("logits") * 0).sqrt().sum()}};
+    }
+  };
+  TinyTraining training;
+  training.options.gradient_clip_norm = 1.0;
+  const at::Tensor before = training.flat_weights();
+  try {
+    train(SharpStep(), *training.network, {training.train_data, nullptr}, training.options, training.policy,
+          training.context);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("the gradient is not finite at step 1, in epoch 1, on 'point"));
+    EXPECT_EQ(error.help, "lower learning_rate, set gradient_clip_norm, or look at these samples");
+  }
+  EXPECT_TRUE(training.flat_weights().equal(before));
+}
+
+TEST(Trainer, ClippedStepsReportTheNormBeforeClipping) {
+  TinyTraining training;
+  training.options.epochs = 1;
+  training.options.optimizer = SgdOptions{.learning_rate = 1.0};
+  training.options.batch_size = 30;
+  training.options.gradient_clip_norm = 1e-3;
+  training.validation = nullptr;
+  const at::Tensor before = training.flat_weights();
+  training.run();
+  ASSERT_EQ(training.context.values("train/gradient_norm").size(), 1);
+  EXPECT_GT(training.context.values("train/gradient_norm")[0], 0.01);
+  EXPECT_NEAR((training.flat_weights() - before).norm().item<double>(), 1e-3, 1e-6);
+}
+
+TEST(Trainer, LongClipChangesNothing) {
+  TinyTraining free, clipped;
+  clipped.options.gradient_clip_norm = 1e6;
+  free.run();
+  clipped.run();
+  EXPECT_TRUE(clipped.flat_weights().equal(free.flat_weights()));
+}
+
+TEST(Trainer, ScheduleIsCountedInSteps) {
+  TinyTraining training;
+  training.options.schedule =
+      WarmupCosineSchedule{.warmup_steps = 4, .warmup_fraction = {}, .start_factor = 0, .min_learning_rate = 0};
+  training.run();
+  const std::vector<double> rates = training.context.values("train/learning_rate");
+  ASSERT_EQ(rates.size(), 16);  // four epochs of four steps
+  for (std::size_t step = 0; step < 16; ++step)
+    EXPECT_EQ(rates[step],
+              rates_at(training.options.schedule, 0.05, static_cast<std::int64_t>(step), 16).learning_rate);
+}
+
+TEST(Trainer, DropLastLeavesOutTheIncompleteBatch) {
+  TinyTraining training;
+  training.train_data->options.drop_last = true;
+  training.run();
+  EXPECT_EQ(training.context.all_progress.front().steps, 12);
+  EXPECT_EQ(training.context.steps("train/loss").back(), 12);
+}
+
+TEST(Trainer, TooFewSamplesForABatchAreSaidSo) {
+  TinyTraining training;
+  training.train_data = std::make_shared<TinyDataset>(5);
+  training.train_data->options.drop_last = true;
+  EXPECT_EQ(training.error(), "the training data has 5 samples, which make no batch of 8");
+  EXPECT_EQ(training.code, runner::ErrorCode::kTooFewSamples);
+}
+
+TEST(Trainer, SkippedSamplesAreCounted) {
+  TinyTraining training;
+  training.options.epochs = 1;
+  training.train_data->skipped = {1, 2, 3};
+  training.run();
+  EXPECT_EQ(training.context.said.front(), "3 samples could not be read and were left out");
+}
+
+TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
+  TinyTraining training;
+  for (std::int64_t index = 0; index < 30; ++index) training.train_data->skipped.insert(index);
+  EXPECT_EQ(training.error(), "no sample of the training data could be read");
+  TinyTraining unvalidated;
+  for (std::int64_t index = 0; index < 12; ++index) unvalidated.validation->skipped.insert(index);
+  EXPECT_EQ(unvalidated.error(), "no sample of the validation data could be read");
+}
+
+TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
+  TinyTraining training;
+  training.context.is_smoke = true;
+  training.options.batch_size = 2;
+  const TrainingResult result = training.run();
+  EXPECT_EQ(result.step, 2);
+  EXPECT_EQ(training.context.said.size(), 1);
+  std::int64_t trained = 0, validated = 0;
+  for (const runner::Progress& progress : training.context.all_progress)
+    (progress.phase == "train" ? trained : validated) += 1;
+  EXPECT_EQ(trained, 2);
+  EXPECT_EQ(validated, 2);
+  EXPECT_TRUE(std::filesystem::exists(result.file));
+}
+
+TEST(Trainer, CancelledRunStopsAtTheNextMicroBatch) {
+  TinyTraining training;
+  training.context.on_progress = [&](const runner::Progress& progress) {
+    training.context.is_cancelled = progress.step == 3;
+  };
+  EXPECT_THROW(training.run(), runner::Cancelled);
+  EXPECT_EQ(training.context.all_progress.back().step, 3);
+}
+
+TEST(Trainer, ValidationLeavesTheNetworkTraining) {
+  TinyTraining training;
+  training.run();
+  EXPECT_TRUE(training.network->is_training());
+}
+
+TEST(Trainer, ValidatesEverySoManyEpochsAndAtTheEnd) {
+  TinyTraining training;
+  training.options.epochs = 5;
+  training.options.validate_every = 2;
+  training.run();
+  EXPECT_THAT(training.context.steps("validation/loss"), ElementsAre(8, 16, 20));
+}
+
+/// A training whose validation loss is given: the trainer's own view of it is replaced epoch by epoch.
+class ScriptedStep final : public TinyStep {
+ public:
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    NamedTensors terms = TinyStep::loss(encoded, part);
+    if (at::GradMode::is_enabled()) return terms;
+    return {{"cross_entropy", torch::full({}, script.at(epoch) * static_cast<double>(part.units()))}};
+  }
+  std::vector<double> script;
+  std::size_t epoch = 0;
+};
+
+struct ScriptedTraining : TinyTraining {
+  ScriptedStep scripted;
+  TrainingResult run_script(std::vector<double> losses) {
+    scripted.script = std::move(losses);
+    context.on_progress = [this](const runner::Progress& progress) {
+      scripted.epoch = static_cast<std::size_t>(progress.epoch - 1);
+    };
+    return train(scripted, *network, {train_data, validation}, options, policy, context);
+  }
+};
+
+TEST(Trainer, KeepsTheWeightsOfTheBestEpoch) {
+  ScriptedTraining best, two_epochs;
+  const TrainingResult result = best.run_script({3, 1, 2, 2});
+  EXPECT_EQ(result.epoch, 2);
+  EXPECT_EQ(result.step, 8);
+  EXPECT_EQ(result.file.filename(), "best.safetensors");
+  const Safetensors file = read_safetensors(result.file);
+  EXPECT_EQ(file.metadata.at("epoch"), "2");
+  EXPECT_EQ(file.metadata.at("step"), "8");
+  EXPECT_EQ(file.metadata.at("classes"), R"(["class0","class1","class2"])");
+  for (const auto& [name, tensor] : weights(*best.network)) EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+  two_epochs.options.epochs = 2;
+  two_epochs.run_script({3, 1});
+  EXPECT_TRUE(best.flat_weights().equal(two_epochs.flat_weights()));
+}
+
+TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
+  ScriptedTraining training;
+  training.options.keep = Keep::kLast;
+  const TrainingResult result = training.run_script({3, 1, 2, 2});
+  EXPECT_EQ(result.epoch, 4);
+  EXPECT_EQ(result.file.filename(), "last.safetensors");
+  EXPECT_EQ(read_safetensors(training.context.folder() / "best.safetensors").metadata.at("epoch"), "2");
+  const Safetensors last = read_safetensors(result.file);
+  for (const auto& [name, tensor] : weights(*training.network))
+    EXPECT_TRUE(tensor.equal(last.tensors.at(name))) << name;
+}
+
+TEST(Trainer, StopsWhenPatienceIsOver) {
+  ScriptedTraining training;
+  training.options.patience = 2;
+  training.options.epochs = 9;
+  EXPECT_EQ(training.run_script({3, 1, 2, 2, 0, 0, 0, 0, 0}).epoch, 2);
+  EXPECT_EQ(training.context.said.back(), "stopped after epoch 4: no better validation loss since epoch 2");
+}
+
+TEST(Trainer, WithoutValidationTheLastIsBest) {
+  TinyTraining training;
+  training.validation = nullptr;
+  const TrainingResult result = training.run();
+  EXPECT_EQ(result.epoch, 4);
+  EXPECT_EQ(result.file.filename(), "best.safetensors");
+  EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
+  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "last.safetensors"));
+}
+
+TEST(Trainer, PatienceWithoutValidationIsRefused) {
+  TinyTraining training;
+  training.validation = nullptr;
+  training.options.patience = 3;
+  EXPECT_EQ(training.error(), "patience waits for a better validation, and nothing is wired to the input 'validation'");
+  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+}
+
+TEST(Trainer, GradientsAreGoneAfterTraining) {
+  TinyTraining training;
+  training.run();
+  for (const auto& [name, parameter] : trained_parameters(*training.network))
+    EXPECT_FALSE(parameter.grad().defined()) << name;
+}
+
+}  // namespace
+}  // namespace stages

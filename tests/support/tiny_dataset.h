@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "stages/artifacts.h"
+
+/// Points of a few classes in a plane, a blob a class: learnt in a few steps, and the same at every call.
+class TinyDataset final : public stages::Dataset {
+ public:
+  explicit TinyDataset(std::int64_t size, std::int64_t classes = 3) : size_(size), classes_(classes) {}
+
+  stages::DatasetDescription describe() const override {
+    stages::DatasetDescription description;
+    description.size = size_;
+    description.tensors = {{"image", {2}, torch::kFloat}, {"label", {}, torch::kLong}};
+    description.classes = class_names;
+    for (auto i = static_cast<std::int64_t>(class_names.size()); i < classes_; ++i) {
+      description.classes.push_back("class" + std::to_string(i));
+    }
+    return description;
+  }
+  std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    if (skipped.contains(index)) return {};
+    const std::int64_t label = labels.contains(index) ? labels.at(index) : index % classes_;
+    const double angle = 2.4 * static_cast<double>(label), noise = 0.3 * std::sin(12.9898 * static_cast<double>(index));
+    const double scale = broken.contains(index) ? std::nan("") : 1.0;
+    const auto image = torch::tensor({scale * std::cos(angle) + noise, std::sin(angle) - noise}, torch::kFloat);
+    return stages::NamedTensors{{"image", image}, {"label", torch::tensor(label)}};
+  }
+  std::string sample_name(std::int64_t index) const override { return "point" + std::to_string(index); }
+  stages::LoaderOptions loader() const override { return options; }
+
+  std::vector<std::string> class_names;         // the first ones, if not class0, class1 …
+  std::set<std::int64_t> skipped, broken;       // cannot be read; hold a NaN
+  std::map<std::int64_t, std::int64_t> labels;  // in place of index modulo classes
+  stages::LoaderOptions options;
+
+ private:
+  const std::int64_t size_, classes_;
+};
+
+/// Two layers on TinyDataset's points.
+class TinyModel final : public stages::Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data, std::uint64_t seed) const override {
+    torch::manual_seed(seed);
+    const auto classes = static_cast<std::int64_t>(data.classes.size());
+    return torch::nn::Sequential(torch::nn::Linear(2, 8), torch::nn::Tanh(), torch::nn::Linear(8, classes)).ptr();
+  }
+  stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
+    return {{"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
+  }
+  bool mixes_samples() const override { return mixes; }
+
+  bool mixes = false;
+};
