@@ -116,7 +116,8 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
   };
   const auto allow = [&](std::vector<Value> some) {
     const auto also = [&](const Value& one) {
-      return !node.allowed || std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
+      return !node.allowed ||
+             std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
     };
     std::erase_if(some, std::not_fn(also));
     node.allowed = std::move(some);
