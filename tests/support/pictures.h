@@ -12,6 +12,7 @@
 #include "stages/data/jpeg_writer.h"
 #include "stages/image.h"
 #include "stages/random.h"
+#include "tests/support/temporary_folder.h"
 
 /// A picture of smooth colours and grain, another for every seed.
 inline stages::Image picture(int width, int height, std::uint64_t seed = 0) {
@@ -58,28 +59,12 @@ inline void write_bytes(const std::filesystem::path& path, const std::vector<std
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// A folder of its own for a test, removed afterwards.
-class PictureFolder {
+/// A fresh folder for image files.
+class PictureFolder : public TemporaryFolder {
  public:
-  PictureFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "retort-pictures-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("cannot create a temporary folder");
-    path_ = pattern;
-  }
-  ~PictureFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  PictureFolder(const PictureFolder&) = delete;
-  PictureFolder& operator=(const PictureFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& below) const { return path_ / below; }
+  std::filesystem::path operator/(const std::string& below) const { return path() / below; }
   /// A small JPEG at `below`.
   void add(const std::string& below, std::uint64_t seed = 0, int width = 20, int height = 16) const {
-    write_bytes(path_ / below, stages::encode_jpeg(picture(width, height, seed), 90));
+    write_bytes(path() / below, stages::encode_jpeg(picture(width, height, seed), 90));
   }
-
- private:
-  std::filesystem::path path_;
 };
