@@ -1,0 +1,250 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/loader.h"
+#include "stages/stages.h"
+#include "tests/support/pictures.h"
+#include "tests/support/recording_context.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Fills in the defaults of a schema, as the runner does before a stage sees its options.
+Json completed(Json options, const Json& schema) {
+  for (const auto& [key, property] : schema["properties"].items()) {
+    if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
+    if (!options.contains(key) || !options[key].is_object()) continue;
+    options[key] = completed(options[key], property.contains("anyOf") ? property["anyOf"][1] : property);
+  }
+  return options;
+}
+
+class ImageFolder : public testing::Test {
+ protected:
+  runner::Result<std::unique_ptr<runner::Stage>> create(const std::string& options) {
+    std::ifstream file(RETORT_SOURCE_DIR "/schemas/data/image_folder.schema.json");
+    Json json = Json::parse(options);
+    if (!json.contains("root")) json["root"] = (folder_ / "photos").string();
+    value_ = runner::from_json(completed(json, Json::parse(file)));
+    runner::ConfigReader reader(value_, "/data");
+    return kDataImageFolder.create(reader);
+  }
+  /// "code pointer: message" of each error.
+  std::vector<std::string> errors(const std::string& options) {
+    const auto stage = create(options);
+    if (stage) return {};
+    std::vector<std::string> result;
+    for (const auto& error : stage.errors())
+      result.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message);
+    return result;
+  }
+  runner::Outputs run(const std::string& options) {
+    auto stage = create(options);
+    EXPECT_TRUE(stage) << (stage ? "" : stage.errors().front().message);
+    return (*stage)->run(runner::Inputs({}), context_);
+  }
+  static std::shared_ptr<const Dataset> part(const runner::Outputs& outputs, const std::string& name) {
+    const auto found = outputs.find(name);
+    return found == outputs.end() ? nullptr : std::static_pointer_cast<const Dataset>(found->second);
+  }
+  void add_photos(int classes = 2, int each = 10) {
+    for (int label = 0; label < classes; ++label) {
+      for (int i = 0; i < each; ++i)
+        folder_.add("photos/c" + std::to_string(label) + "/" + std::to_string(100 + i) + ".jpg",
+                    static_cast<std::uint64_t>(label * 100 + i), 40 + i, 33);
+    }
+  }
+
+  PictureFolder folder_;
+  RecordingContext context_;
+  runner::Value value_;
+};
+
+at::Tensor image(const Dataset& data, std::int64_t epoch, std::int64_t index) {
+  return data.sample(epoch, index)->at("image");
+}
+
+TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
+  add_photos();
+  const auto outputs = run(R"({"image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2}})");
+  const auto train = part(outputs, "train");
+  EXPECT_EQ(train->describe().size, 12);
+  EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
+  EXPECT_EQ(part(outputs, "test")->describe().size, 4);
+  EXPECT_THAT(train->describe().classes, ElementsAre("c0", "c1"));
+  EXPECT_EQ(train->describe().tensors[0].shape, (std::vector<std::int64_t>{3, 16, 16}));
+  EXPECT_THAT(train->sample_name(0), HasSubstr("c0/1"));
+  EXPECT_EQ(train->sample(0, 11)->at("label").item<std::int64_t>(), 1);
+  EXPECT_THAT(context_.said, ElementsAre("2 classes; 12 images for training, 4 for validation, 4 for test"));
+}
+
+TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
+  add_photos();
+  const auto outputs = run(R"({"split": {"train": 1.0, "test": 0.0}})");
+  EXPECT_EQ(part(outputs, "validation"), nullptr);
+  EXPECT_EQ(part(outputs, "test")->describe().size, 0);
+}
+
+TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
+  add_photos();
+  const std::string options = R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";
+  const auto train = part(run(options), "train"), again = part(run(options), "train");
+  EXPECT_TRUE(image(*train, 3, 5).equal(image(*again, 3, 5)));
+  EXPECT_FALSE(image(*train, 3, 5).equal(image(*train, 4, 5)));
+  context_.seed_value = 99;
+  const auto other =
+      part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
+  context_.seed_value = 98;
+  const auto another =
+      part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
+  EXPECT_EQ(other->sample_name(5), another->sample_name(5));
+  EXPECT_FALSE(image(*other, 0, 5).equal(image(*another, 0, 5)));
+}
+
+TEST_F(ImageFolder, EvaluationSamplesAreNotAugmented) {
+  add_photos();
+  const auto test =
+      part(run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})"), "test");
+  const auto plain = part(run(R"({"image_size": 16})"), "test");
+  EXPECT_TRUE(image(*test, 0, 1).equal(image(*test, 7, 1)));
+  EXPECT_TRUE(image(*test, 0, 1).equal(image(*plain, 0, 1)));
+}
+
+TEST_F(ImageFolder, CacheAndWorkersChangeNoBit) {
+  add_photos(2, 12);
+  std::vector<at::Tensor> expected;
+  for (const char* const decode : {"exact", "fast"}) {
+    expected.clear();
+    for (const int cache : {0, 1, 100}) {
+      for (const int workers : {0, 8}) {
+        const auto train = part(run(R"({"image_size": 8, "augment": {"random_resized_crop": {}}, "decode": ")" +
+                                    std::string(decode) + R"(", "cache_mib": )" + std::to_string(cache) +
+                                    R"(, "loader": {"workers": )" + std::to_string(workers) + "}}"),
+                                "train");
+        std::vector<at::Tensor> images;
+        for (const std::int64_t epoch : {0, 1, 0}) {
+          Loader loader(train, shuffled_order(train->describe().size, 1, epoch), 5, epoch);
+          while (const auto batch = loader.next()) images.push_back((*batch)["image"]);
+        }
+        if (expected.empty()) expected = images;
+        ASSERT_EQ(images.size(), expected.size());
+        for (std::size_t i = 0; i < images.size(); ++i) ASSERT_TRUE(images[i].equal(expected[i]));
+      }
+    }
+  }
+}
+
+TEST_F(ImageFolder, CachedImageIsNotReadAgain) {
+  add_photos();
+  const auto train = part(run(R"({"image_size": 16, "cache_mib": 10})"), "train");
+  const at::Tensor before = image(*train, 0, 2);
+  fs::remove(folder_ / ("photos/" + train->sample_name(2)));
+  EXPECT_TRUE(image(*train, 5, 2).equal(before));
+}
+
+TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
+  Image smooth(400, 300);
+  for (int y = 0; y < 300; ++y) {
+    for (int x = 0; x < 1200; ++x) smooth.row(y)[x] = static_cast<std::uint8_t>((x / 3 + y) / 3);
+  }
+  for (const char* const name : {"photos/a/1.jpg", "photos/a/2.jpg"})
+    write_bytes(folder_ / name, encode_jpeg(smooth, 95));
+  const auto exact = part(run(R"({"image_size": 32})"), "train"),
+             fast = part(run(R"({"image_size": 32, "decode": "fast"})"), "train");
+  EXPECT_LT((image(*exact, 0, 0) - image(*fast, 0, 0)).abs().max().item<float>(), 0.05);
+  EXPECT_FALSE(image(*exact, 0, 0).equal(image(*fast, 0, 0)));
+}
+
+TEST_F(ImageFolder, CorruptImageStopsByName) {
+  add_photos();
+  fs::resize_file(folder_ / "photos/c0/100.jpg", 300);
+  const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}})"), "train");
+  try {
+    train->sample(0, 0);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kCorruptImage);
+    EXPECT_EQ(error.option, "/root");
+    EXPECT_STREQ(error.what(), "image 'c0/100.jpg': Premature end of JPEG file");
+    EXPECT_EQ(error.help, "mend or remove the file, or set on_corrupt: skip");
+  }
+}
+
+TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
+  add_photos();
+  write_bytes(folder_ / "photos/c0/100.jpg", {});
+  fs::remove(folder_ / "photos/c0/101.jpg");
+  folder_.add("photos/c0/101.jpg");
+  const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}, "on_corrupt": "skip"})"), "train");
+  EXPECT_FALSE(train->sample(0, 0).has_value());
+  fs::remove(folder_ / "photos/c0/101.jpg");
+  try {
+    train->sample(0, 1);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "image 'c0/101.jpg': No such file or directory");
+  }
+}
+
+TEST_F(ImageFolder, WrongOptionsAreReportedTogether) {
+  add_photos();
+  EXPECT_THAT(errors(R"({"split": {"train": 0.9}, "resize": {"shape": "square", "crop_fraction": 0.5},
+                         "augment": {"random_resized_crop": {"scale": [0.5, 0.2], "ratio": [2, 1]}}, "root": "gone"})"),
+              testing::UnorderedElementsAre(
+                  "E0601 /data/root: there is no folder 'gone'",
+                  "E0314 /data/split/train: the shares for training, validation and test add up to more than 1",
+                  "E0314 /data/resize/crop_fraction: shape: square cuts nothing off, so crop_fraction must be 1",
+                  "E0314 /data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
+                  "E0314 /data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
+}
+
+TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
+  const std::string options = R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
+  EXPECT_EQ(part(run(options), "train")->describe().size, 8);
+  EXPECT_THAT(context_.said.front(), HasSubstr("making 10 images in '"));
+  EXPECT_EQ(context_.all_progress.back().step, 10);
+  context_.said.clear();
+  EXPECT_EQ(part(run(options), "test")->describe().size, 2);
+  EXPECT_EQ(context_.said.size(), 1u);
+  EXPECT_THAT(errors(R"({"make": {"classes": 3, "per_class": 5, "size": 16}})").at(0), HasSubstr("E0314 /data/make: "));
+  fs::remove(folder_ / "photos/.retort-made.json");
+  EXPECT_THAT(errors(options).at(0), HasSubstr("E0610 /data/make: "));
+}
+
+TEST_F(ImageFolder, CreatingChangesNothingInTheWorld) {
+  EXPECT_THAT(errors(R"({"make": {"classes": 2, "per_class": 5, "size": 16}})"), IsEmpty());
+  EXPECT_FALSE(fs::exists(folder_ / "photos"));
+}
+
+TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
+  add_photos();
+  const auto outputs = run(R"({"loader": {"pinned": true, "prefetch": 7, "drop_last": true}})");
+  EXPECT_THAT(context_.said, testing::Contains("loader.pinned has no effect: nothing is copied to a GPU"));
+  EXPECT_FALSE(part(outputs, "train")->loader().pinned);
+  EXPECT_EQ(part(outputs, "train")->loader().prefetch, 7);
+  EXPECT_TRUE(part(outputs, "train")->loader().drop_last);
+}
+
+TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
+  folder_.add("photos/train/a/1.jpg");
+  folder_.add("photos/val/a/1.jpg");
+  run("{}");
+  EXPECT_THAT(context_.said, testing::Contains("not used, beside the folder 'train': val"));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,186 @@
+#include "stages/data/image_list.h"
+
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+std::vector<std::string> names(const std::vector<ImageFile>& files) {
+  std::vector<std::string> result;
+  for (const ImageFile& file : files) result.push_back(std::to_string(file.label) + " " + file.name);
+  return result;
+}
+
+/// "code: message (help)" of each error.
+std::vector<std::string> errors(const fs::path& root, bool allow_outside = false) {
+  const auto list = list_images(root, allow_outside);
+  if (list) return {};
+  std::vector<std::string> result;
+  for (const auto& error : list.errors())
+    result.push_back(runner::name(error.code) + ": " + error.message + " (" + error.help + ")");
+  return result;
+}
+
+class ImageListTest : public testing::Test {
+ protected:
+  void touch(const std::string& below) const { write_bytes(folder_ / below, {}); }
+  std::string root() const { return folder_.path().string(); }
+  PictureFolder folder_;
+};
+
+TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
+  for (const char* const name :
+       {"b/2.jpg", "b/10.PNG", "B/x.JpEg", "a/1.jpg", "a/notes.txt", "a/.hidden.jpg", "a/jpg", ".git/a.jpg", "top.jpg"})
+    touch(name);
+  touch("a/deeper/3.jpg");
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list);
+  EXPECT_THAT(list->classes, ElementsAre("B", "a", "b"));
+  EXPECT_FALSE(list->divided);
+  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
+}
+
+TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
+  for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "val/a/3.jpg"}) touch(name);
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list);
+  EXPECT_TRUE(list->divided);
+  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 train/a/1.jpg", "1 train/b/1.jpg"));
+  EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/2.jpg"));
+  EXPECT_THAT(names((*list)[Part::kValidation]), ElementsAre());
+  EXPECT_THAT(list->ignored, ElementsAre("val"));
+}
+
+TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
+  EXPECT_THAT(errors("no/where"),
+              ElementsAre("E0601: there is no folder 'no/where' (it is to hold one folder of images for each class; "
+                          "`retort data make image_folder` makes one)"));
+  touch("file");
+  EXPECT_EQ(errors(root() + "/file").size(), 1u);
+}
+
+TEST_F(ImageListTest, FolderWithoutClasses) {
+  touch("1.jpg");
+  EXPECT_THAT(errors(root()),
+              ElementsAre("E0601: the folder '" + root() +
+                          "/' holds no class folders (put the images of each class into a folder of its own)"));
+}
+
+TEST_F(ImageListTest, EveryEmptyClassIsListed) {
+  for (const char* const name : {"a/1.jpg", "b/readme.txt", "c/.x.jpg"}) touch(name);
+  EXPECT_THAT(
+      errors(root()),
+      ElementsAre(
+          "E0602: classes have no images: 'b', 'c' (put .jpg, .jpeg or .png files there, or remove the folder)"));
+}
+
+TEST_F(ImageListTest, ClassThatTrainLacks) {
+  for (const char* const name : {"train/a/1.jpg", "test/a/1.jpg", "test/z/1.jpg"}) touch(name);
+  EXPECT_THAT(
+      errors(root()),
+      ElementsAre(
+          "E0606: 'train' has no such class: 'test/z' (classes are known by the names of the folders in 'train')"));
+}
+
+TEST_F(ImageListTest, TestWithoutTrain) {
+  touch("test/a/1.jpg");
+  EXPECT_THAT(errors(root()), ElementsAre("E0601: '" + root() +
+                                          "' has a folder for validation or test but no folder 'train' (add the folder "
+                                          "'train', or rename a class of that name)"));
+}
+
+TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
+  const PictureFolder elsewhere;
+  elsewhere.add("x/1.jpg");
+  touch("a/1.jpg");
+  fs::create_symlink(elsewhere / "x/1.jpg", folder_ / "a/2.jpg");
+  fs::create_symlink(elsewhere / "x", folder_ / "b");
+  fs::create_symlink(folder_ / "a/1.jpg", folder_ / "a/3.jpg");
+  EXPECT_THAT(errors(root()), ElementsAre("E0607: links lead out of '" + root() +
+                                          "': 'b', 'a/2.jpg' (set allow_outside: true to follow them)"));
+  const auto list = list_images(root(), true);
+  ASSERT_TRUE(list);
+  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 a/1.jpg", "0 a/2.jpg", "0 a/3.jpg", "1 b/1.jpg"));
+}
+
+TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
+  write_bytes(folder_ / "root/a/1.jpg", {});
+  write_bytes(folder_ / "root-2/1.jpg", {});
+  fs::create_symlink("../../root-2/1.jpg", folder_ / "root/a/2.jpg");
+  EXPECT_EQ(errors(folder_ / "root").size(), 1u);
+}
+
+TEST_F(ImageListTest, LinkThatLeadsNowhere) {
+  touch("a/1.jpg");
+  fs::create_symlink("gone.jpg", folder_ / "a/2.jpg");
+  EXPECT_THAT(errors(root()), ElementsAre("E0603: links lead nowhere: 'a/2.jpg' (remove or mend them)"));
+}
+
+ImageList flat_list(std::initializer_list<int> counts) {
+  ImageList list;
+  for (const int count : counts) {
+    const auto label = static_cast<std::int64_t>(list.classes.size());
+    list.classes.push_back("c" + std::to_string(label));
+    for (int i = 0; i < count; ++i)
+      list[Part::kTrain].push_back({list.classes.back() + "/" + std::to_string(1000 + i), label});
+  }
+  return list;
+}
+
+/// Images of each class in a part.
+std::vector<int> counts(const ImageList& list, Part part) {
+  std::vector<int> result(list.classes.size());
+  for (const ImageFile& file : list[part]) ++result[static_cast<std::size_t>(file.label)];
+  return result;
+}
+
+TEST(Split, EveryClassIsDividedAlike) {
+  ImageList list = flat_list({60, 7, 100});
+  split(list, {.train = 0.8, .validation = 0.0, .test = 0.2}, 1);
+  EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(48, 6, 80));
+  EXPECT_THAT(counts(list, Part::kTest), ElementsAre(12, 1, 20));
+}
+
+TEST(Split, SharesBelowOneLeaveImagesOut) {
+  ImageList list = flat_list({100});
+  split(list, {.train = 0.29, .validation = 0.1, .test = 0.11}, 1);
+  EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(29));
+  EXPECT_THAT(counts(list, Part::kValidation), ElementsAre(10));
+  EXPECT_THAT(counts(list, Part::kTest), ElementsAre(11));
+}
+
+TEST(Split, SmallClassesAreRepresentedWhileTheyLast) {
+  ImageList list = flat_list({1, 2, 3});
+  split(list, {.train = 0.9, .validation = 0.05, .test = 0.05}, 1);
+  EXPECT_THAT(counts(list, Part::kTrain), ElementsAre(1, 1, 1));
+  EXPECT_THAT(counts(list, Part::kTest), ElementsAre(0, 1, 1));
+  EXPECT_THAT(counts(list, Part::kValidation), ElementsAre(0, 0, 1));
+}
+
+TEST(Split, IsDisjointAndAFunctionOfTheSeed) {
+  const auto divided = [](std::uint64_t seed) {
+    ImageList list = flat_list({50, 50});
+    split(list, {.train = 0.5, .validation = 0.2, .test = 0.3}, seed);
+    return list;
+  };
+  const ImageList once = divided(1), again = divided(1), other = divided(2);
+  std::set<std::string> all;
+  for (const auto& part : once.parts) {
+    for (const ImageFile& file : part) all.insert(file.name);
+  }
+  EXPECT_EQ(all.size(), 100u);
+  EXPECT_EQ(names(once[Part::kTest]), names(again[Part::kTest]));
+  EXPECT_NE(names(once[Part::kTest]), names(other[Part::kTest]));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,129 @@
+#include "stages/data/jpeg_reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/data/image_reader.h"
+#include "stages/data/png_reader.h"
+#include "tests/support/pictures.h"
+#include "tests/support/safetensors_fixture.h"
+#include "tests/support/shared_data.h"
+
+namespace stages {
+namespace {
+
+int largest_difference(const std::vector<std::uint8_t>& a, const std::uint8_t* b) {
+  int largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
+  return largest;
+}
+
+/// "code: cause" of what decoding throws; empty when it does not.
+std::string failure(Bytes file) {
+  try {
+    decode_image(file);
+    return "";
+  } catch (const ImageError& error) {
+    return runner::name(error.code) + ": " + error.what();
+  }
+}
+
+/// A baseline JPEG's header with other sizes.
+std::vector<std::uint8_t> with_size(std::vector<std::uint8_t> file, int width, int height) {
+  for (std::size_t i = 0; i + 9 < file.size(); ++i) {
+    if (file[i] != 0xFF || file[i + 1] != 0xC0) continue;
+    file[i + 5] = static_cast<std::uint8_t>(height >> 8);
+    file[i + 6] = static_cast<std::uint8_t>(height);
+    file[i + 7] = static_cast<std::uint8_t>(width >> 8);
+    file[i + 8] = static_cast<std::uint8_t>(width);
+    break;
+  }
+  return file;
+}
+
+TEST(JpegReader, RecordedFilesDecodeAsPillowDecodesThem) {
+  const auto folder = shared_data("cases/parity/preprocess");
+  RETORT_NEEDS_SHARED(folder);
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!exists(entry.path() / "input.jpg")) continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const Image found = decode_jpeg(file_bytes(entry.path() / "input.jpg"));
+    const Image expected = decode_png(file_bytes(entry.path() / "decoded.png"));
+    ASSERT_EQ(found.pixels.size(), expected.pixels.size());
+    EXPECT_LE(largest_difference(found.pixels, expected.pixels.data()), 2);
+    ++seen;
+  }
+  EXPECT_GE(seen, 6);
+}
+
+TEST(JpegReader, RecordedOrientationIsApplied) {
+  const auto folder = shared_data("cases/parity/preprocess");
+  RETORT_NEEDS_SHARED(folder);
+  for (const char* const name : {"exif_2", "exif_6"}) {
+    const Image found = decode_image(file_bytes(folder / name / "input.jpg"));
+    const at::Tensor expected = safetensors_fixture(folder / name / "outputs.safetensors").at("decoded_exif_applied");
+    ASSERT_EQ(found.height, expected.size(0));
+    ASSERT_EQ(found.width, expected.size(1));
+    EXPECT_LE(largest_difference(found.pixels, expected.data_ptr<std::uint8_t>()), 2);
+  }
+}
+
+TEST(JpegReader, WrittenPictureReadsBack) {
+  Image image(40, 30);
+  for (int y = 0; y < 30; ++y) {
+    for (int x = 0; x < 120; ++x) image.row(y)[x] = static_cast<std::uint8_t>(2 * x / 3 + 3 * y);
+  }
+  const Image read = decode_jpeg(encode_jpeg(image, 98));
+  EXPECT_LE(largest_difference(read.pixels, image.pixels.data()), 6);
+}
+
+TEST(JpegReader, EighthsRoundSidesUp) {
+  const auto file = encode_jpeg(picture(101, 67), 90);
+  const Image image = decode_jpeg(file, 3);
+  EXPECT_EQ(image.width, 38);
+  EXPECT_EQ(image.height, 26);
+  const ImageHeader header = read_image_header(file);
+  EXPECT_EQ(smallest_eighths(file, header, 38, 26), 3);
+  EXPECT_EQ(smallest_eighths(file, header, 39, 26), 4);
+  EXPECT_EQ(smallest_eighths(file, header, 500, 1), 8);
+}
+
+TEST(JpegReader, CutOffFileIsCorrupt) {
+  auto file = encode_jpeg(picture(64, 64), 90);
+  file.resize(file.size() / 2);
+  EXPECT_EQ(failure(file), "E0604: Premature end of JPEG file");
+  file.resize(20);
+  EXPECT_EQ(failure(file).substr(0, 6), "E0604:");
+}
+
+TEST(JpegReader, TooManyPixelsAreRefusedFromTheHeader) {
+  EXPECT_EQ(failure(with_size(encode_jpeg(picture(8, 8), 90), 20'000, 10'000)),
+            "E0605: it has 20000 x 10000 pixels, more than 178 million");
+}
+
+TEST(JpegReader, NoPixelsIsCorrupt) {
+  EXPECT_EQ(failure(with_size(encode_jpeg(picture(8, 8), 90), 0, 8)), "E0604: it has no pixels");
+}
+
+TEST(JpegReader, DamagedBytesNeverDoMoreThanThrow) {
+  const auto whole = encode_jpeg(picture(33, 25), 85);
+  int failed = 0;
+  for (std::uint64_t round = 0; round < 1500; ++round) {
+    Random random({11, round});
+    auto file = whole;
+    for (std::int64_t changes = 1 + random.below(4); changes > 0; --changes) {
+      file[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())))] =
+          static_cast<std::uint8_t>(random.next());
+    }
+    if (round % 3 == 0) file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
+    failed += !failure(file).empty();
+  }
+  EXPECT_GT(failed, 500);
+}
+
+}  // namespace
+}  // namespace stages

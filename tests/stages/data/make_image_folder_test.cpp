@@ -1,0 +1,183 @@
+#include "stages/data/make_image_folder.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/data/image_list.h"
+#include "stages/data/image_reader.h"
+#include "stages/data/shapes.h"
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, std::vector<std::uint8_t>> contents(const fs::path& folder) {
+  std::map<std::string, std::vector<std::uint8_t>> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = file_bytes(entry.path());
+  }
+  return files;
+}
+
+std::string failure(const fs::path& folder, const MadeImages& images) {
+  try {
+    make_image_folder(folder, images);
+    return "";
+  } catch (const runner::StageError& error) {
+    return runner::name(error.code) + ": " + error.what() + " (" + error.help + ")";
+  }
+}
+
+TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
+  const PictureFolder folder;
+  std::int64_t last = 0, all = 0;
+  make_image_folder(folder / "new/shapes", {.classes = 3, .per_class = 2, .size = 40, .seed = 5},
+                    {.progress =
+                         [&](std::int64_t done, std::int64_t count) {
+                           last = done;
+                           all = count;
+                         },
+                     .cancelled = {}});
+  const auto list = list_images(folder / "new/shapes", false);
+  ASSERT_TRUE(list);
+  EXPECT_THAT(list->classes, testing::ElementsAre("disc", "stripes_horizontal", "stripes_vertical"));
+  EXPECT_EQ((*list)[Part::kTrain].size(), 6u);
+  EXPECT_EQ((*list)[Part::kTrain].front().name, "disc/00000.jpg");
+  EXPECT_EQ(read_image_header(file_bytes(folder / "new/shapes/disc/00001.jpg")).width, 40);
+  EXPECT_EQ(last, 6);
+  EXPECT_EQ(all, 6);
+}
+
+TEST(MakeImageFolder, SameNumbersSameBytes) {
+  const PictureFolder folder;
+  const MadeImages images{.classes = 24, .per_class = 1, .size = 24, .seed = 5};
+  make_image_folder(folder / "a", images);
+  make_image_folder(folder / "b/", images);
+  make_image_folder(folder / "c", {.classes = 24, .per_class = 1, .size = 24, .seed = 6});
+  EXPECT_EQ(contents(folder / "a"), contents(folder / "b"));
+  EXPECT_NE(contents(folder / "a"), contents(folder / "c"));
+  EXPECT_EQ(contents(folder / "a").size(), 25u);
+}
+
+TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
+  const PictureFolder folder;
+  folder.add("full/a.jpg");
+  const auto before = contents(folder.path());
+  EXPECT_EQ(failure(folder / "full", {}),
+            "E0610: '" + (folder / "full").string() + "' exists already (choose another folder, or remove this one)");
+  EXPECT_EQ(failure(folder / "full/a.jpg", {}).substr(0, 6), "E0610:");
+  EXPECT_EQ(contents(folder.path()), before);
+  fs::create_directory(folder / "empty");
+  EXPECT_EQ(failure(folder / "empty", {.classes = 1, .per_class = 1, .size = 16}), "");
+}
+
+TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
+  const PictureFolder folder;
+  EXPECT_EQ(failure(folder / "a", {.classes = 25}), "E0304: cannot make 25 classes (there are 24 kinds of shapes)");
+  EXPECT_EQ(failure(folder / "a", {.classes = 2, .per_class = 0}),
+            "E0304: cannot make 0 images of 64 pixels a class (make at least one, of 8 to 4096 pixels)");
+}
+
+TEST(MakeImageFolder, CancelledLeavesNothing) {
+  const PictureFolder folder;
+  std::int64_t made = 0;
+  const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
+                                .cancelled = [&] { return made == 3; }};
+  EXPECT_THROW(make_image_folder(folder / "a", {.classes = 2, .per_class = 2, .size = 16}, callbacks),
+               runner::Cancelled);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(MakeImageFolder, KnowsWhatItMade) {
+  const PictureFolder folder;
+  const MadeImages images{.classes = 2, .per_class = 1, .size = 16, .seed = 1};
+  make_image_folder(folder / "a", images);
+  EXPECT_FALSE(differs(folder / "a", images));
+  const auto other = differs(folder / "a", {.classes = 3, .per_class = 1, .size = 16, .seed = 1});
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->code, runner::ErrorCode::kOptionConflict);
+  EXPECT_EQ(other->message,
+            "'" + (folder / "a").string() +
+                R"(' was made with other numbers: {"version":1,"classes":2,"per_class":1,"size":16,"seed":1})");
+  folder.add("b/x/a.jpg");
+  ASSERT_TRUE(differs(folder / "b", images));
+  EXPECT_EQ(differs(folder / "b", images)->code, runner::ErrorCode::kFolderExists);
+}
+
+/// Share of right answers of a linear classifier on half of the images, taught on the other half.
+double accuracy_of_linear_classifier(at::Tensor features, const at::Tensor& labels, std::int64_t classes) {
+  const torch::NoGradGuard no_graph;
+  const std::int64_t half = features.size(0) / 2;
+  features = (features - features.mean(0)) / (features.std(0) + 1e-6);
+  const at::Tensor taught = features.slice(0, 0, half), asked = features.slice(0, half);
+  const at::Tensor wanted = torch::one_hot(labels.slice(0, 0, half), classes).to(torch::kFloat);
+  at::Tensor weights = torch::zeros({features.size(1), classes}), bias = torch::zeros({classes});
+  for (int step = 0; step < 300; ++step) {
+    const at::Tensor error = (taught.matmul(weights) + bias).softmax(1) - wanted;
+    weights -= 0.3 * (taught.t().matmul(error) / half + 1e-3 * weights);
+    bias -= 0.3 * error.mean(0);
+  }
+  return (asked.matmul(weights) + bias).argmax(1).eq(labels.slice(0, half)).to(torch::kFloat).mean().item<double>();
+}
+
+struct Drawn {
+  at::Tensor pixels;  // (n, 3, 64, 64), bytes
+  at::Tensor labels;
+};
+
+Drawn drawn(std::int64_t classes, std::int64_t per_class) {
+  std::vector<at::Tensor> pixels;
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < per_class; ++i) {
+    for (std::int64_t label = 0; label < classes; ++label) {
+      const Image image = draw_shape(static_cast<std::size_t>(label), 64,
+                                     Random({1, static_cast<std::uint64_t>(label), static_cast<std::uint64_t>(i)}));
+      pixels.push_back(torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8)
+                           .reshape({64, 64, 3})
+                           .permute({2, 0, 1}));
+      labels.push_back(label);
+    }
+  }
+  return {torch::stack(pixels), torch::tensor(labels)};
+}
+
+/// 16 bins a channel, and 4 x 4 x 4 bins of colours.
+at::Tensor color_histogram(const Drawn& images) {
+  const at::Tensor flat = images.pixels.flatten(2).to(torch::kLong);
+  const at::Tensor joint = (flat.select(1, 0) / 64).floor().to(torch::kLong) * 16 +
+                           (flat.select(1, 1) / 64).floor().to(torch::kLong) * 4 +
+                           (flat.select(1, 2) / 64).floor().to(torch::kLong);
+  const auto counted = [](const at::Tensor& bins, std::int64_t count) {
+    return torch::zeros({bins.size(0), count}).scatter_add(1, bins, torch::ones(bins.sizes()));
+  };
+  std::vector<at::Tensor> parts = {counted(joint, 64)};
+  for (int channel = 0; channel < 3; ++channel)
+    parts.push_back(counted((flat.select(1, channel) / 16).floor().to(torch::kLong), 16));
+  return torch::cat(parts, 1);
+}
+
+TEST(Shapes, ColoursAloneDoNotTellThemApart) {
+  for (const std::int64_t classes : {8, 24}) {
+    const Drawn images = drawn(classes, classes == 8 ? 200 : 100);
+    const double accuracy = accuracy_of_linear_classifier(color_histogram(images), images.labels, classes);
+    std::cout << classes << " classes by colour: " << accuracy << "\n";
+    EXPECT_LT(accuracy, 1.5 / static_cast<double>(classes));
+  }
+}
+
+TEST(Shapes, TheirFormTellsThemApart) {
+  const Drawn images = drawn(24, 60);
+  at::Tensor small = torch::avg_pool2d(images.pixels.to(torch::kFloat).mean(1, true), 4).flatten(1);
+  small = (small - small.mean(1, true)) / small.std(1, true, true);
+  EXPECT_GT(accuracy_of_linear_classifier(small, images.labels, 24), 0.8);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,133 @@
+#include "stages/data/transform.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/data/png_reader.h"
+#include "tests/support/pictures.h"
+#include "tests/support/safetensors_fixture.h"
+#include "tests/support/shared_data.h"
+
+namespace stages {
+namespace {
+
+const std::array kClipMean = {0.48145466, 0.4578275, 0.40821073};
+const std::array kClipStd = {0.26862954, 0.26130258, 0.27577711};
+const std::array kImageNetMean = {0.485, 0.456, 0.406};
+const std::array kImageNetStd = {0.229, 0.224, 0.225};
+
+Image cut_out(const Image& image, int size, const ResizeOptions& options) {
+  return apply(evaluation_cut(image.width, image.height, size, options), image, options.interpolation);
+}
+
+at::Tensor normalized(const Image& image, const std::array<double, 3>& mean, const std::array<double, 3>& deviation,
+                      bool mirrored = false) {
+  const at::Tensor result = torch::empty({3, image.height, image.width});
+  Normalization(mean, deviation).write(image, mirrored, result.data_ptr<float>());
+  return result;
+}
+
+at::Tensor bytes_of(const Image& image) {
+  return torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8).reshape({image.height, image.width, 3});
+}
+
+TEST(Transform, RecordedEvaluationTransforms) {
+  const auto folder = shared_data("cases/parity/preprocess");
+  RETORT_NEEDS_SHARED(folder);
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!exists(entry.path() / "outputs.safetensors")) continue;
+    const Image image = decode_png(file_bytes(entry.path() / "decoded.png"));
+    for (const auto& [name, expected] : safetensors_fixture(entry.path() / "outputs.safetensors")) {
+      SCOPED_TRACE(entry.path().filename().string() + " " + name);
+      const int size = static_cast<int>(expected.size(1));
+      if (name.starts_with("clip.")) {
+        const at::Tensor found = normalized(cut_out(image, size, {}), kClipMean, kClipStd);
+        EXPECT_LE((found - expected).abs().max().item<float>(), 1e-5);
+      } else if (name.starts_with("timm.")) {
+        const double fraction = std::stod(name.substr(name.find('.', 5) + 1));
+        const ResizeOptions options{.crop_fraction = fraction, .crop_offset = CropOffset::kRound};
+        const at::Tensor found = normalized(cut_out(image, size, options), kImageNetMean, kImageNetStd);
+        EXPECT_LE((found - expected).abs().max().item<float>(), 1e-5);
+      } else if (name.starts_with("torchvision.bilinear.")) {
+        const ResizeOptions options{.interpolation = Interpolation::kBilinear, .crop_offset = CropOffset::kRound};
+        EXPECT_TRUE(bytes_of(cut_out(image, size, options)).equal(expected));
+      } else if (name.starts_with("square.bilinear.")) {
+        const ResizeOptions options{.interpolation = Interpolation::kBilinear, .shape = ResizeShape::kSquare};
+        EXPECT_TRUE(bytes_of(cut_out(image, size, options)).equal(expected));
+      } else {
+        continue;
+      }
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 15);
+}
+
+TEST(Transform, HalfAPixelGoesDownOrToEven) {
+  // 13 pixels are left over across, 6.5 a side; 15 are 7.5.
+  const ResizeOptions down{}, even{.crop_offset = CropOffset::kRound};
+  EXPECT_EQ(evaluation_cut(23, 10, 10, down).window.left, 6);
+  EXPECT_EQ(evaluation_cut(23, 10, 10, even).window.left, 6);
+  EXPECT_EQ(evaluation_cut(25, 10, 10, down).window.left, 7);
+  EXPECT_EQ(evaluation_cut(25, 10, 10, even).window.left, 8);
+  EXPECT_EQ(evaluation_cut(10, 25, 10, even).window.top, 8);
+}
+
+TEST(Transform, LongSideIsCutToWholePixels) {
+  const Cut cut = evaluation_cut(500, 333, 224, {});
+  EXPECT_EQ(cut.height, 224);
+  EXPECT_EQ(cut.width, 336);  // 336.3
+}
+
+TEST(Transform, RandomPartsLieInThePictureWithTheAreaAskedFor) {
+  const AugmentOptions augment{.random_resized_crop = RandomResizedCrop{.smallest_area = 0.3, .largest_area = 0.6}};
+  std::set<int> lefts;
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    Random random({7, i});
+    const Cut cut = training_cut(120, 80, 32, {}, augment, random);
+    EXPECT_GE(cut.from.left, 0);
+    EXPECT_GE(cut.from.top, 0);
+    EXPECT_LE(cut.from.left + cut.from.width, 120);
+    EXPECT_LE(cut.from.top + cut.from.height, 80);
+    EXPECT_NEAR(cut.from.width * cut.from.height / 9600.0, 0.45, 0.17);
+    EXPECT_EQ(cut.window, (Box{0, 0, 32, 32}));
+    lefts.insert(cut.from.left);
+  }
+  EXPECT_GT(lefts.size(), 30u);
+}
+
+TEST(Transform, PictureTooNarrowForAnyPartGivesItsMiddle) {
+  const AugmentOptions augment{.random_resized_crop = RandomResizedCrop{.smallest_area = 1, .largest_area = 1}};
+  Random random({1});
+  EXPECT_EQ(training_cut(10, 100, 32, {}, augment, random).from, (Box{0, 43, 10, 13}));
+  EXPECT_EQ(training_cut(100, 10, 32, {}, augment, random).from, (Box{43, 0, 13, 10}));
+}
+
+TEST(Transform, FlipsAsOftenAsAsked) {
+  int flips = 0;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    Random random({3, i});
+    flips += training_cut(40, 40, 32, {}, {.random_resized_crop = {}, .horizontal_flip = 0.25}, random).mirrored;
+  }
+  EXPECT_NEAR(flips, 500, 80);
+}
+
+TEST(Transform, MirroredIsTheOtherWayRound) {
+  const Image image = picture(6, 4);
+  const at::Tensor plain = normalized(image, kClipMean, kClipStd);
+  EXPECT_TRUE(normalized(image, kClipMean, kClipStd, true).equal(plain.flip({2})));
+}
+
+TEST(Transform, PartFollowsThePictureToAnotherSize) {
+  const Cut cut{{20, 10, 60, 40}, 16, 16, {0, 0, 16, 16}};
+  const Image half(50, 40);
+  EXPECT_EQ(at_size(cut, {100, 80, 1}, half).from, (Box{10, 5, 30, 20}));
+  EXPECT_EQ(at_size(cut, {80, 100, 6}, half).from, (Box{10, 5, 30, 20}));
+}
+
+}  // namespace
+}  // namespace stages
