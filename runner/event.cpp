@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 64;
+constexpr int kMaxThreads = 1 << 20;
 
 Json number(double value) {
   if (std::isnan(value)) return "nan";
@@ -24,7 +25,7 @@ struct ToJson {
   Json operator()(const Hello& e) const {
     return {{"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
   }
-  Json operator()(const Ready&) const { return {{"event", "ready"}}; }
+  Json operator()(const Ready& e) const { return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}}; }
   Json operator()(const Reported& e) const {
     const Diagnostic& d = e.diagnostic;
     Json json = {{"event", "diagnostic"}, {"severity", d.severity == Severity::kError ? "error" : "warning"},
@@ -113,7 +114,11 @@ Event hello(const Fields& f) {
                                             : static_cast<int>(std::clamp<std::int64_t>(protocol, -1, 1 << 30)),
                f.text("build"), f.json("versions")};
 }
-Event ready(const Fields&) { return Ready{}; }
+Event ready(const Fields& f) {
+  const std::int64_t threads = f.integer("threads");
+  if (threads < 1 || threads > kMaxThreads) throw std::runtime_error("'threads' is out of range");
+  return Ready{f.text("device"), static_cast<int>(threads)};
+}
 Event diagnostic(const Fields& f) {
   Diagnostic result{error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
   const std::string severity = f.text("severity");

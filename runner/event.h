@@ -23,7 +23,7 @@ inline constexpr int kProtocolVersion = 1;
 std::string_view build_id();
 
 struct Hello { int protocol = 0; std::string build; nlohmann::ordered_json versions; };  // first, always
-struct Ready {};                                   // every stage was created; waits for `go`
+struct Ready { std::string device; int threads = 0; };  // every stage was created; waits for `go`
 struct Reported { Diagnostic diagnostic; };        // without Location: the parent finds it by pointer
 struct NodeStarted { std::string node; };
 struct NodeProgress { std::string node; Progress progress; };

@@ -1,1 +1,33 @@
-int main() { return 0; }
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "runner/command.h"
+#include "runner/command_line.h"
+
+using namespace runner;
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  Console console{.out = std::cout, .err = std::cerr, .color = wants_color(STDERR_FILENO)};
+  try {
+    const auto parsed = parse_command_line(words);
+    if (!parsed) return static_cast<int>(report(console, parsed.errors()));
+    if (const auto* help = std::get_if<HelpText>(&*parsed)) {
+      std::cout << help->text;
+      return 0;
+    }
+    const auto& arguments = std::get<Arguments>(*parsed);
+    console.json = arguments.json;
+    console.verbosity = arguments.quiet ? -1 : arguments.verbose ? 1 : 0;
+    const auto command = std::ranges::find(all_commands(), arguments.verb, &Command::name);
+    return static_cast<int>(command->run(arguments, console));
+  } catch (const std::exception& error) {
+    return static_cast<int>(
+        report(console, {{ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"}}));
+  }
+}

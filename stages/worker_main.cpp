@@ -1,1 +1,53 @@
-int main() { return 0; }
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "runner/exit_code.h"
+#include "stages/requests.h"
+#include "stages/stages.h"
+#include "stages/worker.h"
+
+namespace {
+
+std::atomic<int> stop_signal = 0;  // a handler can reach nothing but a global
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void stop(int number) { stop_signal = number; }
+
+/// Without SA_RESTART, so that a worker that waits for its next request wakes up.
+void watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = stop;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+std::optional<int> events_descriptor(int argc, char** argv) {
+  if (argc != 3 || std::strcmp(argv[1], "--events-fd") != 0) return std::nullopt;
+  const std::string_view text = argv[2];
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto events = events_descriptor(argc, argv);
+  if (!events) {
+    std::fputs("retort-worker is started by retort and does nothing by itself: type `retort --help`\n", stderr);
+    return static_cast<int>(runner::ExitCode::kUsage);
+  }
+  watch_signals();
+  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal);
+  return static_cast<int>(worker.serve());
+}

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace runner {
+
+/// What was typed after `retort`, taken apart. Which fields a verb fills in is said in command_line.cpp.
+struct Arguments {
+  std::string verb;
+  std::string recipe;                    ///< a recipe's name or file
+  std::vector<std::string> overrides;    ///< key=value, as typed
+  std::vector<std::string> config_dirs;  ///< further roots with recipes/ and experiments/
+
+  bool json = false;
+  bool verbose = false;
+  bool quiet = false;
+
+  bool smoke = false;        ///< run: two steps of every stage
+  std::string only;          ///< run: one node and what it needs
+  std::string format;        ///< graph: text, dot, mermaid or json
+  bool resolve = false;      ///< config show: defaults and interpolations filled in
+  std::string subject;       ///< config: "show"; data: "make"; schema: a kind; init: the file to write
+  std::string what;          ///< data make: "image_folder"
+  std::string out;           ///< data make: the folder to write
+  std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
+};
+
+}  // namespace runner

@@ -1,0 +1,27 @@
+#include "runner/command.h"
+
+#include <array>
+
+namespace runner {
+
+std::span<const Command> all_commands() {
+  static constexpr std::array kCommands = {
+      Command{"run", "Runs a recipe and leaves a record of it.", "retort run classify data.root=photos train.epochs=20",
+              run_command},
+      Command{"validate", "Checks a recipe and reports everything wrong with it.", "retort validate classify data.root=photos",
+              validate_command},
+      Command{"graph", "Draws the stages of a recipe and what flows between them.", "retort graph quickstart --format dot",
+              graph_command},
+      Command{"config", "Shows a recipe put together from its groups and overrides.",
+              "retort config show classify model=clip_vit_b32 --resolve", config_command},
+      Command{"stages", "Lists the kinds of stages with their ports.", "retort stages", stages_command},
+      Command{"schema", "Prints the JSON schema of a kind, or of recipes.", "retort schema train.supervised", schema_command},
+      Command{"init", "Writes a recipe to start from.", "retort init flowers.yaml", init_command},
+      Command{"data", "Makes data to try things out with.",
+              "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", data_command},
+      Command{"doctor", "Looks at this machine: programs, LibTorch, devices, memory.", "retort doctor", doctor_command},
+  };
+  return kCommands;
+}
+
+}  // namespace runner

@@ -1,0 +1,125 @@
+#include "runner/command_line.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "runner/command.h"
+#include "runner/suggest.h"
+#include "runner/version.h"
+
+namespace runner {
+namespace {
+
+constexpr const char* kOverrides = "key=value, +key=value, ++key=value, ~key or group=option, as in Hydra";
+
+void declare_recipe(CLI::App& app, Arguments& arguments) {
+  app.add_option("recipe", arguments.recipe, "A recipe's name, or a file ending in .yaml")->required();
+  app.add_option("overrides", arguments.overrides, kOverrides);
+  app.add_option("--config-dir", arguments.config_dirs, "A further folder with recipes/ and experiments/")
+      ->take_all()
+      ->type_name("DIR")
+      ->expected(1);
+}
+
+/// The flags and positionals of each verb.
+void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
+  app.add_flag("--json", arguments.json, "Results as JSON on standard output");
+  app.add_flag("-v,--verbose", arguments.verbose, "Say more");
+  app.add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
+  if (verb == "run") {
+    declare_recipe(app, arguments);
+    app.add_flag("--smoke", arguments.smoke, "Two steps of every stage: does it hold together?");
+    app.add_option("--only", arguments.only, "Run this node and what it needs")->type_name("NODE");
+  } else if (verb == "validate") {
+    declare_recipe(app, arguments);
+  } else if (verb == "graph") {
+    declare_recipe(app, arguments);
+    app.add_option("--format", arguments.format, "text, dot, mermaid or json")
+        ->check(CLI::IsMember({"text", "dot", "mermaid", "json"}))
+        ->type_name("FORMAT")
+        ->default_str("text");
+  } else if (verb == "config") {
+    app.add_option("action", arguments.subject, "show")->required()->check(CLI::IsMember({"show"}));
+    declare_recipe(app, arguments);
+    app.add_flag("--resolve", arguments.resolve, "Fill in interpolations and every default");
+  } else if (verb == "schema") {
+    app.add_option("kind", arguments.subject, "A kind of stage, such as train.supervised; none: recipes");
+  } else if (verb == "init") {
+    app.add_option("file", arguments.subject, "The file to write; it must not exist")->default_str("recipe.yaml");
+  } else if (verb == "data") {
+    app.add_option("action", arguments.subject, "make")->required()->check(CLI::IsMember({"make"}));
+    app.add_option("what", arguments.what, "image_folder")->required()->check(CLI::IsMember({"image_folder"}));
+    app.add_option("--out", arguments.out, "The folder to write; it must not exist")->required()->type_name("DIR");
+    app.add_option("--classes", arguments.classes, "Classes")->check(CLI::Range(2, 24))->capture_default_str();
+    app.add_option("--per-class", arguments.per_class, "Images of each class")->check(CLI::Range(1, 100'000))->capture_default_str();
+    app.add_option("--size", arguments.size, "Width and height in pixels")->check(CLI::Range(16, 1024))->capture_default_str();
+    app.add_option("--seed", arguments.seed, "From it every image follows")->check(CLI::NonNegativeNumber)->capture_default_str();
+  }
+}
+
+std::string overview() {
+  std::string text =
+      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves a record.\n\n"
+      "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
+  for (const Command& command : all_commands()) {
+    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') + std::string(command.summary) + '\n';
+  }
+  return text +
+         "\n  --help     This text; `retort VERB --help` tells more\n  --version  Versions of retort, LibTorch and CUDA\n\n"
+         "Example: retort run quickstart\n";
+}
+
+Diagnostic unknown_verb(const std::string& verb) {
+  std::vector<std::string> names;
+  for (const Command& command : all_commands()) names.emplace_back(command.name);
+  std::string help = did_you_mean(verb, names);
+  if (help.empty()) help = "`retort --help` lists the verbs";
+  return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
+}
+
+/// The first word that looks like a flag and is none of `app`'s, with the nearest that is.
+std::string flag_help(const CLI::App& app, std::span<const std::string> words, const std::string& verb) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const std::string& word : words) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (!flag.starts_with("--") || std::ranges::count(known, flag)) continue;
+    if (const std::string help = did_you_mean(flag, known); !help.empty()) return help;
+  }
+  return "`retort " + verb + " --help` shows how it is used";
+}
+
+}  // namespace
+
+Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std::string> words) {
+  using Parsed = std::variant<Arguments, HelpText>;
+  if (words.empty()) return Diagnostic{ErrorCode::kUsage, {}, "", "no verb given", "`retort --help` lists the verbs"};
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return Parsed{HelpText{overview()}};
+  if (words[0] == "--version") return Parsed{HelpText{version_text()}};
+
+  const auto command = std::ranges::find(all_commands(), words[0], &Command::name);
+  if (command == all_commands().end()) return unknown_verb(words[0]);
+
+  Arguments arguments;
+  arguments.verb = words[0];
+  CLI::App app(std::string(command->summary), "retort " + arguments.verb);
+  app.footer("Example: " + std::string(command->example));
+  app.get_formatter()->column_width(26);
+  declare(app, arguments.verb, arguments);
+  std::vector<std::string> reversed(words.rbegin(), words.rend() - 1);  // CLI11 takes them from the back
+  try {
+    app.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    return Parsed{HelpText{app.help()}};
+  } catch (const CLI::ParseError& error) {
+    std::string message = error.what();
+    std::ranges::replace(message, '\n', ' ');
+    return Diagnostic{ErrorCode::kUsage, {}, "", message, flag_help(app, words, arguments.verb)};
+  }
+  return Parsed{std::move(arguments)};
+}
+
+}  // namespace runner

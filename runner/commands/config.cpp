@@ -1,0 +1,25 @@
+#include <nlohmann/json.hpp>
+
+#include "runner/command.h"
+#include "runner/prepare.h"
+#include "runner/yaml_writer.h"
+
+namespace runner {
+
+ExitCode config_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const SchemaSet schemas = shipped_schemas();
+  const auto composition = compose(arguments, schemas, sources);
+  if (!composition) return report(console, composition.errors());
+  warn(console, composition->warnings);
+  const auto show = [&](const Value& value) {
+    if (console.json) console.out << to_json(value).dump(2) << '\n';
+    else console.out << write_yaml(value);
+    return ExitCode::kDone;
+  };
+  if (!arguments.resolve) return show(composition->unresolved);
+  const auto recipe = make_recipe(composition->recipe, schemas);
+  return recipe ? show(recipe->resolved) : report(console, recipe.errors());
+}
+
+}  // namespace runner

@@ -1,0 +1,35 @@
+#include <nlohmann/json.hpp>
+
+#include "runner/command.h"
+#include "runner/progress_display.h"
+#include "runner/supervise.h"
+
+namespace runner {
+
+ExitCode data_command(const Arguments& arguments, Console& console) {
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  const nlohmann::ordered_json request = {
+      {"protocol", kProtocolVersion}, {"request", "make_data"},           {"what", arguments.what},
+      {"out", arguments.out},         {"classes", arguments.classes},     {"per_class", arguments.per_class},
+      {"size", arguments.size},       {"seed", arguments.seed},
+  };
+  ProgressDisplay display(console.err, standard_error_display(verbosity(arguments)));
+  Conversation conversation;
+  conversation.on_event = [&](const Event& event, WorkerProcess&) {
+    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress("data", at->progress);
+    if (const auto* said = std::get_if<Said>(&event)) display.say("data", said->line);
+  };
+  conversation.on_resize = [&] { display.resize(); };
+  conversation.tick = [&] { return display.tick(); };
+  const auto answer = ask_worker({.program = *worker}, request, conversation);
+  display.clear();
+  if (!answer) return report(console, answer.errors());
+  if (console.json) console.out << answer->dump(2) << '\n';
+  else if (console.verbosity >= 0) {
+    console.out << "made " << (*answer)["images"] << " images in " << arguments.classes << " classes: " << arguments.out << '\n';
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ostream>
+
+#include "runner/diagnostic.h"
+
+namespace runner {
+
+/// Where a verb speaks: results go to `out`, talk to `err`.
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool color = false;   ///< `err` is a terminal that understands colours
+  bool json = false;    ///< results and diagnostics as JSON on `out`
+  int verbosity = 0;    ///< -1 quiet, 0 usual, 1 verbose
+};
+
+/// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.
+bool wants_color(int fd);
+
+/// Reports every diagnostic, as text on `err` or as {"diagnostics": [...]} on `out`, and returns the exit code.
+ExitCode report(Console& console, const Diagnostics& diagnostics);
+
+/// Warnings only, on `err`; silent when quiet or when the output is JSON.
+void warn(Console& console, const Diagnostics& warnings);
+
+}  // namespace runner

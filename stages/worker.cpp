@@ -1,0 +1,158 @@
+#include "stages/worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/executor.h"
+#include "stages/device.h"
+#include "stages/memory_meter.h"
+#include "stages/threads.h"
+#include "stages/versions.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runner::Diagnostic;
+using runner::Diagnostics;
+using runner::ErrorCode;
+using runner::ExitCode;
+
+constexpr std::size_t kMaxRequest = 16 << 20;
+constexpr std::size_t kPiece = 64 << 10;
+
+Diagnostic misunderstood(const std::string& what) {
+  return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
+}
+
+}  // namespace
+
+Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
+               std::span<const RequestKind> other_requests, const std::atomic<int>& stop_signal)
+    : requests_(requests), events_(events), kinds_(kinds), other_requests_(other_requests), stop_signal_(stop_signal) {}
+
+ExitCode Worker::serve() {
+  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
+  ExitCode exit;
+  try {
+    const auto request = next_request();
+    exit = request ? answer(*request) : stopped();
+  } catch (const std::runtime_error& error) {
+    exit = report({misunderstood(error.what())});
+  }
+  emit(runner::Finished{static_cast<int>(exit)});
+  return exit;
+}
+
+ExitCode Worker::answer(const Json& request) {
+  const auto protocol = request.find("protocol");
+  if (protocol == request.end() || *protocol != runner::kProtocolVersion)
+    return report({misunderstood("its protocol")});
+  const auto name = request.find("request");
+  if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
+  if (*name == "run") return run(request);
+  const auto kind = std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
+  if (kind == other_requests_.end()) return report({misunderstood("'" + name->get<std::string>() + "'")});
+  return answer_other(*kind, request);
+}
+
+ExitCode Worker::run(const Json& request) {
+  if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
+  runner::Graph graph = runner::graph_from_json(request["graph"]);
+  const auto smoke = request.find("smoke");
+  const bool is_smoke = smoke != request.end() && *smoke == true;
+
+  Diagnostics errors;
+  const auto device = choose_device(graph.device, find_gpus());
+  if (!device) errors = device.errors();
+  const int threads = use_threads(graph.threads);
+  MemoryMeter meter(device ? *device : c10::Device(c10::kCPU));
+  runner::Executor executor(
+      std::move(graph), kinds_, [this](const runner::Event& event) { emit(event); }, [this] { return is_stopped(); },
+      [&meter] { return meter.peak_since_last(); });
+  const Diagnostics found = executor.create();
+  errors.insert(errors.end(), found.begin(), found.end());
+  if (!errors.empty()) return report(errors);
+
+  emit(runner::Ready{device->str(), threads});
+  const auto go = next_request();
+  if (!go) return stopped();
+  const Json& folder = go->contains("go") && (*go)["go"].is_object() ? (*go)["go"].value("folder", Json()) : Json();
+  if (!folder.is_string()) return report({misunderstood("no folder to go to")});
+  const ExitCode exit = executor.run({folder.get<std::string>(), is_smoke}, device->str());
+  return exit == ExitCode::kInterrupted ? stopped() : exit;
+}
+
+ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
+  const std::string name(kind.name);
+  const RequestContext context{
+      [&](const runner::Progress& progress) {
+        emit(runner::NodeProgress{name, progress});
+      },
+      [&](std::string_view line) {
+        emit(runner::Said{name, std::string(line)});
+      },
+      [this] { return is_stopped(); },
+  };
+  try {
+    auto answer = kind.answer(request, context);
+    if (!answer) return report(answer.errors());
+    emit(runner::Answer{*std::move(answer)});
+    return ExitCode::kDone;
+  } catch (const runner::Cancelled&) {
+    return stopped();
+  } catch (const runner::StageError& error) {
+    return report({{error.code, {}, error.option, error.what(), error.help}});
+  } catch (const std::bad_alloc&) {
+    return report({{ErrorCode::kOutOfMemory, {}, "", "out of memory", ""}});
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return report({{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
+  }
+}
+
+ExitCode Worker::report(const Diagnostics& errors) {
+  for (const Diagnostic& error : errors) emit(runner::Reported{error});
+  return runner::exit_code(errors);
+}
+
+ExitCode Worker::stopped() const { return stop_signal_ == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
+
+void Worker::emit(const runner::Event& event) {
+  const std::string line = runner::to_line(event) + "\n";
+  const std::lock_guard lock(emitting_);
+  for (std::string_view left = line; !left.empty() && !is_deaf_;) {
+    const ssize_t size = write(events_, left.data(), left.size());
+    if (size >= 0) left.remove_prefix(size);
+    else if (errno != EINTR) is_deaf_ = true;  // retort is gone: stop at the next step
+  }
+}
+
+/// The next line as JSON; nullopt at the end of the input or when the work is to stop.
+std::optional<Json> Worker::next_request() {
+  std::size_t searched = 0;
+  while (!is_stopped()) {
+    if (const std::size_t end = unread_.find('\n', searched); end != unread_.npos) {
+      const std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object()) throw std::runtime_error("not a JSON object");
+      return json;
+    }
+    searched = unread_.size();
+    if (searched > kMaxRequest) throw std::runtime_error("a line of more than 16 MiB");
+    char piece[kPiece];
+    const ssize_t size = read(requests_, piece, sizeof piece);
+    if (size == 0 || (size < 0 && errno != EINTR)) return std::nullopt;
+    if (size > 0) unread_.append(piece, size);
+  }
+  return std::nullopt;
+}
+
+}  // namespace stages

@@ -1,0 +1,186 @@
+// What goes wrong, through the real program: the exact message, the right exit code, and nothing written.
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.write("r.yaml",
+                  "schema: 1\n"
+                  "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
+                  "data: {root: photos}\n"
+                  "train: {epochs: 1, batch_size: 8}\n"
+                  "evaluate: {kind: evaluate.classification}\n");
+  }
+  Ended run(const std::string& overrides = "") { return retort("run r.yaml run.dir=run " + overrides, folder_.path()); }
+  bool wrote_anything() const { return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs"); }
+  std::filesystem::path first_image() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos")) {
+      if (entry.path().extension() == ".jpg") return entry.path();
+    }
+    return {};
+  }
+  TempFolder folder_;
+};
+
+TEST_F(BadInput, UnknownKeyIsShownWhereItStands) {
+  folder_.write("r.yaml", file_text(folder_ / "r.yaml") + "memory: {micro_bach: 4}\n");
+  const Ended ended = run();
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_EQ(ended.err,
+            "r.yaml:6:10: error[E0301]: unknown key 'micro_bach' [/memory/micro_bach]\n"
+            "  6 | memory: {micro_bach: 4}\n"
+            "    |          ^\n"
+            "  help: did you mean 'micro_batch'?\n");
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(BadInput, AllMistakesAtOnce) {
+  const Ended ended = run("train.epochs=ten train.batch_size=0 data.image_size=4");
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("expected an integer, got the string \"ten\" [/train/epochs]"));
+  EXPECT_THAT(ended.err, HasSubstr("[/train/batch_size]"));
+  EXPECT_THAT(ended.err, HasSubstr("[/data/image_size]"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(BadInput, MissingFolder) {
+  const Ended ended = run("data.root=nowhere");
+  EXPECT_EQ(ended.exit, 66);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0601]"));
+  EXPECT_THAT(ended.err, HasSubstr("data.root=nowhere"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(BadInput, EmptyClass) {
+  std::filesystem::create_directory(folder_ / "photos/nothing");
+  const Ended ended = run();
+  EXPECT_EQ(ended.exit, 65);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0602]"));
+  EXPECT_THAT(ended.err, HasSubstr("nothing"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(BadInput, CorruptImageStopsTheRunByName) {
+  const auto image = first_image();
+  std::filesystem::resize_file(image, 200);
+  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  EXPECT_EQ(ended.exit, 65);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0604]"));
+  EXPECT_THAT(ended.err, HasSubstr(image.filename().string()));
+  EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"failed\""));
+}
+
+TEST_F(BadInput, CorruptImageIsSkippedAndCountedWhenAskedFor) {
+  std::filesystem::resize_file(first_image(), 200);
+  const Ended ended = run("data.on_corrupt=skip");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("skipped"));
+}
+
+TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
+  // A PNG header of 20000 x 10000 pixels and nothing behind it.
+  folder_.write("photos/huge/a.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
+                                         std::string("\x26\xb3\x11\x80", 4));
+  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  EXPECT_EQ(ended.exit, 65);
+  EXPECT_THAT(ended.err, HasSubstr("huge/a.png"));
+}
+
+TEST_F(BadInput, ImageWithoutPixels) {
+  folder_.write("photos/flat/a.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0\x08\x02\0\0\0", 29) +
+                                         std::string("\0\0\0\0", 4));
+  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  EXPECT_EQ(ended.exit, 65);
+  EXPECT_THAT(ended.err, HasSubstr("flat/a.png"));
+}
+
+TEST_F(BadInput, LabelOutsideTheModelsClasses) {
+  const Ended ended = run("model.num_classes=2");
+  EXPECT_EQ(ended.exit, 65);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0606]"));
+  EXPECT_THAT(ended.err, HasSubstr("model.num_classes=2"));
+}
+
+TEST_F(BadInput, TwoStagesForOnePort) {
+  const Ended ended = run("'+more={kind: data.image_folder, root: photos}'");
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0402]"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(BadInput, Cycle) {
+  const Ended ended = retort("graph r.yaml '+train.inputs={train: train.checkpoint}'", folder_.path());
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("error[E04"));
+}
+
+TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
+  ASSERT_EQ(run("--smoke").exit, 0);
+  const std::string before = file_text(folder_ / "run/summary.json");
+  const Ended ended = run("--smoke");
+  EXPECT_EQ(ended.exit, 73);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0803]"));
+  EXPECT_EQ(file_text(folder_ / "run/summary.json"), before);
+}
+
+TEST_F(BadInput, DiskFull) {
+  const std::string mount = "mkdir full && mount -t tmpfs -o size=300k tmpfs full";
+  if (run_shell("unshare -rm sh -c '" + mount + "'", folder_.path()).exit != 0) GTEST_SKIP() << "no mount namespace here";
+  std::filesystem::remove(folder_ / "full");
+  const Ended ended = run_shell("unshare -rm sh -c '" + mount + " && " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=full/run'", folder_.path());
+  EXPECT_EQ(ended.exit, 74) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("error[E0804]"));
+}
+
+TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
+  // The worker's process group is killed as soon as the first epoch's metrics are recorded.
+  const Ended ended = run_shell(RETORT_BINARY_DIR
+      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+      "pkill -KILL -P $retort\n"
+      "wait $retort",
+      folder_.path());
+  EXPECT_EQ(ended.exit, 1) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("error[E0704]"));
+  EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("worker died"));
+}
+
+TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
+  const Ended ended = run_shell(RETORT_BINARY_DIR
+      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+      "worker=$(pgrep -P $retort)\n"
+      "kill -TERM $retort; wait $retort; code=$?\n"
+      "kill -0 $worker 2>/dev/null && exit 98\n"
+      "exit $code",
+      folder_.path());
+  EXPECT_EQ(ended.exit, 143) << ended.err;
+  EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
+}
+
+TEST_F(BadInput, KillingRetortEndsTheWorker) {
+  const Ended ended = run_shell(RETORT_BINARY_DIR
+      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+      "worker=$(pgrep -P $retort)\n"
+      "kill -KILL $retort; wait $retort\n"
+      "for i in $(seq 100); do kill -0 $worker 2>/dev/null || exit 0; sleep 0.05; done; exit 97",
+      folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+}
+
+}  // namespace

@@ -1,0 +1,148 @@
+// A run through the real programs: what it leaves behind, and that it can be had again.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using testing::HasSubstr;
+
+class Run : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  /// Trains for two epochs into `name`.
+  Ended train(const std::string& name, const std::string& overrides = "") {
+    return retort("run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name + ' ' + overrides,
+                  folder_.path());
+  }
+  std::string weights(const std::string& run) const { return file_text(folder_ / (run + "/nodes/train/last.safetensors")); }
+  TempFolder folder_;
+};
+
+TEST_F(Run, LeavesTheWholeRecord) {
+  const Ended ended = train("run");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  for (const char* file : {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
+                           "metrics.jsonl", "log.txt", "summary.json", "nodes/train/last.safetensors",
+                           "nodes/train/best.safetensors", "nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
+    EXPECT_GT(std::filesystem::file_size(folder_ / ("run/" + std::string(file))), 0u) << file;
+  }
+  EXPECT_THAT(file_text(folder_ / "run/.retort/overrides.yaml"), HasSubstr("- epochs=2\n"));
+  const auto summary = nlohmann::json::parse(file_text(folder_ / "run/summary.json"));
+  EXPECT_EQ(summary["status"], "finished");
+  EXPECT_EQ(summary["exit"], 0);
+  EXPECT_GT(summary["nodes"].size(), 3u);
+}
+
+TEST_F(Run, SameSeedGivesSameBitsWhateverTheLoader) {
+  ASSERT_EQ(train("a").exit, 0);
+  ASSERT_EQ(train("b", "data.loader.workers=0 data.cache_mib=0").exit, 0);
+  ASSERT_EQ(train("c", "data.loader.workers=8 data.loader.prefetch=1").exit, 0);
+  ASSERT_EQ(train("d", "seed=43").exit, 0);
+  EXPECT_TRUE(weights("a") == weights("b"));
+  EXPECT_TRUE(weights("a") == weights("c"));
+  EXPECT_FALSE(weights("a") == weights("d"));
+  EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/predictions.csv"), file_text(folder_ / "c/nodes/evaluate/predictions.csv"));
+}
+
+TEST_F(Run, RecordedRecipeIsTheSameRun) {
+  ASSERT_EQ(train("a", "lr=2e-3").exit, 0);
+  const Ended again = retort("run a/.retort/recipe.yaml run.dir=b", folder_.path());
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_TRUE(weights("a") == weights("b"));
+}
+
+TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
+  ASSERT_EQ(train("a").exit, 0);
+  ASSERT_EQ(train("b", "memory.micro_batch=3").exit, 0);
+  const auto loss = [&](const std::string& run) {
+    return nlohmann::json::parse(file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"].get<double>();
+  };
+  EXPECT_NEAR(loss("a"), loss("b"), 1e-3);
+}
+
+TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
+  for (int i = 0; i < 2; ++i) {
+    const Ended ended = retort("run classify data.root=photos data.image_size=24 --smoke", folder_.path());
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+  }
+  int runs = 0;
+  for (const auto& day : std::filesystem::directory_iterator(folder_ / "outputs")) {
+    for (const auto& time : std::filesystem::directory_iterator(day)) runs += std::filesystem::exists(time.path() / "summary.json");
+  }
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
+  const Ended ended = run_shell("MY_TOKEN=geheim " RETORT_BINARY_DIR
+                                "/bin/retort run classify data.root=photos data.image_size=24 --smoke run.dir=run "
+                                "'+vars.token=${oc.env:MY_TOKEN}'",
+                                folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(run_shell("grep -rl geheim run", folder_.path()).out, "");
+  EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("${oc.env:MY_TOKEN}"));
+}
+
+TEST_F(Run, OnlyRunsWhatIsNeeded) {
+  const Ended ended = retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run", folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/nodes/evaluate"));
+}
+
+TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
+  const TempFolder folder;
+  EXPECT_EQ(retort("init mine.yaml", folder.path()).exit, 0);
+  const Ended validated = retort("validate mine.yaml data.root=photos", folder.path());
+  EXPECT_EQ(validated.exit, 0) << validated.err;
+  const std::string before = file_text(folder / "mine.yaml");
+  EXPECT_THAT(before, testing::StartsWith("# yaml-language-server: $schema="));
+  const Ended again = retort("init mine.yaml", folder.path());
+  EXPECT_EQ(again.exit, 73);
+  EXPECT_THAT(again.err, HasSubstr("error[E0801]: cannot create 'mine.yaml': File exists"));
+  EXPECT_EQ(file_text(folder / "mine.yaml"), before);
+}
+
+TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
+  const TempFolder folder;
+  const std::string make = "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";
+  EXPECT_EQ(retort(make + "a", folder.path()).exit, 0);
+  EXPECT_EQ(retort(make + "b", folder.path()).exit, 0);
+  EXPECT_EQ(run_shell("diff -r a b", folder.path()).exit, 0);
+  EXPECT_EQ(retort(make + "a", folder.path()).exit, 73);
+}
+
+TEST(Verbs, PrintJsonWhenAsked) {
+  const TempFolder folder;
+  for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart", "stages", "schema train.supervised",
+                           "doctor"}) {
+    const Ended ended = retort(std::string(line) + " --json", folder.path());
+    EXPECT_EQ(ended.exit, 0) << line << ended.err;
+    EXPECT_TRUE(nlohmann::json::accept(ended.out)) << line << '\n' << ended.out;
+  }
+  const Ended wrong = retort("validate quickstart --json train.epoch=1", folder.path());
+  EXPECT_EQ(wrong.exit, 78);
+  EXPECT_EQ(nlohmann::json::parse(wrong.out)["diagnostics"][0]["code"], "E0203");
+}
+
+TEST(Verbs, VersionNamesLibTorchAndCuda) {
+  const TempFolder folder;
+  const Ended ended = retort("--version", folder.path());
+  EXPECT_EQ(ended.exit, 0);
+  EXPECT_THAT(ended.out, testing::AllOf(HasSubstr("retort 0.1.0"), HasSubstr("LibTorch 2.11.0"), HasSubstr("CUDA")));
+}
+
+TEST(Verbs, NeverWriteColorsIntoAFile) {
+  const TempFolder folder;
+  EXPECT_EQ(retort("validate nothing", folder.path()).err.find('\x1b'), std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,89 @@
+#include "runner/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/command.h"
+
+namespace runner {
+namespace {
+
+Arguments parsed(std::vector<std::string> words) {
+  const auto result = parse_command_line(words);
+  if (!result) {
+    ADD_FAILURE() << result.errors().front().message;
+    return {};
+  }
+  return std::get<Arguments>(*result);
+}
+
+std::string error_of(std::vector<std::string> words) {
+  const auto result = parse_command_line(words);
+  if (result) return "no error";
+  const Diagnostic& error = result.errors().front();
+  return name(error.code) + ": " + error.message + (error.help.empty() ? "" : " | " + error.help);
+}
+
+std::string help_of(std::vector<std::string> words) {
+  const auto result = parse_command_line(words);
+  return result && std::holds_alternative<HelpText>(*result) ? std::get<HelpText>(*result).text : "no help";
+}
+
+TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
+  const Arguments arguments =
+      parsed({"run", "--smoke", "classify", "a=-1", "-q", "~b", "+c={x: [1, 2]}", "--only", "train", "d='x y'"});
+  EXPECT_EQ(arguments.verb, "run");
+  EXPECT_EQ(arguments.recipe, "classify");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=-1", "~b", "+c={x: [1, 2]}", "d='x y'"}));
+  EXPECT_EQ(arguments.only, "train");
+  EXPECT_TRUE(arguments.smoke);
+  EXPECT_TRUE(arguments.quiet);
+}
+
+TEST(CommandLine, ConfigDirTakesOneFolderEach) {
+  const Arguments arguments = parsed({"validate", "--config-dir", "a", "classify", "--config-dir", "b", "x=1"});
+  EXPECT_EQ(arguments.config_dirs, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"x=1"}));
+}
+
+TEST(CommandLine, UnknownVerbSuggestsNearest) {
+  EXPECT_EQ(error_of({"rum"}), "E0502: unknown verb 'rum' | did you mean 'run'?");
+  EXPECT_EQ(error_of({"frobnicate"}), "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
+}
+
+TEST(CommandLine, NoVerbIsUsage) { EXPECT_EQ(error_of({}), "E0501: no verb given | `retort --help` lists the verbs"); }
+
+TEST(CommandLine, UnknownFlagSuggestsNearest) {
+  EXPECT_EQ(error_of({"run", "classify", "--smoek"}),
+            "E0501: The following argument was not expected: --smoek | did you mean '--smoke'?");
+}
+
+TEST(CommandLine, MissingRecipeSaysHow) {
+  EXPECT_EQ(error_of({"run"}), "E0501: recipe is required | `retort run --help` shows how it is used");
+}
+
+TEST(CommandLine, FormatMustBeKnown) { EXPECT_THAT(error_of({"graph", "a", "--format", "svg"}), testing::StartsWith("E0501: --format: svg not in")); }
+
+TEST(CommandLine, EveryVerbHasHelpWithAnExample) {
+  const std::string overview = help_of({"--help"});
+  for (const Command& command : all_commands()) {
+    EXPECT_THAT(overview, testing::HasSubstr(std::string(command.summary)));
+    const std::string help = help_of({std::string(command.name), "--help"});
+    EXPECT_THAT(help, testing::HasSubstr("Example: " + std::string(command.example)));
+    EXPECT_THAT(std::string(command.example), testing::StartsWith("retort " + std::string(command.name)));
+    EXPECT_THAT(help, testing::HasSubstr("--json"));
+  }
+}
+
+TEST(CommandLine, EveryExampleParses) {
+  for (const Command& command : all_commands()) {
+    std::vector<std::string> words;
+    std::istringstream example{std::string(command.example)};
+    for (std::string word; example >> word;) words.push_back(word);
+    words.erase(words.begin());
+    EXPECT_EQ(parsed(words).verb, command.name);
+  }
+}
+
+}  // namespace
+}  // namespace runner
