@@ -1,42 +1,70 @@
 # Finds the LibTorch of the `torch` wheel: RETORT_LIBTORCH names the folder that holds torch/ and nvidia/ (or is the
-# torch/ folder itself). find_package(Torch) of the wheel fails with CMake 3.25 and CUDA 13, hence our own.
+# torch/ folder itself); without it, the folder in the cache where scripts/setup puts it. find_package(Torch) of the
+# wheel fails with CMake 3.25 and CUDA 13, hence our own.
 #
 #   LibTorch::LibTorch    libtorch_cpu, libc10 and the headers; libtorch_cuda too where LIBTORCH_CUDA is true
-set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel")
-if(NOT RETORT_LIBTORCH)
+#   LIBTORCH_LIBRARY_DIR  where these libraries lie
+#   LIBTORCH_VERSION, LIBTORCH_CUDA_VERSION   texts for --version
+set(RETORT_LIBTORCH "$ENV{RETORT_LIBTORCH}" CACHE PATH "Folder with the unpacked torch wheel; empty: the cache folder's")
+set(root ${RETORT_LIBTORCH})
+if(NOT root)
   set(cache "$ENV{XDG_CACHE_HOME}")
   if(NOT cache)
     set(cache "$ENV{HOME}/.cache")
   endif()
-  foreach(part cuda cpu)
-    if(NOT RETORT_LIBTORCH AND EXISTS ${cache}/retort/libtorch-2.11.0-${part}/torch)
-      set(RETORT_LIBTORCH ${cache}/retort/libtorch-2.11.0-${part} CACHE PATH "" FORCE)
+  foreach(part cpu cuda)
+    if(EXISTS ${cache}/retort/libtorch-2.11.0-${part}/torch)
+      set(root ${cache}/retort/libtorch-2.11.0-${part})
     endif()
   endforeach()
 endif()
-set(root ${RETORT_LIBTORCH})
 if(EXISTS ${root}/include/torch/csrc/api/include AND NOT EXISTS ${root}/torch/include)
   cmake_path(GET root PARENT_PATH root)
 endif()
-if(NOT EXISTS ${root}/torch/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "LibTorch not found in '${RETORT_LIBTORCH}': run scripts/setup, or set RETORT_LIBTORCH")
+set(LIBTORCH_LIBRARY_DIR ${root}/torch/lib)
+if(NOT EXISTS ${LIBTORCH_LIBRARY_DIR}/libtorch_cpu.so OR NOT EXISTS ${root}/torch/include/torch/headeronly/version.h)
+  message(FATAL_ERROR "LibTorch not found in '${root}': run scripts/setup, or set RETORT_LIBTORCH")
 endif()
 
 file(STRINGS ${root}/torch/include/torch/headeronly/version.h version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 list(TRANSFORM version REPLACE "[^0-9]" "")
 list(JOIN version "." LIBTORCH_VERSION)
-# The CPU's part of the wheels holds libtorch_cuda.so as well, but not what it needs.
-set(LIBTORCH_CUDA OFF)
-if(EXISTS ${root}/nvidia/cudnn/lib/libcudnn.so.9)
-  set(LIBTORCH_CUDA ON)
+
+# libtorch_cuda is of use only where all that it loads is there: without a GPU's driver, setup leaves most of it out.
+set(LIBTORCH_CUDA ON)
+set(missing "")
+foreach(library c10_cuda torch_cuda torch_cuda_linalg)
+  if(NOT EXISTS ${LIBTORCH_LIBRARY_DIR}/lib${library}.so)
+    list(APPEND missing lib${library}.so)
+    continue()
+  endif()
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=LD_LIBRARY_PATH ldd ${LIBTORCH_LIBRARY_DIR}/lib${library}.so
+                  OUTPUT_VARIABLE loaded ERROR_VARIABLE loaded)
+  string(REGEX MATCHALL "[A-Za-z0-9_.-]+ => not found" unresolved "${loaded}")
+  list(TRANSFORM unresolved REPLACE " => not found" "")
+  list(APPEND missing ${unresolved})
+endforeach()
+if(missing)
+  set(LIBTORCH_CUDA OFF)
+  list(REMOVE_DUPLICATES missing)
+  list(JOIN missing ", " missing)
 endif()
 
-foreach(library torch_cpu c10 torch_cuda c10_cuda)
-  add_library(LibTorch::${library} SHARED IMPORTED)
-  set_target_properties(LibTorch::${library} PROPERTIES IMPORTED_LOCATION ${root}/torch/lib/lib${library}.so
+set(LIBTORCH_CUDA_VERSION "none: LibTorch's CUDA part is not installed")
+if(LIBTORCH_CUDA)
+  file(STRINGS ${root}/nvidia/cu13/include/cuda_runtime_api.h version REGEX "define CUDART_VERSION ")
+  string(REGEX MATCH "[0-9]+$" version "${version}")
+  math(EXPR major "${version} / 1000")
+  math(EXPR minor "${version} % 1000 / 10")
+  set(LIBTORCH_CUDA_VERSION ${major}.${minor})
+endif()
+
+foreach(library torch_cpu c10)
+  add_library(LibTorch::${library} SHARED IMPORTED GLOBAL)
+  set_target_properties(LibTorch::${library} PROPERTIES IMPORTED_LOCATION ${LIBTORCH_LIBRARY_DIR}/lib${library}.so
                                                         IMPORTED_NO_SONAME FALSE)
 endforeach()
-add_library(LibTorch::LibTorch INTERFACE IMPORTED)
+add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
 target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${root}/torch/include
                            ${root}/torch/include/torch/csrc/api/include ${root}/nvidia/cu13/include)
 target_compile_definitions(LibTorch::LibTorch INTERFACE NDEBUG _GLIBCXX_USE_CXX11_ABI=1)
@@ -44,7 +72,13 @@ target_compile_definitions(LibTorch::LibTorch INTERFACE NDEBUG _GLIBCXX_USE_CXX1
 target_link_options(LibTorch::LibTorch INTERFACE -Wl,--allow-shlib-undefined)
 target_link_libraries(LibTorch::LibTorch INTERFACE LibTorch::torch_cpu LibTorch::c10)
 if(LIBTORCH_CUDA)
-  target_link_libraries(LibTorch::LibTorch INTERFACE -Wl,--no-as-needed LibTorch::torch_cuda LibTorch::c10_cuda -Wl,--as-needed)
+  # Its kernels register themselves when it is loaded; nothing refers to it, so it must not be dropped as unneeded.
+  target_link_libraries(
+    LibTorch::LibTorch
+    INTERFACE "-Wl,--no-as-needed,\"${LIBTORCH_LIBRARY_DIR}/libtorch_cuda.so\",\"${LIBTORCH_LIBRARY_DIR}/libc10_cuda.so\",--as-needed"
+  )
   target_compile_definitions(LibTorch::LibTorch INTERFACE RETORT_LIBTORCH_CUDA)
+  message(STATUS "LibTorch ${LIBTORCH_VERSION} with CUDA ${LIBTORCH_CUDA_VERSION} in ${root}")
+else()
+  message(STATUS "LibTorch ${LIBTORCH_VERSION} in ${root}, the CPU's part; for CUDA it lacks ${missing}")
 endif()
-message(STATUS "LibTorch ${LIBTORCH_VERSION} in ${root} (CUDA: ${LIBTORCH_CUDA})")
