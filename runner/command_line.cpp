@@ -52,9 +52,15 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("what", arguments.what, "image_folder")->required()->check(CLI::IsMember({"image_folder"}));
     app.add_option("--out", arguments.out, "The folder to write; it must not exist")->required()->type_name("DIR");
     app.add_option("--classes", arguments.classes, "Classes")->check(CLI::Range(2, 24))->capture_default_str();
-    app.add_option("--per-class", arguments.per_class, "Images of each class")->check(CLI::Range(1, 100'000))->capture_default_str();
-    app.add_option("--size", arguments.size, "Width and height in pixels")->check(CLI::Range(16, 1024))->capture_default_str();
-    app.add_option("--seed", arguments.seed, "From it every image follows")->check(CLI::NonNegativeNumber)->capture_default_str();
+    app.add_option("--per-class", arguments.per_class, "Images of each class")
+        ->check(CLI::Range(1, 100'000))
+        ->capture_default_str();
+    app.add_option("--size", arguments.size, "Width and height in pixels")
+        ->check(CLI::Range(16, 1024))
+        ->capture_default_str();
+    app.add_option("--seed", arguments.seed, "From it every image follows")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
   }
 }
 
@@ -63,10 +69,12 @@ std::string overview() {
       "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves a record.\n\n"
       "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
   for (const Command& command : all_commands()) {
-    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') + std::string(command.summary) + '\n';
+    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') +
+            std::string(command.summary) + '\n';
   }
   return text +
-         "\n  --help     This text; `retort VERB --help` tells more\n  --version  Versions of retort, LibTorch and CUDA\n\n"
+         "\n  --help     This text; `retort VERB --help` tells more\n  --version  Versions of retort, LibTorch and "
+         "CUDA\n\n"
          "Example: retort run quickstart\n";
 }
 

@@ -17,9 +17,7 @@ std::string_view environment(const char* name) {
 
 }  // namespace
 
-bool wants_color(int fd) {
-  return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
-}
+bool wants_color(int fd) { return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
 
 ExitCode report(Console& console, const Diagnostics& diagnostics) {
   if (console.json) {
@@ -33,7 +31,7 @@ ExitCode report(Console& console, const Diagnostics& diagnostics) {
 }
 
 void warn(Console& console, const Diagnostics& warnings) {
-  if (console.json || console.verbosity < 0) return;
+  if (console.json || console.is_quiet()) return;
   for (const Diagnostic& warning : warnings) print(console.err, warning, console.color);
 }
 

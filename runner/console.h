@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "runner/diagnostic.h"
+#include "runner/progress_display.h"
 
 namespace runner {
 
@@ -10,9 +11,11 @@ namespace runner {
 struct Console {
   std::ostream& out;
   std::ostream& err;
-  bool color = false;   ///< `err` is a terminal that understands colours
-  bool json = false;    ///< results and diagnostics as JSON on `out`
-  int verbosity = 0;    ///< -1 quiet, 0 usual, 1 verbose
+  bool color = false;  ///< `err` is a terminal that understands colours
+  bool json = false;   ///< results and diagnostics as JSON on `out`
+  Verbosity verbosity = Verbosity::kNormal;
+
+  bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
 
 /// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.

@@ -14,15 +14,15 @@ namespace runner {
 
 /// One output feeding one input.
 struct Edge {
-  std::string input;    ///< port of the node that holds this edge
-  std::size_t from;     ///< index of the producing node; always smaller than the holder's
-  std::string output;   ///< port of the producing node
+  std::string input;   ///< port of the node that holds this edge
+  std::size_t from;    ///< index of the producing node; always smaller than the holder's
+  std::string output;  ///< port of the producing node
   ArtifactType type;
 };
 
 /// A stage, or one item of a stage with `foreach`.
 struct Node {
-  std::string id;       ///< "train" or "train.0-1"; a valid file name
+  std::string id;  ///< "train" or "train.0-1"; a valid file name
   std::string stage;
   std::string kind;
   Value options;        ///< ${item.*} filled in; without kind, name, inputs and foreach
@@ -33,7 +33,7 @@ struct Node {
 
 /// A recipe compiled: nodes in an order in which they can run (as written, as far as edges allow).
 struct Graph {
-  std::string recipe;   ///< its name
+  std::string recipe;  ///< its name
   std::uint64_t seed = 0;
   std::optional<int> threads;
   std::string device;

@@ -23,7 +23,9 @@ int main(int argc, char** argv) {
     }
     const auto& arguments = std::get<Arguments>(*parsed);
     console.json = arguments.json;
-    console.verbosity = arguments.quiet ? -1 : arguments.verbose ? 1 : 0;
+    console.verbosity = arguments.quiet     ? Verbosity::kQuiet
+                        : arguments.verbose ? Verbosity::kVerbose
+                                            : Verbosity::kNormal;
     const auto command = std::ranges::find(all_commands(), arguments.verb, &Command::name);
     return static_cast<int>(command->run(arguments, console));
   } catch (const std::exception& error) {

@@ -14,21 +14,21 @@ class SchemaSet;
 
 /// One top-level mapping with a `kind`.
 struct StageSpec {
-  std::string name;     ///< the key, e.g. "train"
+  std::string name;  ///< the key, e.g. "train"
   Location name_where;
   std::string kind;
-  Value options;        ///< the whole mapping, defaults filled in
+  Value options;  ///< the whole mapping, defaults filled in
 };
 
 /// The validated, typed view of a recipe.
 struct Recipe {
   std::string name;
   std::uint64_t seed = 0;
-  std::optional<int> threads;  ///< nullopt: auto
-  std::string device;          ///< "auto", "cpu", "cuda", "cuda:K"
-  std::string run_dir;         ///< empty: outputs/<date>/<time>
+  std::optional<int> threads;     ///< nullopt: auto
+  std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
+  std::string run_dir;            ///< empty: outputs/<date>/<time>
   std::vector<StageSpec> stages;  ///< in the order written
-  Value resolved;              ///< everything, defaults filled in: what is recorded
+  Value resolved;                 ///< everything, defaults filled in: what is recorded
 };
 
 /// Validates a composed document against the schemas, fills in defaults and reads the reserved keys.

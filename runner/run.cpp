@@ -156,6 +156,11 @@ class Run {
     summary_.add(diagnostic);
     log(std::string(diagnostic.severity == Severity::kError ? "error[" : "warning[") + name(diagnostic.code) +
         "]: " + diagnostic.message);
+    // A warning is news while it happens; errors are shown together when all are known.
+    if (diagnostic.severity == Severity::kWarning && surroundings_.display.verbosity != Verbosity::kQuiet) {
+      display_.clear();
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+    }
   }
 
   /// `diagnostic` with the place in the recipe that its pointer names.
@@ -209,9 +214,8 @@ class Run {
     sort_by_place(summary_.diagnostics(), request_.sources);
     if (folder_) close_record();
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
-      const bool is_silent =
-          diagnostic.severity == Severity::kWarning && surroundings_.display.verbosity == Verbosity::kQuiet;
-      if (!is_silent) print(surroundings_.talk, diagnostic, surroundings_.display.color);
+      if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }
     if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted");
     if (surroundings_.json) {

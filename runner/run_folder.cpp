@@ -111,12 +111,12 @@ void RunFolder::metric(const Json& line) {
 }
 
 void RunFolder::log(double seconds, std::string_view line) {
-  if (log_left_ == 0) return;
+  if (log_is_full_) return;
   char time[32];
   std::snprintf(time, sizeof time, "%10.3f  ", seconds);
   const std::string text = time + printable(line) + "\n";
   if (text.size() > log_left_) {
-    log_left_ = 0;
+    log_is_full_ = true;
     return log_.append("… the log is full; what follows is not recorded\n");
   }
   log_left_ -= text.size();

@@ -48,6 +48,7 @@ class RunFolder {
   WriteSome write_;
   AppendFile metrics_, log_;
   std::size_t log_left_;
+  bool log_is_full_ = false;
 };
 
 /// `overrides` as typed, as a YAML list for the record; the value of one whose key speaks of a token, key, secret or

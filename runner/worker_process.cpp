@@ -164,17 +164,14 @@ Happening WorkerProcess::next(std::optional<std::chrono::milliseconds> timeout) 
 }
 
 void WorkerProcess::write_requests() {
-  while (!unsent_.empty() && requests_.is_open()) {
-    const ssize_t size = write(*requests_, unsent_.data(), unsent_.size());
-    if (size > 0) {
-      unsent_.erase(0, size);
-    } else if (errno == EAGAIN) {
-      return;
-    } else if (errno != EINTR) {
-      requests_.close();  // it reads no more; why, its end will tell
-      unsent_.clear();
-    }
+  while (sent_ < unsent_.size() && requests_.is_open()) {
+    const ssize_t size = write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
+    if (size > 0) sent_ += size;
+    else if (errno == EAGAIN) return;
+    else if (errno != EINTR) requests_.close();  // it reads no more; why, its end will tell
   }
+  unsent_.clear();
+  sent_ = 0;
 }
 
 void WorkerProcess::read_events() {

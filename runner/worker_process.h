@@ -80,6 +80,7 @@ class WorkerProcess {
   } pid_;
   Descriptor requests_, events_, output_;
   std::string unsent_, partial_line_;
+  std::size_t sent_ = 0;  // bytes at the front of unsent_
   std::deque<Happening> happened_;
 };
 

@@ -10,11 +10,11 @@ ExitCode data_command(const Arguments& arguments, Console& console) {
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const nlohmann::ordered_json request = {
-      {"protocol", kProtocolVersion}, {"request", "make_data"},           {"what", arguments.what},
-      {"out", arguments.out},         {"classes", arguments.classes},     {"per_class", arguments.per_class},
+      {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", arguments.what},
+      {"out", arguments.out},         {"classes", arguments.classes}, {"per_class", arguments.per_class},
       {"size", arguments.size},       {"seed", arguments.seed},
   };
-  ProgressDisplay display(console.err, standard_error_display(verbosity(arguments)));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   Conversation conversation;
   conversation.on_event = [&](const Event& event, WorkerProcess&) {
     if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress("data", at->progress);
@@ -26,8 +26,9 @@ ExitCode data_command(const Arguments& arguments, Console& console) {
   display.clear();
   if (!answer) return report(console, answer.errors());
   if (console.json) console.out << answer->dump(2) << '\n';
-  else if (console.verbosity >= 0) {
-    console.out << "made " << (*answer)["images"] << " images in " << arguments.classes << " classes: " << arguments.out << '\n';
+  else if (!console.is_quiet()) {
+    console.out << "made " << (*answer)["images"] << " images in " << arguments.classes << " classes: " << arguments.out
+                << '\n';
   }
   return ExitCode::kDone;
 }

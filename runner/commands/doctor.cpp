@@ -35,8 +35,8 @@ void print_report(std::ostream& out, const Json& found) {
   if (worker.contains("gpus_missing_because") && worker["gpus_missing_because"].is_string()) {
     line("GPU", "none: " + worker["gpus_missing_because"].get<std::string>());
   }
-  line("here", found["folder"].get<std::string>() + ", " + bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
-                   (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
+  line("here", found["folder"].get<std::string>() + ", " + bytes_text(found["free_bytes"].get<std::int64_t>()) +
+                   " free" + (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ namespace {
 std::string starting_recipe(const std::string& schema_file, const std::string& file) {
   return "# yaml-language-server: $schema=" + schema_file +
          "\n#\n"
-         "# Run it:       retort run " + file + " data.root=FOLDER     (FOLDER holds one folder of images a class)\n"
-         "# Look at it:   retort config show " + file + " data.root=FOLDER --resolve\n"
+         "# Run it:       retort run " +
+         file +
+         " data.root=FOLDER     (FOLDER holds one folder of images a class)\n"
+         "# Look at it:   retort config show " +
+         file +
+         " data.root=FOLDER --resolve\n"
          "schema: 1\n"
          "name: classify_${model.name}\n"
          "seed: 42\n"
@@ -41,14 +45,16 @@ ExitCode init_command(const Arguments& arguments, Console& console) {
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
     const std::string help = errno == EEXIST ? "choose another name: nothing is overwritten" : "";
-    return report(console, {{ErrorCode::kCannotCreate, {}, "", "cannot create '" + file + "': " + std::strerror(errno), help}});
+    return report(console,
+                  {{ErrorCode::kCannotCreate, {}, "", "cannot create '" + file + "': " + std::strerror(errno), help}});
   }
   const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (close(fd) != 0 || !written) {
     unlink(file.c_str());
     return report(console, {{ErrorCode::kCannotWrite, {}, "", "cannot write '" + file + "'", ""}});
   }
-  if (console.verbosity >= 0) console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
+  if (!console.is_quiet())
+    console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }
 

@@ -26,7 +26,8 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(arguments, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  if (const Diagnostics errors = planned_kinds(prepared->recipe, schemas); !errors.empty()) return report(console, errors);
+  if (const Diagnostics errors = planned_kinds(prepared->recipe, schemas); !errors.empty())
+    return report(console, errors);
   if (!arguments.only.empty()) {
     auto part = only(prepared->graph, arguments.only);
     if (!part) return report(console, part.errors());
@@ -45,7 +46,7 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
   const RunSurroundings surroundings{.worker = {.program = *worker},
                                      .results = console.out,
                                      .talk = console.err,
-                                     .display = standard_error_display(verbosity(arguments)),
+                                     .display = standard_error_display(console.verbosity),
                                      .json = console.json};
   return run(request, surroundings);
 }

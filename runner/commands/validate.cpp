@@ -20,8 +20,9 @@ ExitCode validate_command(const Arguments& arguments, Console& console) {
                                           {"nodes", graph.nodes.size()}}
                        .dump(2)
                 << '\n';
-  } else if (console.verbosity >= 0) {
-    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size() << " nodes\n";
+  } else if (!console.is_quiet()) {
+    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size()
+                << " nodes\n";
   }
   return ExitCode::kDone;
 }

@@ -30,13 +30,13 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
   std::string message = part ? "the loss" : "the gradient";
   message += " is not finite at step " + std::to_string(place.step) + ", in epoch " + std::to_string(place.epoch);
   std::span<const std::int64_t> culprits = place.indices;
-  if (part && place.micro_batch > 0 && place.micro_batch < place.units) {
-    const std::int64_t parts = (place.units + place.micro_batch - 1) / place.micro_batch;
-    message += ", micro-batch " + std::to_string(*part + 1) + " of " + std::to_string(parts);
+  const std::int64_t count = parts(place.plan, place.units);
+  if (part && count > 1) {
+    message += ", micro-batch " + std::to_string(*part + 1) + " of " + std::to_string(count);
     if (static_cast<std::int64_t>(culprits.size()) == place.units) {
-      const std::int64_t begin = *part * place.micro_batch;
+      const std::int64_t begin = *part * place.plan.micro_batch;
       culprits = culprits.subspan(static_cast<std::size_t>(begin),
-                                  static_cast<std::size_t>(std::min(place.micro_batch, place.units - begin)));
+                                  static_cast<std::size_t>(std::min(place.plan.micro_batch, place.units - begin)));
     }
   }
   if (!culprits.empty()) message += ", on " + names(dataset, culprits);

@@ -6,15 +6,17 @@
 
 #include "stages/artifacts.h"
 #include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
 
 /// A step whose numbers may still be on their way: what an error about it must be able to say.
 struct StepPlace {
-  std::int64_t epoch = 0, step = 0;         ///< 1-based
-  std::int64_t units = 0, micro_batch = 0;  ///< micro_batch 0: the whole batch at once
-  std::vector<std::int64_t> indices;        ///< the batch's samples in the dataset
+  std::int64_t epoch = 0, step = 0;   ///< 1-based
+  std::int64_t units = 0;             ///< of the batch
+  StepPlan plan;                      ///< how it was cut
+  std::vector<std::int64_t> indices;  ///< the batch's samples in the dataset
 };
 
 /// Throws runner::StageError kLossNotFinite, naming the step and its samples, if the numbers say so; waits for them.

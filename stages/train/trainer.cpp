@@ -10,6 +10,7 @@
 
 #include "runner/stage.h"
 #include "stages/loader.h"
+#include "stages/memory_meter.h"
 #include "stages/safetensors.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/gradient_norm.h"
@@ -65,7 +66,9 @@ class Training {
         plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
         optimizer_(options.optimizer, trained_parameters(network)),
         stopping_(options.higher_is_better, options.patience),
-        log_(context, {epochs_, steps_, options.log_every, unit()}, seconds_now) {
+        meter_(device_),
+        log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
+             seconds_now) {
     check_length(options.schedule, planned_steps_);
   }
 
@@ -137,7 +140,7 @@ class Training {
     const std::optional<at::Tensor> skip = device_.is_cpu() ? std::nullopt : std::optional(numbers.broken());
     const Rates rates = rates_at(options_.schedule, learning_rate(options_.optimizer), done_, planned_steps_);
     pending_.push_back(
-        {{epoch, ++done_, batch.units(), plan_.micro_batch, batch.indices}, std::move(numbers), rates.learning_rate});
+        {{epoch, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
     settle(device_.is_cpu() ? 0 : 1);
 
     // From here on nothing is allocated and nothing can fail.
@@ -202,6 +205,7 @@ class Training {
   const StepPlan plan_;
   Optimizer optimizer_;
   EarlyStopping stopping_;
+  const MemoryMeter meter_;
   TrainingLog log_;
   std::deque<Pending> pending_;
   std::int64_t done_ = 0;  // steps

@@ -53,6 +53,7 @@ struct TrainingResult {
 /// Trains `network`, which it moves to context.device(), and leaves it with the weights that options.keep asks for.
 ///
 /// The one loop of all trainings: the gradient is computed and the optimizer stepped in this file and nowhere else.
+/// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
 /// finite is never written at all. After every epoch the weights are in context.folder() as last.safetensors, and those
 /// of the epoch with the best validation (without validation: the last) as best.safetensors.

@@ -54,7 +54,7 @@ void TrainingLog::step(const StepRecord& record) {
   // Over all of the past, so that reading, validating and saving are in it.
   progress.seconds_left =
       (trained_until_ - began_) / static_cast<double>(record.step) * static_cast<double>(options_.steps - record.step);
-  context_.progress(progress);
+  show(std::move(progress));
 
   if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;
   context_.metric("train/loss", record.means.loss, record.step);
@@ -73,6 +73,12 @@ void TrainingLog::validated_batch(std::int64_t epoch, std::int64_t batch, std::i
   progress.epochs = options_.epochs;
   progress.step = batch;
   progress.steps = batches;
+  show(std::move(progress));
+}
+
+void TrainingLog::show(runner::Progress progress) {
+  if (options_.memory_in_use) progress.memory_bytes = options_.memory_in_use();
+  progress.budget_bytes = options_.budget_bytes;
   context_.progress(progress);
 }
 

@@ -10,7 +10,8 @@
 
 namespace runner {
 class RunContext;
-}
+struct Progress;
+}  // namespace runner
 
 namespace stages {
 
@@ -32,8 +33,10 @@ class TrainingLog {
 
   struct Options {
     std::int64_t epochs = 0, steps = 0;
-    std::int64_t log_every = 1;  ///< steps between the metrics of single steps
-    std::string unit;            ///< "images"
+    std::int64_t log_every = 1;                   ///< steps between the metrics of single steps
+    std::string unit;                             ///< "images"
+    std::int64_t budget_bytes = 0;                ///< the device's memory; 0: unknown
+    std::function<std::int64_t()> memory_in_use;  ///< empty: unknown
   };
   /// `context` must outlive this.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
@@ -45,6 +48,8 @@ class TrainingLog {
   void end_epoch(const StepRecord& last, const Means& training, const std::optional<Means>& validation);
 
  private:
+  void show(runner::Progress progress);
+
   runner::RunContext& context_;
   const Options options_;
   const Clock clock_;

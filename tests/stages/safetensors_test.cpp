@@ -1,9 +1,11 @@
 #include "stages/safetensors.h"
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -99,12 +101,34 @@ TEST_F(SafetensorsTest, FailedWriteLeavesTheOldFile) {
   EXPECT_EQ(bytes(), before);
 }
 
-TEST_F(SafetensorsTest, FullDiskIsSaidSo) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
-  fs::create_symlink("/dev/full", file());
-  // The name is replaced, not followed, so the link's target is never touched.
+TEST_F(SafetensorsTest, WriteThatStopsHalfwayLeavesNothing) {
+  write_safetensors(file(), {{"a", torch::ones(1)}});
+  const std::string before = bytes();
+  struct rlimit old = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {.rlim_cur = 4096, .rlim_max = old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    write_safetensors(file(), {{"a", torch::ones(100000)}});
+  } catch (const runner::StageError& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(message, "cannot write '" + file().string() + "': File too large");
+  EXPECT_EQ(bytes(), before);
+  EXPECT_FALSE(fs::exists(file().string() + ".part"));
+}
+
+TEST_F(SafetensorsTest, SymbolicLinkIsReplacedNotFollowed) {
+  std::ofstream(folder_ / "other") << "precious";
+  fs::create_symlink(folder_ / "other", file());
+  fs::create_symlink(folder_ / "other", file().string() + ".part");
   write_safetensors(file(), {{"a", torch::ones(1)}});
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file())));
+  EXPECT_EQ(fs::file_size(folder_ / "other"), 8);
 }
 
 TEST_F(SafetensorsTest, LeftoverOfAnInterruptedWriteIsNoHindrance) {

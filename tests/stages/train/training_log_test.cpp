@@ -23,7 +23,9 @@ StepRecord record(std::int64_t step) {
 
 TEST(TrainingLog, StepsAreRecordedNowAndThenAndAtTheEnd) {
   RecordingContext context;
-  TrainingLog log(context, {.epochs = 1, .steps = 12, .log_every = 5, .unit = "images"}, [] { return 0.0; });
+  TrainingLog log(context,
+                  {.epochs = 1, .steps = 12, .log_every = 5, .unit = "images", .budget_bytes = 0, .memory_in_use = {}},
+                  [] { return 0.0; });
   log.begin_epoch();
   for (std::int64_t step = 1; step <= 12; ++step) log.step(record(step));
   EXPECT_THAT(context.steps("train/loss"), ElementsAre(1, 6, 11, 12));
@@ -37,7 +39,14 @@ TEST(TrainingLog, StepsAreRecordedNowAndThenAndAtTheEnd) {
 TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
   RecordingContext context;
   double now = 100;
-  TrainingLog log(context, {.epochs = 2, .steps = 8, .log_every = 1, .unit = "images"}, [&] { return now; });
+  TrainingLog log(context,
+                  {.epochs = 2,
+                   .steps = 8,
+                   .log_every = 1,
+                   .unit = "images",
+                   .budget_bytes = 1000,
+                   .memory_in_use = [] { return std::int64_t{600}; }},
+                  [&] { return now; });
   log.begin_epoch();
   now += 2;
   log.step(record(1));
@@ -51,12 +60,16 @@ TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
   EXPECT_DOUBLE_EQ(progress.samples_per_second, 16);
   EXPECT_DOUBLE_EQ(progress.seconds_left, 12);
   EXPECT_DOUBLE_EQ(progress.loss, 0.5);
+  EXPECT_EQ(progress.memory_bytes, 600);
+  EXPECT_EQ(progress.budget_bytes, 1000);
 }
 
 TEST(TrainingLog, EpochIsOneLine) {
   RecordingContext context;
   double now = 0;
-  TrainingLog log(context, {.epochs = 10, .steps = 30, .log_every = 10, .unit = "images"}, [&] { return now; });
+  TrainingLog log(
+      context, {.epochs = 10, .steps = 30, .log_every = 10, .unit = "images", .budget_bytes = 0, .memory_in_use = {}},
+      [&] { return now; });
   log.begin_epoch();
   now = 0.5;
   log.step(record(3));
@@ -77,7 +90,9 @@ TEST(TrainingLog, EpochIsOneLine) {
 
 TEST(TrainingLog, SeveralTermsAreMetricsEach) {
   RecordingContext context;
-  TrainingLog log(context, {.epochs = 1, .steps = 1, .log_every = 1, .unit = "samples"}, [] { return 0.0; });
+  TrainingLog log(context,
+                  {.epochs = 1, .steps = 1, .log_every = 1, .unit = "samples", .budget_bytes = 0, .memory_in_use = {}},
+                  [] { return 0.0; });
   StepRecord two = record(1);
   two.means.terms = {{"variance", 0.25}, {"covariance", 0.75}};
   log.begin_epoch();

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runner/result.h"
+#include "runner/value.h"
+
+namespace runner {
+
+enum class OverrideKind {
+  kChange,    ///< key=value
+  kAdd,       ///< +key=value
+  kForceAdd,  ///< ++key=value
+  kDelete,    ///< ~key or ~key=value
+};
+
+/// One command-line override, read. Its grammar is Hydra's, down to typed scalars, quotes and escapes.
+struct Override {
+  OverrideKind kind = OverrideKind::kChange;
+  std::string key;  ///< as typed: "train.epochs" or, for a config group, "model/backbone"
+  Location key_where;
+  std::optional<std::string> package;  ///< what follows '@' in the key; empty for the root
+  Location package_where = {};
+  std::optional<Value> value;  ///< absent only for ~key; keys of mappings are kept as text
+  Location where;              ///< the whole override
+};
+
+/// How messages show the prefix of a kind: "", "+", "++" or "~".
+std::string_view prefix(OverrideKind kind);
+
+/// Reads `source`, which holds one override. Beyond Hydra's grammar it takes letters outside ASCII, nested
+/// interpolations without quotes and blanks after a closing quote; it refuses an empty key.
+/// Several values (a,b) and sweep functions are kNeedsMultirun; casts are kNotBuiltYet.
+Result<Override> parse_override(const SourceText& source);
+
+}  // namespace runner

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace runner {
+
+/// Every keyword that a schema may use: a subset of draft-07 and our own, which begin with x-.
+enum class Keyword {
+  kSchema,
+  kId,
+  kRef,
+  kComment,
+  kTitle,
+  kDescription,
+  kDefault,
+  kExamples,
+  kDefinitions,
+  kType,
+  kEnum,
+  kConst,
+  kProperties,
+  kRequired,
+  kAdditionalProperties,
+  kPatternProperties,
+  kPropertyNames,
+  kMinProperties,
+  kMaxProperties,
+  kItems,
+  kMinItems,
+  kMaxItems,
+  kUniqueItems,
+  kMinLength,
+  kMaxLength,
+  kPattern,
+  kMinimum,
+  kMaximum,
+  kExclusiveMinimum,
+  kExclusiveMaximum,
+  kMultipleOf,
+  kAnyOf,
+  kOneOf,
+  kAllOf,
+  kNot,
+  kVersion,
+  kInputs,
+  kOutputs,
+  kUnit,
+  kCacheable,
+  kPlanned,
+  kKinds,
+  kDefaultKind,
+};
+
+/// What a keyword's value must be.
+enum class Needs {
+  kAnything,
+  kText,
+  kFlag,
+  kCount,
+  kNumber,
+  kPositiveNumber,
+  kTypes,
+  kList,
+  kValues,
+  kUniqueTexts,
+  kExpression,
+  kSchema,
+  kSchemaOrSchemas,
+  kSchemas,
+  kNamedSchemas,
+  kSchemasByExpression,
+  kPorts,
+};
+
+struct KeywordRule {
+  std::string_view name;
+  Keyword keyword;
+  Needs needs;
+};
+
+/// The rule of a keyword; null for one that is not understood.
+const KeywordRule* keyword_rule(std::string_view name);
+
+/// Is `json` of the form that is needed? Subschemas and ports are looked into by who reads them.
+bool fits(Needs needs, const nlohmann::ordered_json& json);
+
+/// "a list of different texts", say.
+std::string_view phrase(Needs needs);
+
+/// The JsonType of "integer" and so on; 0 for what is no type.
+unsigned type_bit(std::string_view name);
+
+}  // namespace runner

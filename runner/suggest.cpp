@@ -1,0 +1,65 @@
+#include "runner/suggest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace runner {
+namespace {
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+    before_last = std::exchange(last, row);
+  }
+  return last[b.size()];
+}
+
+/// Letters that both hold in the same order.
+std::size_t common_subsequence(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> last(b.size() + 1), row(b.size() + 1);
+  for (const char c : a) {
+    for (std::size_t j = 1; j <= b.size(); ++j)
+      row[j] = c == b[j - 1] ? last[j - 1] + 1 : std::max(last[j], row[j - 1]);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+constexpr std::size_t kMaxWord = 200;  // the comparison costs the product of both lengths
+
+}  // namespace
+
+std::string nearest_name(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  double best_score = 0;
+  for (const std::string& candidate : candidates) {
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    if (word.empty() || candidate.empty() || longer > kMaxWord) continue;
+    const std::size_t edits = distance(word, candidate);
+    const double similarity = 2.0 * common_subsequence(word, candidate) / (word.size() + candidate.size());
+    const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6;
+    const double score = 1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more alike
+    if (is_near && score > best_score) {
+      best = candidate;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
+  const std::string name = nearest_name(word, candidates);
+  return name.empty() ? "" : "did you mean '" + name + "'?";
+}
+
+}  // namespace runner

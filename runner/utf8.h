@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace runner {
+
+/// The offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates,
+/// nothing above U+10FFFF); nullopt when the whole text is well-formed.
+std::optional<std::size_t> invalid_utf8(std::string_view text);
+
+}  // namespace runner

@@ -1,0 +1,95 @@
+#include "stages/data/image_dataset.h"
+
+#include <cmath>
+
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/data/image_reader.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+
+/// What the person who has such a file can do about it.
+std::string remedy(ErrorCode code) {
+  if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
+  return "mend or remove the file, or set on_corrupt: skip";
+}
+
+/// How many of a picture's `full` pixels must remain for `part` of them to be at least `wanted`.
+std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
+  return (full * wanted + part - 1) / part;
+}
+
+}  // namespace
+
+ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
+                           std::uint64_t seed, std::shared_ptr<ImageCache> cache)
+    : list_(std::move(list)),
+      part_(part),
+      options_(std::move(options)),
+      normalization_(options_.mean, options_.standard_deviation),
+      seed_(seed),
+      cache_(std::move(cache)) {}
+
+DatasetDescription ImageDataset::describe() const {
+  const std::int64_t side = options_.image_size;
+  return {.size = static_cast<std::int64_t>((*list_)[part_].size()),
+          .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
+          .classes = list_->classes};
+}
+
+std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {
+  try {
+    bool mirrored = false;
+    const Image image = read(epoch, index, mirrored);
+    at::Tensor pixels = torch::empty({3, image.height, image.width});
+    normalization_.write(image, mirrored, pixels.data_ptr<float>());
+    return NamedTensors{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
+  } catch (const ImageError& error) {
+    if (options_.on_corrupt == OnCorrupt::kSkip && error.code != ErrorCode::kMissingImage) return std::nullopt;
+    throw runner::StageError(error.code, "/root", "image '" + file(index).name + "': " + error.what(),
+                             remedy(error.code));
+  }
+}
+
+Cut ImageDataset::cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const {
+  const int width = header.shown_width(), height = header.shown_height();
+  if (part_ != Part::kTrain) return evaluation_cut(width, height, options_.image_size, options_.resize);
+  Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
+  return training_cut(width, height, options_.image_size, options_.resize, options_.augment, random);
+}
+
+Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
+  // Parts share a cache, and a picture may be decoded at eight sizes.
+  const auto key = [&](int eighths) {
+    return (static_cast<std::uint64_t>(index) * kParts + static_cast<std::uint64_t>(part_)) * 8 +
+           static_cast<std::uint64_t>(eighths - 1);
+  };
+  std::shared_ptr<const Image> decoded = cache_ ? cache_->find(key(8)) : nullptr;
+  if (decoded && options_.decode == Decode::kExact) {
+    const Cut cut = cut_of({decoded->width, decoded->height}, epoch, index);
+    mirrored = cut.mirrored;
+    return apply(cut, *decoded, options_.resize.interpolation);
+  }
+
+  const std::vector<std::uint8_t> bytes = read_image_file(list_->root / file(index).name);
+  const ImageHeader header = read_image_header(bytes);
+  const Cut cut = cut_of(header, epoch, index);
+  mirrored = cut.mirrored;
+  int eighths = 8;
+  if (options_.decode == Decode::kFast) {
+    eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
+                               enough(header.shown_height(), cut.from.height, cut.height));
+    decoded = cache_ ? cache_->find(key(eighths)) : nullptr;
+  }
+  if (!decoded) {
+    decoded = std::make_shared<const Image>(decode_image(bytes, eighths));
+    if (cache_) cache_->put(key(eighths), decoded);
+  }
+  return apply(at_size(cut, header, *decoded), *decoded, options_.resize.interpolation);
+}
+
+}  // namespace stages

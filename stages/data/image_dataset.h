@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/artifacts.h"
+#include "stages/data/image_cache.h"
+#include "stages/data/image_list.h"
+#include "stages/data/transform.h"
+
+namespace stages {
+
+enum class Decode { kExact, kFast };
+enum class OnCorrupt { kStop, kSkip };
+
+/// How the files of a list become tensors.
+struct ImageDatasetOptions {
+  Decode decode = Decode::kExact;
+  int image_size = 224;
+  ResizeOptions resize;
+  AugmentOptions augment;  ///< of the training part
+  std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
+  OnCorrupt on_corrupt = OnCorrupt::kStop;
+  LoaderOptions loader;
+};
+
+/// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
+/// A training sample is a function of (seed, epoch, index), any other of its index alone.
+class ImageDataset : public Dataset {
+ public:
+  /// `cache` may be shared by the parts of one list, and null.
+  ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
+               std::shared_ptr<ImageCache> cache);
+
+  DatasetDescription describe() const override;
+  /// Throws runner::StageError with the file's name and the cause; nullopt where such files are skipped.
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
+  std::string sample_name(std::int64_t index) const override { return file(index).name; }
+  LoaderOptions loader() const override { return options_.loader; }
+
+ private:
+  const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
+  Cut cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
+  Image read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
+
+  std::shared_ptr<const ImageList> list_;
+  Part part_;
+  ImageDatasetOptions options_;
+  Normalization normalization_;
+  std::uint64_t seed_;
+  std::shared_ptr<ImageCache> cache_;
+};
+
+}  // namespace stages

@@ -1,0 +1,259 @@
+#include "stages/data/image_list.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <numeric>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "stages/random.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostic;
+using runner::Diagnostics;
+using runner::ErrorCode;
+
+constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
+
+std::string quoted(const std::string& text) { return "'" + text + "'"; }
+
+/// "'a', 'b' and 3 more".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", " : "") + quoted(names[i]);
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+bool is_image_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0 || name.front() == '.') return false;
+  std::string ending(name.substr(dot));
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+class Lister {
+ public:
+  Lister(const fs::path& root, bool allow_outside) : allow_outside_(allow_outside) { list_.root = root; }
+
+  runner::Result<ImageList> list() {
+    std::error_code error;
+    real_root_ = fs::canonical(list_.root, error);
+    if (error || !fs::is_directory(real_root_, error)) {
+      return Diagnostic{ErrorCode::kMissingFolder,
+                        {},
+                        "",
+                        "there is no folder " + quoted(list_.root.string()),
+                        "it is to hold one folder of images for each class; `retort data make image_folder` makes one"};
+    }
+    const std::vector<std::string> folders = folders_of("");
+    list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
+    if (list_.divided) list_parts(folders);
+    else list_classes(Part::kTrain, "", folders);
+    report();
+    if (!errors_.empty()) return std::move(errors_);
+    return std::move(list_);
+  }
+
+ private:
+  static bool has(const std::vector<std::string>& folders, Part part) {
+    return std::ranges::binary_search(folders, std::string(name(part)));
+  }
+
+  void list_parts(const std::vector<std::string>& folders) {
+    for (const std::string& folder : folders) {
+      if (std::ranges::none_of(kAllParts, [&](Part part) { return folder == name(part); }))
+        list_.ignored.push_back(folder);
+    }
+    if (!has(folders, Part::kTrain)) {
+      fail(ErrorCode::kMissingFolder,
+           quoted(list_.root.string()) + " has a folder for validation or test but no folder 'train'",
+           "add the folder 'train', or rename a class of that name");
+      return;
+    }
+    for (const Part part : kAllParts) {
+      const std::string prefix = std::string(name(part)) + "/";
+      if (has(folders, part)) list_classes(part, prefix, folders_of(prefix));
+    }
+  }
+
+  void list_classes(Part part, const std::string& prefix, const std::vector<std::string>& classes) {
+    if (classes.empty()) {
+      fail(ErrorCode::kMissingFolder,
+           "the folder " + quoted((list_.root / prefix).string()) + " holds no class folders",
+           "put the images of each class into a folder of its own");
+    }
+    if (part == Part::kTrain) list_.classes = classes;
+    for (const std::string& folder : classes) {
+      const auto found = std::ranges::lower_bound(list_.classes, folder);
+      if (found == list_.classes.end() || *found != folder) {
+        unknown_.push_back(prefix + folder);
+      } else {
+        list_files(part, prefix + folder, found - list_.classes.begin());
+      }
+    }
+  }
+
+  void list_files(Part part, const std::string& folder, std::int64_t label) {
+    std::vector<ImageFile>& files = list_[part];
+    const auto before = static_cast<std::ptrdiff_t>(files.size());
+    for (const auto& entry : entries_of(folder)) {
+      std::string file = entry.path().filename().string();
+      if (!is_image_name(file)) continue;
+      if (entry.is_symlink() && !is_within_root(entry.path(), folder + "/" + file)) continue;
+      files.push_back({folder + "/" + file, label});
+    }
+    if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
+    std::sort(files.begin() + before, files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  }
+
+  /// The folders in a folder below the root, sorted; hidden ones are left out.
+  std::vector<std::string> folders_of(const std::string& below) {
+    std::vector<std::string> folders;
+    for (const auto& entry : entries_of(below)) {
+      std::error_code error;
+      std::string folder = entry.path().filename().string();
+      if (folder.starts_with('.') || !entry.is_directory(error)) continue;
+      if (entry.is_symlink() && !is_within_root(entry.path(), below + folder)) continue;
+      folders.push_back(std::move(folder));
+    }
+    std::ranges::sort(folders);
+    return folders;
+  }
+
+  // The type of an entry comes with its name, so that hundreds of thousands of files cost no further look at the disk.
+  std::vector<fs::directory_entry> entries_of(const std::string& below) {
+    std::error_code error;
+    std::vector<fs::directory_entry> entries;
+    for (fs::directory_iterator at(list_.root / below, error), end; !error && at != end; at.increment(error)) {
+      entries.push_back(*at);
+    }
+    if (error)
+      fail(ErrorCode::kMissingFolder,
+           "the folder " + quoted((list_.root / below).string()) + " cannot be read: " + error.message(), "");
+    return entries;
+  }
+
+  /// Notes a link that leads out of the root or nowhere.
+  bool is_within_root(const fs::path& path, const std::string& shown) {
+    std::error_code error;
+    const fs::path real = fs::canonical(path, error);
+    if (error) {
+      broken_.push_back(shown);
+      return false;
+    }
+    if (allow_outside_ || is_below(real, real_root_)) return true;
+    outside_.push_back(shown);
+    return false;
+  }
+
+  void report() {
+    if (!outside_.empty()) {
+      fail(ErrorCode::kOutsideRoot, "links lead out of " + quoted(list_.root.string()) + ": " + listed(outside_),
+           "set allow_outside: true to follow them");
+    }
+    if (!broken_.empty())
+      fail(ErrorCode::kMissingImage, "links lead nowhere: " + listed(broken_), "remove or mend them");
+    // A class may only seem empty because its links were refused.
+    if (!empty_.empty() && outside_.empty() && broken_.empty()) {
+      fail(ErrorCode::kEmptyClass,
+           (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") + listed(empty_),
+           "put .jpg, .jpeg or .png files there, or remove the folder");
+    }
+    if (!unknown_.empty()) {
+      fail(ErrorCode::kLabelOutOfRange, "'train' has no such class: " + listed(unknown_),
+           "classes are known by the names of the folders in 'train'");
+    }
+  }
+
+  void fail(ErrorCode code, std::string message, std::string help) {
+    errors_.push_back({code, {}, "", std::move(message), std::move(help)});
+  }
+
+  const bool allow_outside_;
+  fs::path real_root_;
+  ImageList list_;
+  std::vector<std::string> outside_, broken_, empty_, unknown_;
+  Diagnostics errors_;
+};
+
+/// How many of `count` go to each part, and how many to none.
+std::array<std::int64_t, kParts> shares(std::int64_t count, const SplitOptions& options) {
+  const std::array<double, kParts> wanted = {options.train, options.validation, options.test};
+  std::array<std::int64_t, kParts + 1> given{};
+  std::array<double, kParts + 1> rest{};
+  // The part that is not used takes part, so that shares below 1 are kept too.
+  const double unused = std::max(0.0, 1 - options.train - options.validation - options.test);
+  for (std::size_t i = 0; i <= kParts; ++i) {
+    // A product such as 0.29 · 100 must not fall short of 29.
+    const double exact = (i < kParts ? wanted[i] : unused) * static_cast<double>(count) + 1e-9;
+    given[i] = static_cast<std::int64_t>(exact);
+    rest[i] = exact - std::floor(exact);
+  }
+  for (std::int64_t left = count - std::accumulate(given.begin(), given.end(), std::int64_t{0}); left > 0; --left) {
+    const auto largest = std::ranges::max_element(rest) - rest.begin();
+    ++given[static_cast<std::size_t>(largest)];
+    rest[static_cast<std::size_t>(largest)] = -1;
+  }
+  for (const Part part : {Part::kTrain, Part::kTest, Part::kValidation}) {
+    std::int64_t& own = given[static_cast<std::size_t>(part)];
+    if (own > 0 || wanted[static_cast<std::size_t>(part)] <= 0) continue;
+    const auto richest = std::ranges::max_element(given);
+    // Train may take the last one there is.
+    if (*richest < (part == Part::kTrain ? 1 : 2)) continue;
+    --*richest;
+    ++own;
+  }
+  return {given[0], given[1], given[2]};
+}
+
+}  // namespace
+
+std::string_view name(Part part) {
+  switch (part) {
+    case Part::kTrain:
+      return "train";
+    case Part::kValidation:
+      return "validation";
+    case Part::kTest:
+      return "test";
+  }
+  return "";
+}
+
+runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {
+  return Lister(root, allow_outside).list();
+}
+
+void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
+  const std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
+  for (std::size_t begin = 0, end = 0; begin < files.size(); begin = end) {
+    while (end < files.size() && files[end].label == files[begin].label) ++end;
+    std::vector<std::pair<std::uint64_t, std::size_t>> drawn;  // smallest numbers first
+    for (std::size_t i = begin; i < end; ++i) {
+      Random random({seed, static_cast<std::uint64_t>(files[begin].label), i - begin});
+      drawn.emplace_back(random.next(), i);
+    }
+    std::ranges::sort(drawn);
+    std::size_t next = 0;
+    const auto counts = shares(static_cast<std::int64_t>(end - begin), options);
+    for (std::size_t part = 0; part < kParts; ++part) {
+      for (std::int64_t i = 0; i < counts[part]; ++i) list.parts[part].push_back(files[drawn[next++].second]);
+    }
+  }
+  for (auto& part : list.parts)
+    std::ranges::sort(part, {}, [](const ImageFile& file) { return std::tie(file.label, file.name); });
+}
+
+}  // namespace stages

@@ -1,0 +1,68 @@
+#include "stages/data/jpeg_writer.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <jpeglib.h>
+
+namespace stages {
+namespace {
+
+/// libjpeg is C: it leaves by longjmp, over frames without destructors only.
+struct Encoder {
+  jpeg_compress_struct state{};
+  jpeg_error_mgr errors{};
+  std::jmp_buf failed;
+  char message[JMSG_LENGTH_MAX] = {};
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+};
+
+[[noreturn]] void fail(j_common_ptr state) {
+  auto& encoder = *static_cast<Encoder*>(state->client_data);
+  state->err->format_message(state, encoder.message);
+  std::longjmp(encoder.failed, 1);
+}
+
+bool encode(Encoder& encoder, const Image& image, int quality) {
+  jpeg_compress_struct& state = encoder.state;
+  state.err = jpeg_std_error(&encoder.errors);
+  encoder.errors.error_exit = fail;
+  state.client_data = &encoder;
+  if (setjmp(encoder.failed)) return false;
+  jpeg_create_compress(&state);
+  jpeg_mem_dest(&state, &encoder.bytes, &encoder.size);
+  state.image_width = static_cast<JDIMENSION>(image.width);
+  state.image_height = static_cast<JDIMENSION>(image.height);
+  state.input_components = 3;
+  state.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&state);
+  jpeg_set_quality(&state, quality, TRUE);
+  state.dct_method = JDCT_ISLOW;
+  state.comp_info[0].h_samp_factor = 1;
+  state.comp_info[0].v_samp_factor = 1;
+  jpeg_start_compress(&state, TRUE);
+  while (state.next_scanline < state.image_height) {
+    JSAMPROW row = const_cast<std::uint8_t*>(image.row(static_cast<int>(state.next_scanline)));
+    jpeg_write_scanlines(&state, &row, 1);
+  }
+  jpeg_finish_compress(&state);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
+  Encoder encoder;
+  const bool done = encode(encoder, image, quality);
+  jpeg_destroy_compress(&encoder.state);
+  std::vector<std::uint8_t> result;
+  if (done) result.assign(encoder.bytes, encoder.bytes + encoder.size);
+  std::free(encoder.bytes);
+  if (!done) throw std::runtime_error(encoder.message);
+  return result;
+}
+
+}  // namespace stages

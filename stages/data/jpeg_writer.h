@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stages/image.h"
+
+namespace stages {
+
+/// `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to 100. Neither side may
+/// exceed 65500 pixels. Throws std::runtime_error when libjpeg refuses.
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
+
+}  // namespace stages

@@ -1,0 +1,111 @@
+#include "stages/data/transform.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stages {
+namespace {
+
+int centered(std::int64_t outer, int inner, CropOffset offset) {
+  const std::int64_t left_over = outer - inner;
+  const std::int64_t half = left_over / 2;
+  switch (offset) {
+    case CropOffset::kFloor:
+      return static_cast<int>(half);
+    case CropOffset::kRound:
+      return static_cast<int>(left_over % 2 != 0 && half % 2 != 0 ? half + 1 : half);
+  }
+  return 0;
+}
+
+/// The part to cut out: of random area and shape, or in the middle where ten draws do not fit the picture.
+Box random_part(int width, int height, const RandomResizedCrop& crop, Random& random) {
+  const double area = static_cast<double>(width) * height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double wanted = area * random.uniform(crop.smallest_area, crop.largest_area);
+    const double ratio = std::exp(random.uniform(std::log(crop.narrowest), std::log(crop.widest)));
+    const double w = std::nearbyint(std::sqrt(wanted * ratio)), h = std::nearbyint(std::sqrt(wanted / ratio));
+    if (w < 1 || h < 1 || w > width || h > height) continue;
+    Box box{0, 0, static_cast<int>(w), static_cast<int>(h)};
+    box.top = static_cast<int>(random.below(height - box.height + 1));
+    box.left = static_cast<int>(random.below(width - box.width + 1));
+    return box;
+  }
+  const double ratio = static_cast<double>(width) / height;
+  Box box{0, 0, width, height};
+  if (ratio < crop.narrowest)
+    box.height = std::clamp(static_cast<int>(std::nearbyint(width / crop.narrowest)), 1, height);
+  else if (ratio > crop.widest)
+    box.width = std::clamp(static_cast<int>(std::nearbyint(height * crop.widest)), 1, width);
+  box.left = (width - box.width) / 2;
+  box.top = (height - box.height) / 2;
+  return box;
+}
+
+}  // namespace
+
+Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options) {
+  Cut cut{{0, 0, width, height}, image_size, image_size, {0, 0, image_size, image_size}};
+  if (options.shape == ResizeShape::kSquare) return cut;
+  const auto side = static_cast<std::int64_t>(std::floor(image_size / options.crop_fraction));
+  const std::int64_t shorter = std::min(width, height), longer = std::max(width, height);
+  (width < height ? cut.width : cut.height) = side;
+  (width < height ? cut.height : cut.width) = side * longer / shorter;
+  cut.window.left = centered(cut.width, image_size, options.crop_offset);
+  cut.window.top = centered(cut.height, image_size, options.crop_offset);
+  return cut;
+}
+
+Cut training_cut(int width, int height, int image_size, const ResizeOptions& options, const AugmentOptions& augment,
+                 Random& random) {
+  Cut cut = evaluation_cut(width, height, image_size, options);
+  if (augment.random_resized_crop) {
+    const Box part = random_part(width, height, *augment.random_resized_crop, random);
+    cut = {part, image_size, image_size, {0, 0, image_size, image_size}};
+  }
+  cut.mirrored = random.uniform() < augment.horizontal_flip;
+  return cut;
+}
+
+Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded) {
+  if (decoded.width == header.shown_width() && decoded.height == header.shown_height()) return cut;
+  const double across = static_cast<double>(decoded.width) / header.shown_width();
+  const double down = static_cast<double>(decoded.height) / header.shown_height();
+  Cut result = cut;
+  Box& from = result.from;
+  from.left = std::min(static_cast<int>(std::nearbyint(cut.from.left * across)), decoded.width - 1);
+  from.top = std::min(static_cast<int>(std::nearbyint(cut.from.top * down)), decoded.height - 1);
+  from.width = std::clamp(static_cast<int>(std::nearbyint(cut.from.width * across)), 1, decoded.width - from.left);
+  from.height = std::clamp(static_cast<int>(std::nearbyint(cut.from.height * down)), 1, decoded.height - from.top);
+  return result;
+}
+
+Image apply(const Cut& cut, const Image& image, Interpolation interpolation) {
+  return resize(image, cut.from, cut.width, cut.height, cut.window, interpolation);
+}
+
+Normalization::Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation) {
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    for (std::size_t value = 0; value < 256; ++value) {
+      const auto share = static_cast<float>(static_cast<double>(value) / 255);
+      values_[channel][value] =
+          (share - static_cast<float>(mean[channel])) / static_cast<float>(standard_deviation[channel]);
+    }
+  }
+}
+
+void Normalization::write(const Image& image, bool mirrored, float* result) const {
+  const auto width = static_cast<std::ptrdiff_t>(image.width);
+  const std::ptrdiff_t plane = width * image.height;
+  for (int y = 0; y < image.height; ++y) {
+    const std::uint8_t* pixel = image.row(y);
+    float* to = result + y * width + (mirrored ? width - 1 : 0);
+    for (std::ptrdiff_t x = 0; x < width; ++x, pixel += 3, to += mirrored ? -1 : 1) {
+      to[0] = values_[0][pixel[0]];
+      to[plane] = values_[1][pixel[1]];
+      to[2 * plane] = values_[2][pixel[2]];
+    }
+  }
+}
+
+}  // namespace stages

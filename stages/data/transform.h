@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "stages/data/resize.h"
+#include "stages/image.h"
+#include "stages/random.h"
+
+namespace stages {
+
+enum class CropOffset { kFloor, kRound };
+enum class ResizeShape { kShortestSide, kSquare };
+
+/// How an image of any size becomes image_size x image_size in evaluation.
+struct ResizeOptions {
+  Interpolation interpolation = Interpolation::kBicubic;
+  double crop_fraction = 1;
+  CropOffset crop_offset = CropOffset::kFloor;
+  ResizeShape shape = ResizeShape::kShortestSide;
+};
+
+/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as torchvision does.
+struct RandomResizedCrop {
+  double smallest_area = 0.08, largest_area = 1;  ///< shares of the image's
+  double narrowest = 0.75, widest = 1.3333;       ///< width divided by height
+};
+
+struct AugmentOptions {
+  std::optional<RandomResizedCrop> random_resized_crop;
+  double horizontal_flip = 0;  ///< probability
+};
+
+/// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x height.
+struct Cut {
+  Box from;
+  std::int64_t width = 0, height = 0;
+  Box window;
+  bool mirrored = false;
+};
+
+/// The cut for evaluation of a picture of `width` x `height`: a function of its size alone.
+Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);
+
+/// The cut for training, drawn from `random`.
+Cut training_cut(int width, int height, int image_size, const ResizeOptions& options, const AugmentOptions& augment,
+                 Random& random);
+
+/// The same cut of the same picture decoded at another size.
+Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
+
+/// Makes the cut.
+Image apply(const Cut& cut, const Image& image, Interpolation interpolation);
+
+/// value / 255 less the mean, divided by the standard deviation, for each value of each channel.
+class Normalization {
+ public:
+  Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
+
+  /// Writes the channels one after another, 3 x height x width numbers, from right to left when `mirrored`.
+  void write(const Image& image, bool mirrored, float* result) const;
+
+ private:
+  std::array<std::array<float, 256>, 3> values_;
+};
+
+}  // namespace stages

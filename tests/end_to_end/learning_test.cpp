@@ -1,0 +1,34 @@
+// Whole trainings: minutes, not milliseconds. What they assert is what was learnt, never how long it took.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+#include "tests/support/shared_data.h"
+
+namespace {
+
+nlohmann::json test_metrics(const std::filesystem::path& run) {
+  return nlohmann::json::parse(file_text(run / "nodes/evaluate/metrics.json"));
+}
+
+TEST(Learning, QuickstartTellsShapesApart) {
+  const TempFolder folder;
+  const Ended ended = retort("run quickstart run.dir=run", folder.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, testing::HasSubstr("chance 12.5 %"));
+  EXPECT_THAT(ended.out, testing::HasSubstr("run"));
+  EXPECT_GT(test_metrics(folder / "run")["top1"].get<double>(), 0.8);
+}
+
+TEST(DeepLearning, ClassifyLearnsTwelveFlowersFromScratch) {
+  const auto images = shared_data("data/flowers12/images");
+  RETORT_NEEDS_SHARED(images);
+  const TempFolder folder;
+  const Ended ended = retort("run classify data.root=" + images.string() + " run.dir=run", folder.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_GT(test_metrics(folder / "run")["top1_interval"]["low"].get<double>(), 0.65);
+}
+
+}  // namespace

@@ -1,0 +1,70 @@
+#include "stages/device.h"
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+#include "stages/memory_meter.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+std::string chosen(std::string_view text, const Gpus& gpus) {
+  const auto device = choose_device(text, gpus);
+  if (device) return device->str();
+  const auto& d = device.errors().at(0);
+  return name(d.code) + " " + d.pointer + ": " + d.message;
+}
+
+TEST(Device, CpuIsAlwaysThere) { EXPECT_EQ(chosen("cpu", {0, "no driver"}), "cpu"); }
+
+TEST(Device, CudaIsTheFirstGpu) {
+  EXPECT_EQ(chosen("cuda", {2, ""}), "cuda:0");
+  EXPECT_EQ(chosen("cuda:1", {2, ""}), "cuda:1");
+}
+
+TEST(Device, MissingGpuSaysWhy) {
+  EXPECT_EQ(chosen("cuda", {0, "this machine has no NVIDIA driver"}),
+            "E0703 /device/select: device 'cuda' is not available: this machine has no NVIDIA driver");
+  EXPECT_EQ(chosen("cuda:2", {2, ""}),
+            "E0703 /device/select: device 'cuda:2' is not available: there are cuda:0 to cuda:1");
+  EXPECT_EQ(chosen("cuda:1", {1, ""}), "E0703 /device/select: device 'cuda:1' is not available: there is only cuda:0");
+}
+
+TEST(Device, AnythingElseIsRefused) {
+  for (const char* text : {"", "auto", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999999999999", "mps"}) {
+    EXPECT_EQ(chosen(text, {2, ""}), "E0703 /device/select: device '" + std::string(text) +
+                                         "' is not available: it is not one that this worker knows");
+  }
+}
+
+TEST(MemoryMeter, SeesWhatWasAllocatedSinceTheLastCall) {
+  MemoryMeter meter(c10::kCPU);
+  meter.peak_since_last();
+  const auto before = meter.in_use();
+  {
+    constexpr std::size_t kSize = 64 << 20;
+    const auto block = std::make_unique<volatile char[]>(kSize);  // volatile: the pages are to be touched
+    for (std::size_t i = 0; i < kSize; i += 4096) block[i] = 1;
+  }
+  EXPECT_GT(before, 0);
+  EXPECT_GE(meter.peak_since_last(), before + (60 << 20));
+}
+
+TEST(MemoryMeter, BudgetIsNoMoreThanTheMachineHas) {
+  const auto budget = MemoryMeter(c10::kCPU).budget();
+  EXPECT_GT(budget, 0);
+  EXPECT_LE(budget, kilobytes_field("/proc/meminfo", "MemTotal"));
+}
+
+TEST(MemoryMeter, FieldIsFoundByItsWholeName) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "status") << "VmHWMX:\t1 kB\nVmHWM:\t   12 kB\n";
+  EXPECT_EQ(kilobytes_field(folder.path() / "status", "VmHWM"), 12 * 1024);
+  EXPECT_EQ(kilobytes_field(folder.path() / "status", "VmRSS"), 0);
+  EXPECT_EQ(kilobytes_field(folder.path() / "absent", "VmHWM"), 0);
+}
+
+}  // namespace
+}  // namespace stages

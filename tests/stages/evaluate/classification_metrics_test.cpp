@@ -1,0 +1,195 @@
+#include "stages/evaluate/classification_metrics.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/classification_report.h"
+#include "tests/support/shared_data.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+
+at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
+  const at::Tensor result = torch::empty(
+      {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows.front().size())}, torch::kFloat64);
+  double* values = result.data_ptr<double>();
+  for (const auto& row : rows) values = std::ranges::copy(row, values).out;
+  return result;
+}
+
+class ScikitLearn : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    const auto path = shared_data("cases/parity/losses/classification_" + GetParam() + ".json");
+    RETORT_NEEDS_SHARED(path);
+    std::ifstream file(path);
+    recorded_ = nlohmann::json::parse(file);
+    logits_ = matrix(recorded_.at("logits").get<std::vector<std::vector<double>>>());
+    labels_ = torch::tensor(recorded_.at("truth").get<std::vector<std::int64_t>>());
+    std::vector<std::int64_t> top_k;
+    for (const auto& [k, share] : recorded_.at("topk").items()) top_k.push_back(std::stoll(k));
+    metrics_ = classification_metrics(logits_, labels_, top_k);
+  }
+
+  void expect(double actual, const nlohmann::json& expected, const std::string& what) const {
+    EXPECT_NEAR(actual, expected.get<double>(), 1e-12 * std::max(1.0, std::abs(expected.get<double>()))) << what;
+  }
+  void expect(const ClassQuality& actual, const nlohmann::json& expected, const std::string& what) const {
+    expect(actual.precision, expected.at("precision"), what + " precision");
+    expect(actual.recall, expected.at("recall"), what + " recall");
+    expect(actual.f1, expected.at("f1"), what + " f1");
+  }
+
+  nlohmann::json recorded_;
+  at::Tensor logits_, labels_;
+  ClassificationMetrics metrics_;
+};
+INSTANTIATE_TEST_SUITE_P(Recorded, ScikitLearn, testing::Values("2", "5", "absent_true", "absent_both"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(ScikitLearn, Predictions) {
+  const auto expected = recorded_.at("predicted").get<std::vector<std::int64_t>>();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(class_scores(logits_, static_cast<std::int64_t>(i)).predicted(), expected[i]) << i;
+  }
+}
+
+TEST_P(ScikitLearn, Confusion) {
+  const auto expected = recorded_.at("confusion").get<std::vector<std::vector<std::int64_t>>>();
+  ASSERT_EQ(metrics_.confusion.classes(), static_cast<std::int64_t>(expected.size()));
+  for (std::size_t truth = 0; truth < expected.size(); ++truth) {
+    for (std::size_t predicted = 0; predicted < expected.size(); ++predicted) {
+      EXPECT_EQ(metrics_.confusion.count(static_cast<std::int64_t>(truth), static_cast<std::int64_t>(predicted)),
+                expected[truth][predicted]);
+    }
+    EXPECT_EQ(metrics_.confusion.support(static_cast<std::int64_t>(truth)), recorded_.at("support").at(truth));
+  }
+}
+
+TEST_P(ScikitLearn, QualityOfEachClassAndItsMeans) {
+  for (std::size_t label = 0; label < metrics_.of_class.size(); ++label) {
+    const std::string what = "class " + std::to_string(label);
+    expect(metrics_.of_class[label].precision, recorded_.at("precision").at(label), what + " precision");
+    expect(metrics_.of_class[label].recall, recorded_.at("recall").at(label), what + " recall");
+    expect(metrics_.of_class[label].f1, recorded_.at("f1").at(label), what + " f1");
+  }
+  expect(metrics_.macro, recorded_.at("average").at("macro"), "macro");
+  expect(metrics_.weighted, recorded_.at("average").at("weighted"), "weighted");
+}
+
+TEST_P(ScikitLearn, Accuracies) {
+  expect(metrics_.top1, recorded_.at("accuracy"), "top1");
+  expect(metrics_.mean_per_class, recorded_.at("balanced_accuracy"), "mean per class");
+  expect(metrics_.log_loss, recorded_.at("log_loss"), "log loss");
+  std::size_t compared = 0;
+  for (const auto& [k, share] : metrics_.top_k) {
+    expect(share, recorded_.at("topk").at(std::to_string(k)), "top-" + std::to_string(k));
+    ++compared;
+  }
+  EXPECT_EQ(compared, recorded_.at("topk").size());
+}
+
+TEST(ClassScores, FirstOfEqualsIsPredicted) {
+  const ClassScores scores({1, 3, 3, 2});
+  EXPECT_EQ(scores.predicted(), 1);
+  EXPECT_EQ(scores.rank(1), 0);
+  EXPECT_EQ(scores.rank(2), 1);
+  EXPECT_THAT(scores.best(3), ElementsAre(1, 2, 3));
+  EXPECT_THAT(scores.best(9), ElementsAre(1, 2, 3, 0));
+}
+
+TEST(ClassScores, LargeLogitsDoNotOverflow) {
+  const ClassScores scores({1e4, 1e4 - 1, -1e4});
+  EXPECT_NEAR(scores.probability(0), 1 / (1 + std::exp(-1.0)), 1e-12);
+  EXPECT_NEAR(scores.log_probability(2), -2e4 - std::log1p(std::exp(-1.0)), 1e-8);
+}
+
+TEST(ClassificationMetrics, KThatIsNotBelowTheClassesIsLeftOut) {
+  const auto metrics = classification_metrics(torch::eye(3), torch::tensor({0, 1, 1}), {1, 2, 3, 5});
+  ASSERT_EQ(metrics.top_k.size(), 2u);
+  EXPECT_EQ(metrics.top_k[0].first, 1);
+  EXPECT_EQ(metrics.top_k[1].first, 2);
+}
+
+TEST(ClassificationMetrics, SummaryHasAFixedOrder) {
+  const at::Tensor logits = torch::rand({4, 7});
+  std::vector<std::string> names;
+  for (const auto& [name, value] : summary(classification_metrics(logits, torch::tensor({0, 1, 2, 3}), {1, 3, 5}))) {
+    names.push_back(name);
+  }
+  EXPECT_THAT(names, ElementsAre("top1", "top3", "top5", "mean_per_class", "macro_precision", "macro_recall",
+                                 "macro_f1", "weighted_precision", "weighted_recall", "weighted_f1", "log_loss",
+                                 "top1_low", "top1_high", "chance", "samples"));
+}
+
+TEST(WilsonInterval, IsThePublishedOne) {
+  // statsmodels.stats.proportion.proportion_confint(120, 144, method="wilson")
+  const Interval interval = wilson_interval(120, 144);
+  EXPECT_NEAR(interval.low, 0.7640345, 1e-6);
+  EXPECT_NEAR(interval.high, 0.8853124, 1e-6);
+}
+
+TEST(WilsonInterval, StaysWithinZeroAndOne) {
+  EXPECT_EQ(wilson_interval(0, 10).low, 0);
+  EXPECT_NEAR(wilson_interval(0, 10).high, 0.2775328, 1e-6);
+  EXPECT_EQ(wilson_interval(10, 10).high, 1);
+}
+
+ClassificationMetrics three_of_four() {
+  return classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}), torch::tensor({0, 1, 2, 2}), {});
+}
+
+TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
+  EXPECT_EQ(report_text(three_of_four(), {"daisy", "rose", "tulip"}),
+            "              precision    recall  f1-score   support\n"
+            "\n"
+            "       daisy       1.00      1.00      1.00         1\n"
+            "        rose       0.50      1.00      0.67         1\n"
+            "       tulip       1.00      0.50      0.67         2\n"
+            "\n"
+            "    accuracy                           0.75         4\n"
+            "   macro avg       0.83      0.83      0.78         4\n"
+            "weighted avg       0.88      0.75      0.75         4\n");
+}
+
+TEST(ClassificationReport, NamesAreAlignedByCharacterAndMadePrintable) {
+  const std::string text = report_text(three_of_four(), {"Gänseblümchen", "a\nb\x1b[31m", "tulip"});
+  EXPECT_THAT(text, testing::HasSubstr("\nGänseblümchen       1.00"));
+  EXPECT_THAT(text, testing::HasSubstr("\n     a?b?[31m       0.50"));
+}
+
+TEST(ClassificationReport, HeadlineSaysHowSureItIs) {
+  const std::vector<std::int64_t> zeros(144, 0);
+  at::Tensor logits = torch::zeros({144, 12});
+  logits.slice(0, 120).select(1, 5).fill_(1);
+  EXPECT_EQ(headline(classification_metrics(logits, torch::tensor(zeros), {})),
+            "top-1 83.3 % (95 % interval 76.4–88.5 %), chance 8.3 %, 144 images");
+}
+
+TEST(ClassificationReport, JsonHasEverythingInOrder) {
+  const auto json = to_json(three_of_four(), {"daisy", "rose", "tulip"});
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_THAT(keys, ElementsAre("samples", "classes", "top1", "top1_interval", "mean_per_class", "log_loss", "chance",
+                                "macro", "weighted", "per_class", "confusion_matrix"));
+  EXPECT_EQ(json.at("confusion_matrix").dump(), "[[1,0,0],[0,1,0],[0,1,1]]");
+  EXPECT_EQ(json.at("per_class").at(2).dump(),
+            R"({"class":"tulip","precision":1.0,"recall":0.5,"f1":0.6666666666666666,"support":2})");
+}
+
+TEST(ClassificationReport, MatrixOfVeryManyClassesIsLeftOut) {
+  const at::Tensor logits = torch::zeros({1, kLargestMatrix + 1});
+  const auto metrics = classification_metrics(logits, torch::tensor({0}), {});
+  EXPECT_TRUE(to_json(metrics, {}).at("confusion_matrix").is_null());
+}
+
+}  // namespace
+}  // namespace stages

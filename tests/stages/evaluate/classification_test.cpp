@@ -1,0 +1,296 @@
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/stages.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Samples whose "image" is the row of logits the network is to give. Sample i is "image<i>".
+class LogitDataset final : public Dataset {
+ public:
+  LogitDataset(at::Tensor logits, std::vector<std::int64_t> labels, std::vector<std::string> classes)
+      : logits_(std::move(logits)), labels_(std::move(labels)), classes_(std::move(classes)) {}
+
+  DatasetDescription describe() const override {
+    DatasetDescription description{
+        static_cast<std::int64_t>(labels_.size()), {{"image", {logits_.size(1)}, at::kFloat}}, classes_};
+    if (!classes_.empty()) description.tensors.push_back({"label", {}, at::kLong});
+    return description;
+  }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    if (skipped.contains(index)) return std::nullopt;
+    read.push_back(index);
+    return NamedTensors{{"image", logits_[index]}, {"label", torch::tensor(labels_[static_cast<std::size_t>(index)])}};
+  }
+  std::string sample_name(std::int64_t index) const override { return "image" + std::to_string(index); }
+  LoaderOptions loader() const override { return {}; }
+
+  std::set<std::int64_t> skipped;
+  mutable std::vector<std::int64_t> read;
+
+ private:
+  const at::Tensor logits_;
+  const std::vector<std::int64_t> labels_;
+  const std::vector<std::string> classes_;
+};
+
+/// Gives back its "image", and remembers how it was run.
+class Echo final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+    return torch::nn::Identity().ptr();
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    batches.push_back(inputs.at("image").size(0));
+    was_training |= network.is_training();
+    had_graph |= torch::GradMode::is_enabled();
+    return {{"logits", inputs.at("image")}};
+  }
+  bool mixes_samples() const override { return false; }
+
+  mutable std::vector<std::int64_t> batches;
+  mutable bool was_training = false, had_graph = false;
+};
+
+const std::vector<std::string> kFlowers = {"daisy", "rose", "tulip"};
+
+at::Tensor four_samples() {
+  return torch::tensor({{3.0, 0.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 0.0, 3.0}}, at::kFloat);
+}
+
+std::shared_ptr<LogitDataset> flowers() {
+  return std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers);
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Classification : public testing::Test {
+ protected:
+  Classification() {
+    const auto network = echo_->build({}, 0);
+    network->train();
+    checkpoint_->network = network;
+    checkpoint_->model = echo_;
+    checkpoint_->classes = kFlowers;
+    checkpoint_->epoch = 2;
+    checkpoint_->step = 40;
+  }
+
+  runner::Outputs run(const std::shared_ptr<const Dataset>& test, const std::string& options = "{}") {
+    const runner::Value value = stage_options("evaluate/classification", options);
+    runner::ConfigReader reader(value, "/evaluate");
+    const auto stage = kEvaluateClassification.create(reader);
+    EXPECT_TRUE(stage);
+    runner::Inputs::ByPort ports = {{"test", {test}}, {"checkpoint", {checkpoint_}}};
+    if (memory_) ports["memory"] = {memory_};
+    return (*stage)->run(runner::Inputs(std::move(ports)), context_);
+  }
+
+  /// "E0606 message | help" of what it throws.
+  std::string refusal(const std::shared_ptr<const Dataset>& test) {
+    try {
+      run(test);
+    } catch (const StageError& error) {
+      EXPECT_EQ(error.option, "");
+      return runner::name(error.code) + " " + error.what() + " | " + error.help;
+    }
+    return "ran";
+  }
+
+  const std::shared_ptr<Echo> echo_ = std::make_shared<Echo>();
+  const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
+  std::shared_ptr<MemoryPolicy> memory_;
+  RecordingContext context_;
+};
+
+TEST_F(Classification, SaysTheResultBesideChance) {
+  run(flowers(), R"({"top_k": [1, 2]})");
+  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), chance 33.3 %, 4 images"));
+}
+
+TEST_F(Classification, SaysWhichTopKHaveNoMeaning) {
+  run(flowers());
+  EXPECT_EQ(context_.said.front(), "top-5 is left out: with 3 classes it is 100 % by definition");
+}
+
+TEST_F(Classification, MetricsAreReportedAtTheCheckpointsStepInOrder) {
+  const auto outputs = run(flowers());
+  const auto metrics = std::static_pointer_cast<const Metrics>(outputs.at("metrics"));
+  ASSERT_EQ(metrics->values.size(), context_.metrics.size());
+  for (std::size_t i = 0; i < metrics->values.size(); ++i) {
+    EXPECT_EQ(context_.metrics[i], std::tuple("evaluate/" + metrics->values[i].first, metrics->values[i].second, 40));
+  }
+  EXPECT_EQ(metrics->values.front(), std::pair(std::string("top1"), 0.75));
+  EXPECT_EQ(metrics->values.back(), std::pair(std::string("samples"), 4.0));
+}
+
+TEST_F(Classification, PredictionsAreProbabilitiesByName) {
+  const auto outputs = run(flowers());
+  const auto predictions = std::static_pointer_cast<const Predictions>(outputs.at("predictions"));
+  EXPECT_THAT(predictions->names, ElementsAre("image0", "image1", "image2", "image3"));
+  EXPECT_EQ(predictions->classes, kFlowers);
+  EXPECT_TRUE(predictions->labels.equal(torch::tensor({0, 1, 2, 2})));
+  EXPECT_EQ(predictions->scores.scalar_type(), at::kFloat);
+  EXPECT_TRUE(predictions->scores.allclose(four_samples().softmax(1)));
+}
+
+TEST_F(Classification, WritesItsFiles) {
+  run(flowers());
+  const auto json = nlohmann::ordered_json::parse(contents(context_.folder() / "metrics.json"));
+  EXPECT_EQ(json.at("epoch"), 2);
+  EXPECT_EQ(json.at("step"), 40);
+  EXPECT_EQ(json.at("top1"), 0.75);
+  EXPECT_EQ(json.at("smoke"), false);
+  EXPECT_EQ(json.at("skipped"), 0);
+  EXPECT_EQ(contents(context_.folder() / "confusion_matrix.csv"),
+            "label,daisy,rose,tulip\ndaisy,1,0,0\nrose,0,1,0\ntulip,0,1,1\n");
+  EXPECT_THAT(contents(context_.folder() / "predictions.csv"), HasSubstr("\nimage2,tulip,rose,false,0.9"));
+  EXPECT_THAT(contents(context_.folder() / "report.txt"), HasSubstr("weighted avg       0.88"));
+}
+
+TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
+  run(flowers(), R"({"csv": false})");
+  EXPECT_FALSE(std::filesystem::exists(context_.folder() / "predictions.csv"));
+  EXPECT_TRUE(std::filesystem::exists(context_.folder() / "confusion_matrix.csv"));
+}
+
+TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
+  checkpoint_->classes = {"d\xE9j\xE0", "rose", "tulip"};
+  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, checkpoint_->classes));
+  const auto json = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  EXPECT_EQ(json.at("per_class").at(0).at("class"), "d\uFFFDj\uFFFD");
+}
+
+TEST_F(Classification, RunsInEvalModeWithoutAGraph) {
+  run(flowers());
+  EXPECT_FALSE(echo_->was_training);
+  EXPECT_FALSE(echo_->had_graph);
+}
+
+TEST_F(Classification, MicroBatchLimitsTheBatch) {
+  const auto memory = std::make_shared<MemoryPolicy>();
+  memory->micro_batch = 3;
+  memory_ = memory;
+  run(flowers());
+  EXPECT_THAT(echo_->batches, ElementsAre(3, 1));
+}
+
+TEST_F(Classification, BatchSizeIsObeyedBelowTheMicroBatch) {
+  const auto memory = std::make_shared<MemoryPolicy>();
+  memory->micro_batch = 64;
+  memory_ = memory;
+  run(flowers(), R"({"batch_size": 2})");
+  EXPECT_THAT(echo_->batches, ElementsAre(2, 2));
+}
+
+TEST_F(Classification, ProgressIsReportedAtEveryBatch) {
+  run(flowers(), R"({"batch_size": 3})");
+  ASSERT_EQ(context_.all_progress.size(), 2u);
+  EXPECT_EQ(context_.all_progress[1].phase, "evaluate");
+  EXPECT_EQ(context_.all_progress[1].step, 2);
+  EXPECT_EQ(context_.all_progress[1].steps, 2);
+}
+
+TEST_F(Classification, SmokeRunReadsTwoBatches) {
+  context_.is_smoke = true;
+  const auto test = flowers();
+  run(test, R"({"batch_size": 1})");
+  EXPECT_THAT(test->read, ElementsAre(0, 1));
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json")).at("smoke"), true);
+}
+
+TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
+  context_.on_progress = [&](const runner::Progress&) { context_.is_cancelled = true; };
+  EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Cancelled);
+  EXPECT_THAT(echo_->batches, ElementsAre(1));
+  EXPECT_TRUE(std::filesystem::is_empty(context_.folder()));
+}
+
+TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
+  const auto test = flowers();
+  test->skipped = {1};
+  const auto outputs = run(test);
+  EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->names,
+              ElementsAre("image0", "image2", "image3"));
+  EXPECT_THAT(context_.said, testing::Contains("1 samples were skipped because they could not be read"));
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json")).at("skipped"), 1);
+}
+
+TEST_F(Classification, SkippingEverySampleIsAnError) {
+  const auto test = flowers();
+  test->skipped = {0, 1, 2, 3};
+  EXPECT_EQ(refusal(test),
+            "E0608 the test set has no samples that can be read | "
+            "give the data stage more samples, or a larger share for testing");
+}
+
+TEST_F(Classification, EmptyTestSetIsAnError) {
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(torch::zeros({0, 3}), std::vector<std::int64_t>{}, kFlowers)),
+            "E0608 the test set is empty | give the data stage samples for testing, or a share of them");
+}
+
+TEST_F(Classification, OtherClassesThanTrainedAreRefusedByName) {
+  const std::vector<std::string> others = {"daisy", "tulip", "rose"};
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, others)),
+            "E0606 label 1 is 'tulip' in the test set and 'rose' in the checkpoint | "
+            "evaluate on the classes the model was trained on, in the same order");
+}
+
+TEST_F(Classification, MoreClassesThanTrainedAreRefusedByName) {
+  const std::vector<std::string> others = {"daisy", "rose", "tulip", "violet"};
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, others)),
+            "E0606 the test set has 4 classes, the checkpoint 3: 'violet' is only in the test set | "
+            "evaluate on the classes the model was trained on, in the same order");
+}
+
+TEST_F(Classification, LabelWithoutAnOutputIsRefusedWithItsSample) {
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
+            "E0606 'image2' has label 3, the network 3 classes | evaluate on the classes the model was trained on");
+}
+
+TEST_F(Classification, DataWithoutLabelsAreRefused) {
+  checkpoint_->classes = {};
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                                   std::vector<std::string>{})),
+            "E0606 the test set has no labels | "
+            "evaluation compares predictions with labels: wire a labelled data set");
+}
+
+TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
+  const at::Tensor logits = four_samples();
+  logits[1][2] = std::nan("");
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers)),
+            "E0701 the network gives a logit that is not a finite number for 'image1' | "
+            "the weights or the sample are damaged, or the training diverged: look at train/loss");
+  EXPECT_TRUE(std::filesystem::is_empty(context_.folder()));
+}
+
+TEST_F(Classification, OutputsBeyondTheClassesGetANumberForAName) {
+  const at::Tensor logits = torch::eye(4).slice(0, 0, 4);
+  const auto outputs = run(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));
+  EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->classes,
+              ElementsAre("daisy", "rose", "tulip", "output 3"));
+}
+
+}  // namespace
+}  // namespace stages

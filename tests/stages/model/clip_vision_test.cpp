@@ -1,0 +1,208 @@
+#include "stages/model/clip_vision.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/stages.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::string_view kTiny =
+    R"("hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 4)";
+
+runner::Result<std::unique_ptr<runner::Stage>> create(const std::string& options) {
+  const runner::Value value = stage_options("model/clip_vision", "{" + options + "}");
+  runner::ConfigReader reader(value, "/model");
+  return kModelClipVision.create(reader);
+}
+
+/// "E0314 /model/hidden_size message | help" of each error.
+std::vector<std::string> complaints(const std::string& options) {
+  std::vector<std::string> result;
+  const auto stage = create(options);
+  if (stage) return result;
+  for (const runner::Diagnostic& error : stage.errors()) {
+    result.push_back(runner::name(error.code) + " " + error.pointer + " " + error.message + " | " + error.help);
+  }
+  return result;
+}
+
+std::shared_ptr<const Model> model(const std::string& options, RecordingContext& context) {
+  const auto stage = create(options);
+  EXPECT_TRUE(stage);
+  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
+  return std::static_pointer_cast<const Model>(outputs.at("model"));
+}
+
+std::shared_ptr<const Model> model(const std::string& options) {
+  RecordingContext context;
+  return model(options, context);
+}
+
+std::shared_ptr<const Model> tiny(const std::string& more = "") {
+  return model(std::string(kTiny) + (more.empty() ? "" : ", " + more));
+}
+
+DatasetDescription flowers(std::int64_t height = 8, std::int64_t width = 8) {
+  return {10, {{"image", {3, height, width}, at::kFloat}, {"label", {}, at::kLong}}, {"daisy", "rose", "tulip"}};
+}
+
+/// The same form as complaints(), of what `model` throws for `data`.
+std::string refusal(const Model& model, const DatasetDescription& data) {
+  try {
+    model.build(data, 1);
+  } catch (const StageError& error) {
+    return runner::name(error.code) + " " + error.option + " " + error.what() + " | " + error.help;
+  }
+  return "built";
+}
+
+TEST(ClipVision, DefaultsAreAWholeModel) { EXPECT_THAT(complaints(""), IsEmpty()); }
+
+TEST(ClipVision, DefaultsAreHfsB32) {
+  RecordingContext context;
+  const auto made = std::static_pointer_cast<const ClipVision>(model("", context));
+  DatasetDescription data = flowers(224, 224);
+  const ImageClassifier network(made->fit(data), torch::kMeta);
+  std::int64_t parameters = 0;
+  for (const at::Tensor& parameter : network.tower().parameters()) parameters += parameter.numel();
+  EXPECT_EQ(parameters, 87456000);
+  EXPECT_THAT(context.said, IsEmpty());
+}
+
+TEST(ClipVision, EveryMistakeIsReportedAtOnce) {
+  EXPECT_THAT(complaints(R"("hidden_size": 10, "num_attention_heads": 4, "image_size": 30, "patch_size": 8,
+                            "features": "projected")"),
+              ElementsAre("E0314 /model/hidden_size hidden_size 10 is not a multiple of num_attention_heads 4 | "
+                          "every head gets an equal part of the width",
+                          "E0314 /model/image_size image_size 30 is not a multiple of patch_size 8 | "
+                          "an image is cut into whole patches",
+                          "E0314 /model/features these features need a projection, and projection_dim is null | "
+                          "set projection_dim, or 'features: pooled'"));
+}
+
+TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
+  RecordingContext context;
+  const auto made = model(std::string(kTiny) + R"(, "projection_dim": 8)", context);
+  EXPECT_THAT(context.said, ElementsAre("projection_dim has no effect beside 'features: pooled': its weights, 512 "
+                                        "bytes, are left out"));
+  EXPECT_FALSE(made->build(flowers(), 1)->named_parameters().contains("visual_projection.weight"));
+}
+
+TEST(ClipVision, ForwardGivesLogitsAndFeaturesOfEachRow) {
+  const auto made = tiny();
+  const auto network = made->build(flowers(), 1);
+  const NamedTensors outputs = made->forward(*network, {{"image", torch::rand({5, 3, 8, 8})}});
+  EXPECT_THAT(outputs.at("logits").sizes().vec(), ElementsAre(5, 3));
+  EXPECT_THAT(outputs.at("features").sizes().vec(), ElementsAre(5, 16));
+  EXPECT_EQ(outputs.at("logits").scalar_type(), at::kFloat);
+}
+
+TEST(ClipVision, ProjectedFeaturesAreAsWideAsTheProjection) {
+  for (const std::string features : {"projected", "projected_before_norm"}) {
+    const auto made = tiny(R"("projection_dim": 6, "features": ")" + features + "\"");
+    const auto network = made->build(flowers(), 1);
+    EXPECT_THAT(made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}}).at("features").sizes().vec(),
+                ElementsAre(2, 6));
+  }
+}
+
+TEST(ClipVision, HiddenActivationIsObeyed) {
+  const auto quick = tiny(R"("hidden_act": "quick_gelu", "initializer_factor": 3)");
+  const auto exact = tiny(R"("hidden_act": "gelu", "initializer_factor": 3)");
+  const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})}};
+  const at::Tensor a = quick->forward(*quick->build(flowers(), 1), inputs).at("features");
+  const at::Tensor b = exact->forward(*exact->build(flowers(), 1), inputs).at("features");
+  EXPECT_GT((a - b).abs().max().item<double>(), 1e-4);
+}
+
+TEST(ClipVision, EpsilonIsObeyed) {
+  const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})}};
+  const auto usual = tiny(), large = tiny(R"("layer_norm_eps": 0.5)");
+  const at::Tensor a = usual->forward(*usual->build(flowers(), 1), inputs).at("features");
+  const at::Tensor b = large->forward(*large->build(flowers(), 1), inputs).at("features");
+  EXPECT_GT((a - b).abs().max().item<double>(), 1e-2);
+}
+
+TEST(ClipVision, SpreadOfTheFirstWeightsIsObeyed) {
+  const auto weights =
+      tiny(R"("initializer_range": 0.5, "initializer_factor": 4)")->build(flowers(), 1)->named_parameters();
+  EXPECT_NEAR(weights["vision_model.embeddings.patch_embedding.weight"].std().item<double>(), 2, 0.3);
+  EXPECT_NEAR(weights["vision_model.encoder.layers.0.self_attn.out_proj.weight"].std().item<double>(), 1, 0.2);
+}
+
+TEST(ClipVision, BuildIsAFunctionOfTheSeed) {
+  const auto made = tiny();
+  const auto a = made->build(flowers(), 5)->named_parameters(), b = made->build(flowers(), 5)->named_parameters();
+  const auto other = made->build(flowers(), 6)->named_parameters();
+  for (const auto& item : a) EXPECT_TRUE(item.value().equal(b[item.key()])) << item.key();
+  EXPECT_FALSE(a["head.weight"].equal(other["head.weight"]));
+}
+
+TEST(ClipVision, BuildLeavesTheGlobalGeneratorAlone) {
+  const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state().clone();
+  tiny()->build(flowers(), 5);
+  EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(before));
+}
+
+TEST(ClipVision, EveryWeightGetsAGradient) {
+  const auto made = tiny(R"("projection_dim": 6, "features": "projected")");
+  const auto network = made->build(flowers(), 1);
+  made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}}).at("logits").square().sum().backward();
+  for (const auto& item : network->named_parameters()) EXPECT_TRUE(item.value().grad().defined()) << item.key();
+}
+
+TEST(ClipVision, MoreOutputsThanClassesAreAllowed) {
+  const auto network = tiny(R"("num_classes": 7)")->build(flowers(), 1);
+  EXPECT_EQ(network->named_parameters()["head.weight"].size(0), 7);
+}
+
+TEST(ClipVision, FewerOutputsThanClassesAreRefused) {
+  EXPECT_EQ(refusal(*tiny(R"("num_classes": 2)"), flowers()),
+            "E0606 /num_classes num_classes is 2, the data has 3 classes | set 'num_classes: auto'");
+}
+
+TEST(ClipVision, DataWithoutClassesAreRefused) {
+  DatasetDescription data = flowers();
+  data.classes.clear();
+  EXPECT_EQ(refusal(*tiny(), data), "E0606 /num_classes the data has no classes | a classifier needs labelled data");
+}
+
+TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
+  EXPECT_EQ(refusal(*tiny(R"("image_size": 12)"), flowers()),
+            "E0314 /image_size the data's images are 8 pixels wide, the model takes 12 | "
+            "set 'image_size: auto', or the data stage's size");
+}
+
+TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
+  EXPECT_EQ(refusal(*tiny(), flowers(10, 10)),
+            "E0314 /patch_size the data's image size 10 is not a multiple of patch_size 4 | "
+            "an image is cut into whole patches");
+}
+
+TEST(ClipVision, OblongImagesAreRefused) {
+  EXPECT_EQ(refusal(*tiny(), flowers(8, 12)),
+            "E0314 /image_size the data's images are 8 pixels high and 12 wide, the model takes square ones | "
+            "let the data stage crop them square");
+}
+
+TEST(ClipVision, DataWithoutImagesAreRefused) {
+  DatasetDescription data = flowers();
+  data.tensors.erase(data.tensors.begin());
+  EXPECT_EQ(refusal(*tiny(), data),
+            "E0314  the data has no images of three channels | "
+            "this model classifies colour images: wire it to a data stage that gives them");
+}
+
+}  // namespace
+}  // namespace stages
