@@ -54,9 +54,12 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
       list += (list.empty() ? "" : ", ") + known.value;
     }
     const std::string near_value = did_you_mean(given, values);
-    return Diagnostic{ErrorCode::kBadAlias, override.value ? override.value->where : override.where, "",
+    return Diagnostic{ErrorCode::kBadAlias,
+                      override.value ? override.value->where : override.where,
+                      "",
                       "'" + alias.name + "' has no meaning for the value '" + given + "'",
-                      near_value.empty() ? "it takes: " + list : near_value, {{alias.where, "the alias"}}};
+                      near_value.empty() ? "it takes: " + list : near_value,
+                      {{alias.where, "the alias"}}};
   }
   std::vector<Override> result;
   for (const std::string& text : found->overrides) {
@@ -105,8 +108,8 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
-    const bool matches = override.key == alias.name ||
-                         (!alias.targets.empty() && override.key.starts_with(alias.name + "."));
+    const bool matches =
+        override.key == alias.name || (!alias.targets.empty() && override.key.starts_with(alias.name + "."));
     if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
   }
   if (!longest) return std::vector<Override>{override};

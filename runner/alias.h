@@ -10,7 +10,7 @@ namespace runner {
 
 /// A short or historical name of a key, from a recipe's `aliases:`.
 struct Alias {
-  std::string name;                  ///< "lr"; may hold dots
+  std::string name;  ///< "lr"; may hold dots
   Location where;
   std::vector<std::string> targets;  ///< the keys it stands for: one or several; empty when it maps values
   /// Overrides that stand for one value of it: mixed_precision: {"true": [memory.precision=fp16]}
@@ -21,7 +21,8 @@ struct Alias {
   std::vector<Case> cases = {};
 };
 
-/// Reads the mapping `aliases`, adding to `result` those whose names it does not hold yet; errors are added to `errors`.
+/// Reads the mapping `aliases`, adding to `result` those whose names it does not hold yet; errors are added to
+/// `errors`.
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors);
 
 /// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced.

@@ -38,15 +38,23 @@ class Application {
  public:
   Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
               Diagnostics& errors)
-      : recipe_(recipe), override_(override), declared_(declared), declared_keys_(declared_keys), errors_(errors),
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        declared_keys_(declared_keys),
+        errors_(errors),
         path_(split(override.key)) {}
 
   void apply() {
     switch (override_.kind) {
-      case OverrideKind::kChange: return change();
-      case OverrideKind::kAdd: return add();
-      case OverrideKind::kForceAdd: return force();
-      case OverrideKind::kDelete: return remove();
+      case OverrideKind::kChange:
+        return change();
+      case OverrideKind::kAdd:
+        return add();
+      case OverrideKind::kForceAdd:
+        return force();
+      case OverrideKind::kDelete:
+        return remove();
     }
   }
 
@@ -81,19 +89,20 @@ class Application {
     return value;
   }
 
-  bool is_declared() const {
-    return declared_ && declared_(recipe_, path_).has_value();
-  }
+  bool is_declared() const { return declared_ && declared_(recipe_, path_).has_value(); }
 
   /// Why the key after the first `found` ones is not there.
   void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
     const std::string key = path_[found];
     if (parent.list()) {
-      return error(code, found, "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
-                                    " and has no item '" + key + "'", "items are counted from 0");
+      return error(code, found,
+                   "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
+                       " and has no item '" + key + "'",
+                   "items are counted from 0");
     }
     if (is_interpolation(parent)) {
-      return error(code, found, "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
+      return error(code, found,
+                   "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
                    "override what it refers to");
     }
     if (!parent.map() && found > 0 && !parent.is_null()) {
@@ -152,6 +161,7 @@ class Application {
     }
     if (clashes(*existing)) return;
     if (!existing->map() || !override_.value->map()) {
+      if (existing->map() && !existing->map()->empty()) warn_of_loss();
       *existing = *override_.value;
       return;
     }
@@ -162,6 +172,17 @@ class Application {
       inner.value_text = entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
       Application(recipe_, inner, declared_, declared_keys_, errors_, path_, entry.key).change();
     }
+  }
+
+  /// Hydra takes a scalar over a mapping in silence.
+  void warn_of_loss() {
+    errors_.push_back({ErrorCode::kContainerClash,
+                       override_.value->where,
+                       pointer(path_.size()),
+                       "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
+                       "",
+                       {},
+                       Severity::kWarning});
   }
 
   void add() {
@@ -178,7 +199,8 @@ class Application {
       return;
     }
     if (override_.value->map() || override_.value->list()) return force();
-    error(ErrorCode::kOverrideExists, path_.size(), "'" + dotted(path_.size()) + "' exists already: " + describe(*existing),
+    error(ErrorCode::kOverrideExists, path_.size(),
+          "'" + dotted(path_.size()) + "' exists already: " + describe(*existing),
           "without + it is changed: " + with(OverrideKind::kChange));
   }
 
@@ -216,7 +238,11 @@ class Application {
   /// An entry of a mapping that is merged in; its key may hold dots.
   Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
               Diagnostics& errors, std::vector<std::string> path, std::string key)
-      : recipe_(recipe), override_(override), declared_(declared), declared_keys_(declared_keys), errors_(errors),
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        declared_keys_(declared_keys),
+        errors_(errors),
         path_(std::move(path)) {
     path_.push_back(std::move(key));
   }

@@ -88,16 +88,17 @@ void divide(std::vector<Override> overrides, const ConfigFiles& configs, std::ve
   for (Override& override : overrides) {
     const bool is_group = chooses_group(override, configs);
     if (override.package) {
-      errors.push_back({ErrorCode::kNotBuiltYet, override.package_where, "", "a package (@) in an override is not part of this version",
-                        "write the whole key: a.b=value"});
+      errors.push_back({ErrorCode::kNotBuiltYet, override.package_where, "",
+                        "a package (@) in an override is not part of this version", "write the whole key: a.b=value"});
     } else if (is_group) {
       choices.push_back(std::move(override));
     } else if (override.key.find('/') != std::string::npos && !(override.value && override.value->map())) {
-      errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "", "there is no config group '" + override.key + "'",
-                        "a value is set with dots"});
+      errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
+                        "there is no config group '" + override.key + "'", "a value is set with dots"});
     } else {
       // device=X is short for device.select=X.
-      if (override.key == "device" && override.value && !override.value->map() && override.kind != OverrideKind::kDelete) {
+      if (override.key == "device" && override.value && !override.value->map() &&
+          override.kind != OverrideKind::kDelete) {
         override.key = "device.select";
       }
       values.push_back(std::move(override));
@@ -129,7 +130,8 @@ Value packaged(const ConfigPart& part) {
 /// Every `???` that is left, by its dotted path.
 void report_mandatory(const Value& value, const std::string& name, const std::string& pointer, Diagnostics& errors) {
   if (is_mandatory(value)) {
-    errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer, "'" + name + "' must be given", "give it: " + name + "=VALUE"});
+    errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer, "'" + name + "' must be given",
+                      "give it: " + name + "=VALUE"});
   }
   const auto below = [&](const std::string& key, const Value& child) {
     report_mandatory(child, name.empty() ? key : name + "." + key, pointer_to(pointer, key), errors);

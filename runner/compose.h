@@ -28,8 +28,8 @@ std::optional<std::string> process_environment(const std::string& name);
 
 /// What to compose: a recipe by name or file, and what the command line says about it.
 struct ComposeRequest {
-  std::string recipe;                   ///< "classify", or a path ending in .yaml
-  std::vector<std::string> overrides;   ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
+  std::string recipe;                              ///< "classify", or a path ending in .yaml
+  std::vector<std::string> overrides;              ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
   std::vector<std::filesystem::path> search_path;  ///< roots that hold experiments/ and recipes/, nearest first
   Environment environment = process_environment;
   DeclaredKeys declared_keys = {};  ///< may be empty

@@ -59,9 +59,12 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
   std::optional<std::string> text = files_.read(file, kMaxFileSize);
   if (!text) {
     const bool exists = files_.is_file(file);
-    errors.push_back({exists ? ErrorCode::kFileTooLarge : ErrorCode::kRecipeNotFound, {}, "",
+    errors.push_back({exists ? ErrorCode::kFileTooLarge : ErrorCode::kRecipeNotFound,
+                      {},
+                      "",
                       exists ? "'" + file.string() + "' cannot be read, or is larger than 4 MiB"
-                             : "there is no file '" + file.string() + "'", ""});
+                             : "there is no file '" + file.string() + "'",
+                      ""});
     return nullptr;
   }
   const SourceText& source = sources_.add(file.string(), *std::move(text));
@@ -71,12 +74,12 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
     return nullptr;
   }
   if (!contents->map()) {
-    errors.push_back({ErrorCode::kYamlSyntax, contents->where, "", "a recipe must be a mapping, not " + describe(*contents),
-                      "write key: value"});
+    errors.push_back({ErrorCode::kYamlSyntax, contents->where, "",
+                      "a recipe must be a mapping, not " + describe(*contents), "write key: value"});
     return nullptr;
   }
-  found->second = std::make_unique<ConfigDocument>(
-      ConfigDocument{file, *std::move(contents), package_header(source.contents)});
+  found->second =
+      std::make_unique<ConfigDocument>(ConfigDocument{file, *std::move(contents), package_header(source.contents)});
   return found->second.get();
 }
 

@@ -77,7 +77,8 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   check_name(without_slash(written), entry.key_where);
   item.where = entry.value.where;
   const auto add_option = [&](const Value& value) {
-    if (!value.text()) fail(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
+    if (!value.text())
+      fail(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
     check_name(*value.text(), value.where);
     item.options.push_back(*value.text());
   };
@@ -102,8 +103,10 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
     return item;
   }
   if (value.text()) return config_item(*value.text(), group, value.where);
-  if (!value.map()) fail(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
-  if (value.map()->size() != 1) fail(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
+  if (!value.map())
+    fail(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
+  if (value.map()->size() != 1)
+    fail(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
   return group_item(value.map()->front(), group);
 }
 
@@ -116,7 +119,8 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   const Value* defaults = document.contents.find("defaults");
   if (!defaults || defaults->is_null()) return {self};
   if (!defaults->list()) {
-    errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults", "defaults must be a list, not " + describe(*defaults),
+    errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults",
+                      "defaults must be a list, not " + describe(*defaults),
                       "write '- group: option' on lines of their own"});
     return {self};
   }

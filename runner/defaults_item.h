@@ -17,12 +17,12 @@ struct DefaultsItem {
     kOverride,  ///< another option for a group that an earlier item has: {override data: cub200}
   };
   Kind kind = Kind::kSelf;
-  std::string name;                  ///< of the config or the group, from the root: "classify", "model/backbone"
-  std::string package;               ///< the group as written, which is where its keys go below the list's own package
-  std::vector<std::string> options;  ///< of a group: usually one; none for null
-  bool mandatory = false;            ///< ???: someone must choose
-  bool optional = false;             ///< a missing config is passed over
-  Location where;                    ///< of the option, or the whole item
+  std::string name = {};     ///< of the config or the group, from the root: "classify", "model/backbone"
+  std::string package = {};  ///< the group as written, which is where its keys go below the list's own package
+  std::vector<std::string> options = {};  ///< of a group: usually one; none for null
+  bool mandatory = false;                 ///< ???: someone must choose
+  bool optional = false;                  ///< a missing config is passed over
+  Location where = {};                    ///< of the option, or the whole item
   bool from_command_line = false;
 };
 

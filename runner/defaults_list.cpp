@@ -80,7 +80,8 @@ class Tree {
   }
 
  private:
-  void error(ErrorCode code, const Location& where, std::string message, std::string help, std::vector<Note> notes = {}) {
+  void error(ErrorCode code, const Location& where, std::string message, std::string help,
+             std::vector<Note> notes = {}) {
     errors_.push_back({code, where, "", std::move(message), std::move(help), std::move(notes)});
   }
 
@@ -123,8 +124,8 @@ class Tree {
     if (const auto cycle = std::ranges::find(open_, &document); cycle != open_.end()) {
       std::string chain;
       for (auto step = cycle; step != open_.end(); ++step) chain += (*step)->file.string() + " -> ";
-      error(ErrorCode::kDefaultsCycle, item_where_, "the defaults lists include each other: " + chain + document.file.string(),
-            "remove one of the includes");
+      error(ErrorCode::kDefaultsCycle, item_where_,
+            "the defaults lists include each other: " + chain + document.file.string(), "remove one of the includes");
       return {};
     }
     open_.push_back(&document);
@@ -133,13 +134,22 @@ class Tree {
     std::vector<ConfigPart> parts;
     for (auto item = items.rbegin(); item != items.rend() && ++visited_ <= kMaxParts; ++item) {
       switch (item->kind) {
-        case DefaultsItem::Kind::kSelf: parts.push_back({&document, package}); break;
-        case DefaultsItem::Kind::kConfig: add_config(*item, item->name, package, parts); break;
-        case DefaultsItem::Kind::kGroup: add_group(*item, package, parts); break;
-        case DefaultsItem::Kind::kOverride: register_override(*item); break;
+        case DefaultsItem::Kind::kSelf:
+          parts.push_back({&document, package});
+          break;
+        case DefaultsItem::Kind::kConfig:
+          add_config(*item, item->name, package, parts);
+          break;
+        case DefaultsItem::Kind::kGroup:
+          add_group(*item, package, parts);
+          break;
+        case DefaultsItem::Kind::kOverride:
+          register_override(*item);
+          break;
       }
     }
-    if (visited_ == kMaxParts + 1) error(ErrorCode::kBadDefaults, document.contents.where, "the defaults lists have more than 1000 items", "");
+    if (visited_ == kMaxParts + 1)
+      error(ErrorCode::kBadDefaults, document.contents.where, "the defaults lists have more than 1000 items", "");
     open_.pop_back();
     return parts;
   }
@@ -173,8 +183,8 @@ class Tree {
   bool read_header(const ConfigDocument& document, std::string& package) {
     const std::string& header = *document.package;
     if (header == "_here_" || header == "_group_" || header == "_name_") {
-      error(ErrorCode::kNotBuiltYet, {document.contents.where.source, 1, 1}, "the package '" + header + "' is not part of this version",
-            "write _global_ or the package itself");
+      error(ErrorCode::kNotBuiltYet, {document.contents.where.source, 1, 1},
+            "the package '" + header + "' is not part of this version", "write _global_ or the package itself");
       return false;
     }
     package = header.starts_with("_global_") ? header.substr(std::min(header.size(), std::size_t{9})) : header;
@@ -214,7 +224,8 @@ class Tree {
         item.optional = item.optional && !chosen.override;
       }
     }
-    if (const auto [first, is_new] = chosen_.try_emplace(key, item); !is_new) return chosen_twice(key, item, first->second);
+    if (const auto [first, is_new] = chosen_.try_emplace(key, item); !is_new)
+      return chosen_twice(key, item, first->second);
     if (item.mandatory) {
       return error(ErrorCode::kMandatoryValue, item.where, "an option of '" + key + "' must be chosen",
                    "give it: " + key + "=OPTION; options: " + joined(files_.options(item.name), ", "));
@@ -250,11 +261,13 @@ class Tree {
       if (choice.used) continue;
       const std::string value = joined(choice.options, ",");
       if (choice.deleted) {
-        error(ErrorCode::kCannotDelete, choice.override->key_where,
-              "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
-              did_you_mean(key, groups));
+        error(
+            ErrorCode::kCannotDelete, choice.override->key_where,
+            "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
+            did_you_mean(key, groups));
       } else if (choice.override) {
-        error(ErrorCode::kUnknownGroup, choice.override->key_where, "the defaults list has no '" + key + "' to override",
+        error(ErrorCode::kUnknownGroup, choice.override->key_where,
+              "the defaults list has no '" + key + "' to override",
               "to append to the defaults list use +" + key + "=" + value);
       } else {
         error(ErrorCode::kBadDefaults, choice.where, "no earlier item of the defaults lists chooses '" + key + "'",
@@ -265,11 +278,11 @@ class Tree {
 
   ConfigFiles& files_;
   const ConfigDocument& primary_;
-  std::map<std::string, Choice> choices_;         // by group, as overrides name it
-  std::map<std::string, DefaultsItem> chosen_;    // what each group came to
-  std::vector<DefaultsItem> appended_;            // to the primary's list
-  std::vector<const ConfigDocument*> open_;       // being visited, outermost first
-  Location item_where_;                           // of the item that led here
+  std::map<std::string, Choice> choices_;       // by group, as overrides name it
+  std::map<std::string, DefaultsItem> chosen_;  // what each group came to
+  std::vector<DefaultsItem> appended_;          // to the primary's list
+  std::vector<const ConfigDocument*> open_;     // being visited, outermost first
+  Location item_where_;                         // of the item that led here
   std::size_t visited_ = 0;
   Diagnostics errors_;
 };

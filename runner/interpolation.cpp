@@ -103,8 +103,9 @@ class Resolver {
     if (cost_ <= kMaxCost && depth_ <= kMaxDepth) return false;
     if (!std::exchange(stopped_, true)) {
       const bool deep = depth_ > kMaxDepth;
-      error(scope, deep ? ErrorCode::kNestingTooDeep : ErrorCode::kAliasBomb,
-            deep ? "interpolations lead more than 200 levels deep" : "interpolations expand to more than 100000 values");
+      error(
+          scope, deep ? ErrorCode::kNestingTooDeep : ErrorCode::kAliasBomb,
+          deep ? "interpolations lead more than 200 levels deep" : "interpolations expand to more than 100000 values");
     }
     return true;
   }
@@ -250,7 +251,8 @@ class Resolver {
     for (const TextPieces& pieces : interpolation.keys) {
       const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0]);
       if (inner && is_item(**inner)) {
-        error(scope, ErrorCode::kInterpolationSyntax, "'" + (*inner)->written + "' cannot choose the key of another interpolation",
+        error(scope, ErrorCode::kInterpolationSyntax,
+              "'" + (*inner)->written + "' cannot choose the key of another interpolation",
               "an item is known only after composition");
         return std::nullopt;
       }
@@ -343,7 +345,8 @@ class Resolver {
       return std::nullopt;
     }
     if (interpolation.arguments.empty() || interpolation.arguments.size() > 2) {
-      error(scope, ErrorCode::kInterpolationSyntax, "'" + interpolation.written + "': oc.env takes a name and a default",
+      error(scope, ErrorCode::kInterpolationSyntax,
+            "'" + interpolation.written + "': oc.env takes a name and a default",
             "write ${oc.env:NAME} or ${oc.env:NAME,default}");
       return std::nullopt;
     }
@@ -353,7 +356,8 @@ class Resolver {
     secret = secret || names_a_secret(*name->text());
     if (std::optional<std::string> value = environment_(*name->text())) {
       if (!invalid_utf8(*value)) return Value{*std::move(value), scope.value->where};
-      error(scope, ErrorCode::kInvalidUtf8, "'" + interpolation.written + "': the environment variable does not hold UTF-8");
+      error(scope, ErrorCode::kInvalidUtf8,
+            "'" + interpolation.written + "': the environment variable does not hold UTF-8");
       return std::nullopt;
     }
     if (interpolation.arguments.size() == 2) {
@@ -362,7 +366,8 @@ class Resolver {
       return value;
     }
     error(scope, ErrorCode::kMissingEnvironment,
-          "the environment variable " + (hides ? "of " + interpolation.written : "'" + *name->text() + "'") + " is not set",
+          "the environment variable " + (hides ? "of " + interpolation.written : "'" + *name->text() + "'") +
+              " is not set",
           "set it, or give a default: ${oc.env:NAME,default}");
     return std::nullopt;
   }

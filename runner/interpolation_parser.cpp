@@ -12,14 +12,14 @@ bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 bool is_resolver_name(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, [&](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
-  });
+  return !text.empty() && is_letter(text[0]) &&
+         std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; });
 }
 
 void add_text(TextPieces& pieces, std::string_view text) {
   if (text.empty()) return;
-  if (!pieces.empty() && std::holds_alternative<std::string>(pieces.back())) std::get<std::string>(pieces.back()) += text;
+  if (!pieces.empty() && std::holds_alternative<std::string>(pieces.back()))
+    std::get<std::string>(pieces.back()) += text;
   else pieces.emplace_back(std::string(text));
 }
 
@@ -127,7 +127,8 @@ class Reader {
       result.arguments.push_back(quoted ? quoted_argument(depth) : plain_argument(depth));
       skip_blanks();
       if (take('}')) return;
-      if (!take(',')) fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
+      if (!take(','))
+        fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
     }
   }
 

@@ -18,12 +18,12 @@ using TextPieces = std::vector<TextPiece>;
 
 /// One ${...}.
 struct Interpolation {
-  std::string written;            ///< "${a.b}", as it stands in the text
-  int dots = 0;                   ///< leading dots of a relative key; 0: from the root
-  std::vector<TextPieces> keys;   ///< ${a.b.c}: each a literal or a nested interpolation
-  std::string resolver;           ///< "oc.env" of ${oc.env:HOME}; empty for a key
+  std::string written;           ///< "${a.b}", as it stands in the text
+  int dots = 0;                  ///< leading dots of a relative key; 0: from the root
+  std::vector<TextPieces> keys;  ///< ${a.b.c}: each a literal or a nested interpolation
+  std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
   std::vector<TextPieces> arguments;
-  std::vector<bool> quoted;       ///< one for each argument
+  std::vector<bool> quoted;  ///< one for each argument
 };
 
 /// What is wrong with an interpolation.

@@ -23,8 +23,12 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     return;
   }
   if (is_interpolation(base) && over.map()) {
-    errors.push_back({ErrorCode::kContainerClash, over.where, pointer, "a mapping cannot be merged into an interpolation",
-                      "write the mapping out where the interpolation is", {{base.where, "the interpolation"}}});
+    errors.push_back({ErrorCode::kContainerClash,
+                      over.where,
+                      pointer,
+                      "a mapping cannot be merged into an interpolation",
+                      "write the mapping out where the interpolation is",
+                      {{base.where, "the interpolation"}}});
     return;
   }
   if (!base.map() || !over.map()) {
