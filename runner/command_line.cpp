@@ -17,9 +17,8 @@ void declare_recipe(CLI::App& app, Arguments& arguments) {
   app.add_option("recipe", arguments.recipe, "A recipe's name, or a file ending in .yaml")->required();
   app.add_option("overrides", arguments.overrides, kOverrides);
   app.add_option("--config-dir", arguments.config_dirs, "A further folder with recipes/ and experiments/")
-      ->take_all()
       ->type_name("DIR")
-      ->expected(1);
+      ->allow_extra_args(false);
 }
 
 /// The flags and positionals of each verb.

@@ -13,7 +13,7 @@ namespace {
 
 TEST(EnvironmentRecord, KeepsOnlyVariablesOfTheAllowList) {
   const char* const environment[] = {"OMP_NUM_THREADS=2",
-                                     "HOME=/home/me",
+                                     "HOME=/elsewhere",
                                      "HF_TOKEN=hf_abc",
                                      "PYTORCH_API_KEY=abc",
                                      "SLURM_JOB_ID=17",
