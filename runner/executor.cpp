@@ -135,7 +135,7 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 /// What the nodes have put out and somebody still waits for.
 class Executor::Artifacts {
  public:
-  explicit Artifacts(const Graph& graph) : ports_(graph.nodes.size()) {
+  explicit Artifacts(const Graph& graph) : graph_(graph), ports_(graph.nodes.size()) {
     for (const Node& node : graph.nodes) {
       for (const Edge& edge : node.inputs) ++ports_[edge.from][edge.output].waiting;
     }
@@ -146,26 +146,34 @@ class Executor::Artifacts {
     Inputs::ByPort inputs;
     for (const Edge& edge : node.inputs) {
       auto& port = ports_[edge.from].at(edge.output);
-      inputs[edge.input].push_back(port.artifact);
+      if (port.artifact) inputs[edge.input].push_back(port.artifact);
+      else if (!edge.optional) throw missing(edge);
       if (--port.waiting == 0) port.artifact.reset();
     }
     return Inputs(std::move(inputs));
   }
 
-  /// Keeps those outputs of node `index` that are wanted. Throws when one of them is missing.
+  /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.
   void put(std::size_t index, const Outputs& outputs) {
     for (auto& [name, port] : ports_[index]) {
       const auto found = outputs.find(name);
-      if (found == outputs.end() || !found->second) throw std::logic_error("the stage gave no output '" + name + "'");
-      port.artifact = found->second;
+      if (found != outputs.end()) port.artifact = found->second;
     }
   }
 
  private:
+  StageError missing(const Edge& edge) const {
+    const bool is_data = edge.type == ArtifactType::kDataset;
+    return {is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed, "",
+            "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs",
+            is_data ? "give it a " + edge.output + " part, or take this stage away" : ""};
+  }
+
   struct Port {
     ArtifactPtr artifact;
     int waiting = 0;
   };
+  const Graph& graph_;
   std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
 };
 

@@ -18,6 +18,7 @@ struct Edge {
   std::size_t from;    ///< index of the producing node; always smaller than the holder's
   std::string output;  ///< port of the producing node
   ArtifactType type;
+  bool optional = false;  ///< the input may do without: the producer need not put it out
 };
 
 /// A stage, or one item of a stage with `foreach`.

@@ -32,6 +32,7 @@ Edge edge_from_json(const Json& json, std::size_t holder) {
   if (!type) refuse("an edge has an unknown type");
   if (edge.from >= holder) refuse("an edge comes from a node that runs later");
   edge.type = *type;
+  edge.optional = field<bool>(json, "optional");
   return edge;
 }
 
@@ -60,7 +61,8 @@ Json to_json(const Graph& graph) {
     Json inputs = Json::array();
     for (const Edge& edge : node.inputs) {
       inputs.push_back(
-          {{"input", edge.input}, {"from", edge.from}, {"output", edge.output}, {"type", name(edge.type)}});
+          {{"input", edge.input}, {"from", edge.from}, {"output", edge.output}, {"type", name(edge.type)},
+                        {"optional", edge.optional}});
     }
     nodes.push_back({{"id", node.id},
                      {"stage", node.stage},

@@ -379,6 +379,7 @@ Result<Override> parse_override(const SourceText& source) {
       fail(source, text.size(), "'" + source.contents + "' sets no value", "write " + source.contents + "=VALUE");
     }
     const std::size_t start = std::min(text.find_first_not_of(" \t", equal + 1), text.size());
+    result.value_text = text.substr(start);
     result.value = Parser(source, start).value();
     return result;
   } catch (const SyntaxError& error) {

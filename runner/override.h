@@ -22,8 +22,9 @@ struct Override {
   Location key_where;
   std::optional<std::string> package;  ///< what follows '@' in the key; empty for the root
   Location package_where = {};
-  std::optional<Value> value;  ///< absent only for ~key; keys of mappings are kept as text
-  Location where;              ///< the whole override
+  std::optional<Value> value;   ///< absent only for ~key; keys of mappings are kept as text
+  std::string value_text = {};  ///< the value as typed
+  Location where = {};          ///< the whole override
 };
 
 /// How messages show the prefix of a kind: "", "+", "++" or "~".

@@ -108,6 +108,16 @@ std::string SchemaSet::nearest_kind(std::string_view name) const {
   return nearest_name(name, names);
 }
 
+std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
+  std::vector<std::string> names;
+  const std::string start = std::string(folder) + "/";
+  for (const auto& [path, document] : store_->schemas.documents) {
+    if (!path.starts_with(start) || path.find('/', start.size()) != path.npos) continue;
+    names.push_back(path.substr(start.size(), path.size() - start.size() - kEnding.size()));
+  }
+  return names;
+}
+
 std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
   const SchemaNode* schema = store_->at("recipe.schema.json");
   if (!schema) return std::nullopt;

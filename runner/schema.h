@@ -47,8 +47,9 @@ std::span<const SchemaFile> embedded_schemas();
 
 /// The contract between recipes and stages: every schema, checked on loading.
 ///
-/// The subset of draft-07 understood is listed in schema.cpp; a schema with any other keyword is refused.
-/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned, and x-kinds, which validates a
+/// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
+/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned (on a kind; on an option it
+/// refuses the option as not built yet), and x-kinds, which validates a
 /// mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the file
 /// train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
 /// train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping that names none.
@@ -72,11 +73,14 @@ class SchemaSet {
   /// The kind's name nearest to `name`, for "did you mean"; empty when none is near.
   std::string nearest_kind(std::string_view name) const;
 
+  /// The kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
+  std::vector<std::string> sub_kinds(std::string_view folder) const;
+
   /// Is `path` ("train", "optimizer", "learning_rate") a key that the schemas declare at that place of `recipe`
   /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
   std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
 
-  /// The schema file of a kind, or of "recipe".
+  /// The schema file of a kind, or by its path without the ending: "recipe", "train/optimizer/adam". Null: none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
 
  private:

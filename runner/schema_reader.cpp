@@ -114,9 +114,17 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     for (const Json& item : json) result.push_back(from_json(item));
     return result;
   };
+  const auto expression = [&](const std::string& text) {
+    auto compiled = Pattern::compile(text);
+    if (!compiled) {
+      fail(node.file, pointer, "'" + key + "' must be " + std::string(phrase(rule->needs)));
+    }
+    return compiled;
+  };
   const auto allow = [&](std::vector<Value> some) {
     const auto also = [&](const Value& one) {
-      return !node.allowed || std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
+      return !node.allowed ||
+             std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
     };
     std::erase_if(some, std::not_fn(also));
     node.allowed = std::move(some);
@@ -158,8 +166,10 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
       node.additional_properties = schema(json);
       break;
     case Keyword::kPatternProperties:
-      for (const NamedSchema& entry : named())
-        node.pattern_properties.push_back({*Pattern::compile(entry.name), entry.schema});
+      for (const NamedSchema& entry : named()) {
+        if (auto pattern = expression(entry.name))
+          node.pattern_properties.push_back({*std::move(pattern), entry.schema});
+      }
       break;
     case Keyword::kPropertyNames:
       node.property_names = schema(json);
@@ -190,7 +200,7 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
       node.max_length = count(json);
       break;
     case Keyword::kPattern:
-      node.pattern = Pattern::compile(json.get<std::string>());
+      node.pattern = expression(json.get<std::string>());
       break;
     case Keyword::kMinimum:
       node.minimum = from_json(json);

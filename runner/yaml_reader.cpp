@@ -308,6 +308,9 @@ Diagnostic syntax_error(const SourceText& source, const YAML::Exception& excepti
   if (line.find_first_not_of(" \t") != line.find_first_not_of(' ')) help = "indent with spaces, not with tabs";
   if (line.find("${") != std::string_view::npos)
     help = "inside [...] and {...} an interpolation must be quoted: '${a.b}'";
+  const bool unquoted_mandatory =
+      line.find("???") != std::string_view::npos && line.find_first_of("[{") != std::string_view::npos;
+  if (unquoted_mandatory) help = "inside [...] and {...} the mark ??? must be quoted";
   return {ErrorCode::kYamlSyntax, where, "", std::move(message), std::move(help)};
 }
 

@@ -73,8 +73,15 @@ ExitCode Worker::run(const Json& request) {
   if (!device) errors = device.errors();
   const int threads = use_threads(graph.threads);
   MemoryMeter meter(device ? *device : c10::Device(c10::kCPU));
+  const auto emit_with_memory = [&](runner::Event event) {
+    if (auto* at = std::get_if<runner::NodeProgress>(&event)) {
+      at->progress.memory_bytes = meter.in_use();
+      at->progress.budget_bytes = meter.budget();
+    }
+    emit(event);
+  };
   runner::Executor executor(
-      std::move(graph), kinds_, [this](const runner::Event& event) { emit(event); }, [this] { return is_stopped(); },
+      std::move(graph), kinds_, emit_with_memory, [this] { return is_stopped(); },
       [&meter] { return meter.peak_since_last(); });
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());

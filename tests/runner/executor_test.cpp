@@ -205,9 +205,15 @@ TEST_F(ExecutorTest, ExceptionOfAnyTypeIsCaught) {
   EXPECT_EQ(only_error(), "E0701 /train: an exception of unknown type");
 }
 
-TEST_F(ExecutorTest, MissingOutputIsNoticed) {
-  run({node("a", 1, "nothing"), node("b", 1, "", {0})});
-  EXPECT_EQ(only_error(), "E0701 /a: the stage gave no output 'out'");
+TEST_F(ExecutorTest, AbsentOutputIsReportedWhereItIsNeeded) {
+  EXPECT_EQ(run({node("a", 1, "nothing"), node("b", 1, "", {0})}), ExitCode::kRunFailed);
+  EXPECT_EQ(only_error(), "E0701 /b: 'a' has no 'out', which this stage needs");
+}
+
+TEST_F(ExecutorTest, AbsentOutputIsFineWhereItIsOptional) {
+  Node consumer = node("b", 1, "", {0});
+  consumer.inputs[0].optional = true;
+  EXPECT_EQ(run({node("a", 1, "nothing"), consumer}), ExitCode::kDone);
 }
 
 TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {

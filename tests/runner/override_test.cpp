@@ -88,7 +88,8 @@ TEST(Override, UnknownFunctionSuggestsNearest) {
 }
 
 TEST(Override, CastIsNotBuiltYet) {
-  EXPECT_THAT(errors_of("lr=int(3.5)"), testing::HasSubstr("error[E0313]: the function 'int' is not part of this version"));
+  EXPECT_THAT(errors_of("lr=int(3.5)"),
+              testing::HasSubstr("error[E0313]: the function 'int' is not part of this version"));
 }
 
 TEST(Override, IntegerBeyond64BitsIsRefused) {
@@ -116,7 +117,9 @@ TEST(Override, ValuesKnowTheirColumn) {
   EXPECT_EQ((*value.list())[1].find("c")->where.column, 13);
 }
 
-TEST(Override, LastOfDuplicateKeysWins) { EXPECT_TRUE(same_data(*value_of("a={b:1,b:2}").find("b"), {std::int64_t{2}, {}})); }
+TEST(Override, LastOfDuplicateKeysWins) {
+  EXPECT_TRUE(same_data(*value_of("a={b:1,b:2}").find("b"), {std::int64_t{2}, {}}));
+}
 
 bool same(const Value& value, const Json& recorded) {
   const std::string type = recorded["t"];
@@ -157,7 +160,7 @@ TEST(Override, AgreesWithHydrasRecordedCases) {
   RETORT_NEEDS_SHARED(path);
   const std::regex function("[A-Za-z_][A-Za-z0-9_-]*[ \t]*\\(");
   std::ifstream lines(path);
-  int same_count = 0, extensions = 0;
+  int same_count = 0, extensions = 0, python_keys = 0;
   for (std::string line; std::getline(lines, line);) {
     const Json recorded = Json::parse(line);
     const std::string text = recorded["in"];
@@ -186,14 +189,21 @@ TEST(Override, AgreesWithHydrasRecordedCases) {
     ASSERT_TRUE(result) << text << "\n" << errors_of(text);
     EXPECT_EQ(result->kind, kind_of(recorded["type"])) << text;
     EXPECT_EQ(result->key, recorded["key"]) << text;
-    EXPECT_EQ(result->package, recorded["package"].is_null() ? std::nullopt : std::optional<std::string>(recorded["package"]))
+    EXPECT_EQ(result->package,
+              recorded["package"].is_null() ? std::nullopt : std::optional<std::string>(recorded["package"]))
         << text;
     EXPECT_EQ(result->value.has_value(), has_value) << text;
-    if (has_value) EXPECT_TRUE(result->value && same(*result->value, recorded["value"])) << text;
+    if (has_value && !same(*result->value, recorded["value"])) {
+      // In Python 1 and True are the same key; here they are the texts 1 and true.
+      EXPECT_TRUE(std::regex_search(text, std::regex("[{,]1:")) && text.find("true:") != std::string::npos) << text;
+      ++python_keys;
+      continue;
+    }
     ++same_count;
   }
-  EXPECT_EQ(same_count, -1);
-  EXPECT_EQ(extensions, -1);
+  EXPECT_GE(same_count, 900);
+  EXPECT_LE(extensions, 20);
+  EXPECT_LE(python_keys, 5);
 }
 
 }  // namespace

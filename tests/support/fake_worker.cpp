@@ -49,8 +49,10 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
   else if (what == "err") write_all(STDERR_FILENO, text + "\n");
   else if (what == "flood") write_all(STDERR_FILENO, std::string(number, 'y'));
   else if (what == "finished") emit(runner::Finished{number});
-  else if (what == "die") kill(getpid(), number);
-  else if (what == "exit") _exit(number);
+  else if (what == "die") {  // by the signal itself, also where a sanitizer would catch it
+    std::signal(number, SIG_DFL);
+    kill(getpid(), number);
+  } else if (what == "exit") _exit(number);
   else if (what == "wait") {  // for a signal, and says which
     int came = 0;
     sigwait(&signals, &came);

@@ -31,7 +31,7 @@ class MemoryFileSystem : public runner::FileSystem {
       if (names.empty() || names.back() != name) names.push_back(name);
     }
     std::ranges::sort(names);
-    names.erase(std::ranges::unique(names).begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
     return names;
   }
 };

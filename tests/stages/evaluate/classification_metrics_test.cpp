@@ -130,17 +130,23 @@ TEST(ClassificationMetrics, SummaryHasAFixedOrder) {
                                  "top1_low", "top1_high", "chance", "samples"));
 }
 
-TEST(WilsonInterval, IsThePublishedOne) {
-  // statsmodels.stats.proportion.proportion_confint(120, 144, method="wilson")
+TEST(WilsonInterval, EndsAreTheSharesThatTheSampleIsJustCompatibleWith) {
+  const double seen = 120.0 / 144;
   const Interval interval = wilson_interval(120, 144);
-  EXPECT_NEAR(interval.low, 0.7640345, 1e-6);
-  EXPECT_NEAR(interval.high, 0.8853124, 1e-6);
+  EXPECT_LT(interval.low, seen);
+  EXPECT_GT(interval.high, seen);
+  for (const double end : {interval.low, interval.high}) {
+    EXPECT_NEAR(std::abs(seen - end) / std::sqrt(end * (1 - end) / 144), 1.959963984540054, 1e-12);
+  }
 }
 
 TEST(WilsonInterval, StaysWithinZeroAndOne) {
-  EXPECT_EQ(wilson_interval(0, 10).low, 0);
-  EXPECT_NEAR(wilson_interval(0, 10).high, 0.2775328, 1e-6);
-  EXPECT_EQ(wilson_interval(10, 10).high, 1);
+  const double widest = 3.841458820694124 / (10 + 3.841458820694124);  // the quantile's square is that of chi-squared
+  EXPECT_NEAR(wilson_interval(0, 10).low, 0, 1e-15);
+  EXPECT_NEAR(wilson_interval(0, 10).high, widest, 1e-12);
+  EXPECT_NEAR(wilson_interval(10, 10).low, 1 - widest, 1e-12);
+  EXPECT_NEAR(wilson_interval(10, 10).high, 1, 1e-15);
+  EXPECT_LE(wilson_interval(10, 10).high, 1);
 }
 
 ClassificationMetrics three_of_four() {

@@ -16,13 +16,13 @@ TEST(Csv, EmptyFirstFieldKeepsItsComma) { EXPECT_EQ(csv_line({"", "a"}), ",a\n")
 
 TEST(Csv, PredictionsNameTheBestClasses) {
   const ClassifiedSamples samples{{"rose/1, red.jpg", "daisy/2.jpg"},
-                                  torch::tensor({{0.0, 0.0, 0.0}, {0.0, 1.0, 2.0}}, torch::kFloat64),
+                                  torch::tensor({{0.0, 0.0, 0.0}, {0.0, 500.0, 1000.0}}, torch::kFloat64),
                                   torch::tensor({0, 1}),
                                   0};
   EXPECT_EQ(predictions_csv(samples, {"daisy", "rose", "tulip"}),
             "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
             "\"rose/1, red.jpg\",daisy,daisy,true,0.3333333333333333,daisy,rose,tulip\n"
-            "daisy/2.jpg,rose,tulip,false,0.6652409557748219,tulip,rose,daisy\n");
+            "daisy/2.jpg,rose,tulip,false,1,tulip,rose,daisy\n");
 }
 
 TEST(Csv, PredictionsStopAtTheFifthBest) {

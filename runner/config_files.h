@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/file_system.h"
+#include "runner/result.h"
+#include "runner/value.h"
+
+namespace runner {
+
+/// One config file, read.
+struct ConfigDocument {
+  std::filesystem::path file;
+  Value contents;                      ///< a mapping, `defaults` still in it
+  std::optional<std::string> package;  ///< of the "# @package" header; empty for _global_
+};
+
+/// The config files below some folders, each read once. A config has a name without extension: "classify", or
+/// "model/tiny" for the option tiny of the group model. The first folder that has the file wins.
+class ConfigFiles {
+ public:
+  /// `files` and `sources` are borrowed.
+  ConfigFiles(const FileSystem& files, std::vector<std::filesystem::path> folders, Sources& sources)
+      : files_(files), folders_(std::move(folders)), sources_(sources) {}
+
+  /// The file of a config; nullopt when no folder has it.
+  std::optional<std::filesystem::path> find(const std::string& name) const;
+  bool is_group(const std::string& name) const;
+  /// Names of the configs in a group, sorted; of the top level for "".
+  std::vector<std::string> options(const std::string& group) const;
+
+  /// Reads a file, or gives what was read before. The pointer stays valid; it is null when the file is broken, and
+  /// its errors have been added to `errors` the first time.
+  const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
+
+ private:
+  const FileSystem& files_;
+  const std::vector<std::filesystem::path> folders_;
+  Sources& sources_;
+  std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
+};
+
+}  // namespace runner

@@ -1,0 +1,48 @@
+#include <memory>
+
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/evaluate/predictor.h"
+#include "stages/stages.h"
+
+namespace stages {
+namespace {
+
+/// The options of schemas/evaluate/novel.schema.json.
+struct NovelConfig {
+  std::int64_t batch_size = 0;
+};
+
+class Novel final : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+    NovelConfig config;
+    reader.read("batch_size", config.batch_size);
+    if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+    return std::unique_ptr<runner::Stage>(std::make_unique<Novel>(config));
+  }
+
+  explicit Novel(const NovelConfig& config) : config_(config) {}
+
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
+    const ClassifiedSamples samples = classify(inputs.get<Dataset>("test"), *checkpoint, config_.batch_size, context);
+    const auto metrics = std::make_shared<Metrics>();
+    metrics->values = {{"accuracy", samples.logits.argmax(1).eq(samples.labels).to(at::kDouble).mean().item<double>()}};
+    for (const auto& [name, value] : metrics->values) context.metric("evaluate/" + name, value, checkpoint->step);
+    return {{"metrics", metrics}};
+  }
+
+ private:
+  const NovelConfig config_;
+};
+
+}  // namespace
+
+const runner::StageKind kEvaluateNovel = {.name = "evaluate.novel", .create = Novel::create};
+
+}  // namespace stages

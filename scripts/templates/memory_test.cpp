@@ -1,0 +1,32 @@
+#include <gtest/gtest.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/stages.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+TEST(MemoryNovel, UnknownOptionIsNotIgnored) {
+  const runner::Value value = stage_options("memory/novel", R"({"micro_bach": 3})");
+  runner::ConfigReader reader(value, "/memory");
+  const auto stage = kMemoryNovel.create(reader);
+  ASSERT_FALSE(stage);
+  EXPECT_EQ(stage.errors()[0].pointer, "/memory/micro_bach");
+}
+
+TEST(MemoryNovel, MicroBatchIsHandedOn) {
+  const runner::Value value = stage_options("memory/novel", R"({"micro_batch": 3})");
+  runner::ConfigReader reader(value, "/memory");
+  const auto stage = kMemoryNovel.create(reader);
+  ASSERT_TRUE(stage);
+  RecordingContext context;
+  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
+  EXPECT_EQ(runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory")->micro_batch, 3);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,194 @@
+"""Runs benchmarks beside their peers, in turns of short blocks, so that whatever else the machine does hits both.
+
+Prints medians, the ratio of the medians to that of the peer, and how far single blocks lie apart. scripts/bench calls it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+
+
+class Program:
+    """A benchmark that runs a block when it is told to."""
+
+    def __init__(self, command, options, environment=None):
+        self.process = subprocess.Popen(
+            [*command, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, **(environment or {})),
+        )
+        self.started = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench: {self.process.args[0]} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def block(self, size=1):
+        self.process.stdin.write(f"{size}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def spread(values):
+    """The range of the middle half of the values, as a share of their median."""
+    if len(values) < 4:
+        return (max(values) - min(values)) / statistics.median(values)
+    low, _, high = statistics.quantiles(values, n=4)
+    return (high - low) / statistics.median(values)
+
+
+def table(rows):
+    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [str(row[0]).ljust(widths[0])] + [str(cell).rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        print("  " + "   ".join(cells))
+
+
+def startup(arguments, results):
+    """Whole processes of the verbs that only read text."""
+    retort = str(ROOT / "build/bin/retort")
+    commands = {
+        "retort validate quickstart": [retort, "validate", "quickstart"],
+        "retort graph quickstart": [retort, "graph", "quickstart"],
+        "retort --version": [retort, "--version"],
+        "/bin/true": ["/bin/true"],
+        "python3 -c pass": [sys.executable, "-c", "pass"],
+    }
+    times = {name: [] for name in commands}
+    for turn in range(arguments.blocks * 10 + 1):
+        for name, command in commands.items():
+            began = time.perf_counter()
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if turn > 0:
+                times[name].append(1000 * (time.perf_counter() - began))
+    peer = statistics.median(times["python3 -c pass"])
+    print(f"\nWhole process, {arguments.blocks * 10} runs each, in turns; the aim is below 10 ms")
+    rows = [("", "median ms", "spread", "of python3 -c pass")]
+    for name, values in times.items():
+        median = statistics.median(values)
+        rows.append((name, f"{median:.2f}", f"{spread(values):.0%}", f"{median / peer:.2f}"))
+    table(rows)
+    results["startup"] = {name: {"median_ms": statistics.median(values), "all": values} for name, values in times.items()}
+
+
+def preprocess(arguments, results):
+    """Image files to normalised tensors on one core."""
+    root = Path(arguments.images)
+    if not root.is_dir():
+        sys.exit(f"bench: there is no folder of images '{root}': name one by --images")
+    options = {"root": str(root), "image_size": 224, "images": arguments.image_count}
+    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    programs = [
+        Program([str(ROOT / "build/bin/preprocess_bench")], options, one_thread),
+        Program([sys.executable, str(HERE / "preprocess.py")], options, one_thread),
+    ]
+    count = programs[0].started["images"]
+    if programs[1].started["images"] != count:
+        sys.exit("bench: the two sides found different files")
+    means = {name: mean for program in programs for name, mean in program.started["mean"].items()}
+    times = {}
+    for turn in range(arguments.blocks + 1):
+        for program in programs:
+            for name, seconds in program.block()["seconds"].items():
+                if turn > 0:
+                    times.setdefault(name, []).append(count / seconds)
+    for program in programs:
+        program.end()
+    print(f"\nRead, decode, resize to 224 pixels (bicubic), crop, normalise: {count} photographs, one core, {arguments.blocks} blocks")
+    rows = [("", "images/s", "spread", "of PIL", "mean value")]
+    peer = statistics.median(times["PIL"])
+    for name, values in sorted(times.items(), key=lambda item: -statistics.median(item[1])):
+        median = statistics.median(values)
+        mean = f"{means[name]:.6f}" if name in means else ""
+        rows.append((name, f"{median:.1f}", f"{spread(values):.0%}", f"{median / peer:.2f}", mean))
+    table(rows)
+    results["preprocess"] = {"images_per_second": times, "mean": means}
+
+
+def train_step(arguments, results):
+    """A training step of CLIP B/32 on the CPU."""
+    model = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "patch_size": 32}
+    if arguments.tiny:
+        model.update(hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4)
+    options = {
+        "threads": arguments.threads,
+        "batch": arguments.batch,
+        "image_size": 224,
+        "classes": 12,
+        "steps": arguments.blocks * arguments.steps + 8,
+        "optimizer": {"learning_rate": 1e-5, "betas": [0.9, 0.999], "epsilon": 1e-8, "weight_decay": 0.01},
+        "model": model,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        options["folder"] = folder
+        threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+        ours = Program([str(ROOT / "build/bin/train_step_bench")], options, threads)
+        peer = Program([sys.executable, str(HERE / "train_step.py")], options, threads)
+        sides = {"retort": ours, "Python": peer}
+        blocks = {name: [] for name in sides}
+        for turn in range(arguments.blocks + 1):
+            # The first block warms up; then each side goes first every other time.
+            for name in sorted(sides, reverse=turn % 2 == 0):
+                blocks[name].append(sides[name].block(arguments.steps if turn else 2))
+        for program in sides.values():
+            program.end()
+
+    losses = {name: [loss for block in parts for loss in block["losses"]] for name, parts in blocks.items()}
+    medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
+    ratios = [ours_block / peer_block for ours_block, peer_block in zip(medians["retort"], medians["Python"])]
+    size = "4 layers of width 128" if arguments.tiny else "CLIP B/32"
+    print(f"\nTraining step of {size}, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
+    rows = [("", "s/step", "spread", "peak MB", "peak above start MB")]
+    for name, parts in blocks.items():
+        start = sides[name].started["resident_bytes"]
+        peak = parts[-1]["peak_bytes"]
+        rows.append((name, f"{statistics.median(medians[name]):.4f}", f"{spread(medians[name]):.1%}", f"{peak / 1e6:.0f}", f"{(peak - start) / 1e6:.0f}"))
+    table(rows)
+    difference = max(abs(a - b) / abs(b) for a, b in zip(losses["retort"], losses["Python"]))
+    print(f"  time of retort / Python: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    print(f"  loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most {difference:.1e} of the loss")
+    results["train_step"] = {"ratios": ratios, "losses": losses, "blocks": blocks}
+
+
+def main():
+    benchmarks = {"startup": startup, "preprocess": preprocess, "train_step": train_step}
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
+    parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
+    parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
+    parser.add_argument("--steps", type=int, default=3, help="training steps in a block (3)")
+    parser.add_argument("--batch", type=int, default=32, help="images in a training step (32)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training step (all)")
+    parser.add_argument("--tiny", action="store_true", help="a small tower in the training step")
+    parser.add_argument("--images", default=ROOT.parent / "shared/data/flowers12/images", help="folder of class folders of JPEG files")
+    parser.add_argument("--image-count", type=int, default=240, help="files in a block of preprocess (240)")
+    parser.add_argument("--json", help="writes every number to this file")
+    arguments = parser.parse_args()
+    unknown = set(arguments.benchmark) - set(benchmarks)
+    if unknown:
+        parser.error(f"there is no benchmark '{unknown.pop()}'")
+    results = {}
+    for name, run in benchmarks.items():
+        if not arguments.benchmark or name in arguments.benchmark:
+            run(arguments, results)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(results), encoding="utf-8")
+
+
+main()

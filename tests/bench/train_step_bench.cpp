@@ -1,0 +1,149 @@
+// Training steps of a CLIP vision tower by the real stages, in blocks. What is measured is all that a step of
+// train.supervised does, reading the batch included.
+
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/schema.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/loader.h"
+#include "stages/safetensors.h"
+#include "stages/stages.h"
+#include "stages/threads.h"
+#include "stages/weights.h"
+#include "tests/bench/blocks.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// `batch` random images, again and again.
+class RepeatedImages final : public stages::Dataset {
+ public:
+  RepeatedImages(std::int64_t size, std::int64_t batch, std::int64_t side, std::int64_t classes)
+      : size_(size), side_(side), classes_(classes) {
+    at::Generator generator = at::detail::createCPUGenerator(7);
+    images = torch::randn({batch, 3, side, side}, generator);
+    labels = torch::arange(batch).remainder(classes);
+  }
+
+  stages::DatasetDescription describe() const override {
+    stages::DatasetDescription description;
+    description.size = size_;
+    description.tensors = {{"image", {3, side_, side_}, at::kFloat}, {"label", {}, at::kLong}};
+    for (std::int64_t i = 0; i < classes_; ++i) description.classes.push_back("class" + std::to_string(i));
+    return description;
+  }
+  std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    const std::int64_t row = index % images.size(0);
+    return stages::NamedTensors{{"image", images[row]}, {"label", labels[row]}};
+  }
+  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
+  stages::LoaderOptions loader() const override { return {}; }
+
+  at::Tensor images, labels;
+
+ private:
+  const std::int64_t size_, side_, classes_;
+};
+
+/// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every step makes once.
+class BlockContext final : public runner::RunContext {
+ public:
+  explicit BlockContext(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void metric(std::string_view name, double value, std::int64_t) override {
+    if (name != "train/loss") return;
+    const double now = seconds_now();
+    losses_.push_back(value);
+    seconds_.push_back(now - began_);
+    began_ = now;
+    if (--left_ > 0) return;
+    wait();
+  }
+  /// Reports the block that is over, if there was one, and waits for the next.
+  void wait() {
+    if (!losses_.empty()) report({{"seconds", seconds_}, {"losses", losses_}});
+    losses_.clear();
+    seconds_.clear();
+    const std::optional<int> block = next_block();
+    is_over_ = !block;
+    left_ = block.value_or(1);
+    began_ = seconds_now();
+  }
+
+  void progress(const runner::Progress&) override {}
+  void say(std::string_view) override {}
+  bool cancelled() const override { return is_over_; }
+  std::uint64_t seed() const override { return 42; }
+  std::string_view device() const override { return "cpu"; }
+  const std::filesystem::path& folder() const override { return folder_; }
+  bool smoke() const override { return false; }
+
+ private:
+  const std::filesystem::path folder_;
+  std::vector<double> losses_, seconds_;
+  int left_ = 0;
+  double began_ = 0;
+  bool is_over_ = false;
+};
+
+/// A stage of this kind, its other options by default.
+std::unique_ptr<runner::Stage> make(const runner::StageKind& kind, const runner::SchemaSet& schemas, Json options) {
+  options["kind"] = kind.name;
+  runner::Value value = runner::from_json(options);
+  runner::Diagnostics errors = schemas.validate(value, schemas.kind(kind.name)->file);
+  runner::ConfigReader reader(value, "");
+  if (errors.empty()) {
+    auto stage = kind.create(reader);
+    if (stage) return std::move(*stage);
+    errors = stage.errors();
+  }
+  throw std::invalid_argument(errors[0].message + " [" + errors[0].pointer + "]");
+}
+
+}  // namespace
+
+/// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch", "image_size",
+/// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}}.
+int main(int, char** arguments) {
+  const auto options = Json::parse(arguments[1]);
+  const std::filesystem::path folder = options.at("folder").get<std::string>();
+  const auto batch = options.at("batch").get<std::int64_t>(), steps = options.at("steps").get<std::int64_t>();
+  stages::use_threads(options.at("threads").get<int>());
+  const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
+  if (!schemas) throw std::logic_error(schemas.errors()[0].message);
+  BlockContext context(folder);
+
+  const auto model_stage = make(stages::kModelClipVision, *schemas, options.at("model"));
+  const auto policy_stage = make(stages::kMemoryPolicy, *schemas, Json::object());
+  const auto train_stage = make(stages::kTrainSupervised, *schemas,
+                                {{"epochs", 1},
+                                 {"batch_size", batch},
+                                 {"log_every", 1},
+                                 {"optimizer", options.at("optimizer")},
+                                 {"schedule", {{"kind", "constant"}}}});
+  const auto data = std::make_shared<RepeatedImages>(batch * steps, batch, options.at("image_size"),
+                                                     options.at("classes").get<std::int64_t>());
+  const runner::Outputs model = model_stage->run(runner::Inputs({}), context);
+  {
+    const auto built = runner::Inputs({{"model", {model.at("model")}}}).get<stages::Model>("model");
+    write_safetensors(folder / "weights.safetensors", weights(*built->build(data->describe(), context.seed())));
+    // Which image comes when, as the trainer will ask for them.
+    const at::Tensor order = torch::tensor(stages::shuffled_order(batch * steps, context.seed(), 0)).remainder(batch);
+    write_safetensors(folder / "data.safetensors",
+                      {{"images", data->images}, {"labels", data->labels}, {"order", order}});
+  }
+  report({{"ready", true}});
+  context.wait();
+  try {
+    train_stage->run(runner::Inputs({{"train", {data}},
+                                     {"model", {model.at("model")}},
+                                     {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
+                     context);
+  } catch (const runner::Cancelled&) {
+  }
+  return 0;
+}

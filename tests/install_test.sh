@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs a build into a folder of its own and uses it from there.
+#
+#   install_test.sh BUILD
+set -euo pipefail
+
+build=$(realpath "$1")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix="$scratch/a prefix"
+mkdir "$scratch/elsewhere"
+cd "$scratch/elsewhere"
+
+fail() {
+  echo "FAILED: $1"
+  exit 1
+}
+
+cmake --install "$build" --prefix "$prefix" >/dev/null
+for part in bin/retort libexec/retort-worker share/retort/schemas/recipe.schema.json share/retort/recipes/classify.yaml \
+  share/retort/experiments/quickstart.yaml; do
+  [ -e "$prefix/$part" ] || fail "$part is not installed"
+done
+if ldd "$prefix/libexec/retort-worker" | grep 'not found'; then fail "the worker does not find its libraries"; fi
+
+retort="$prefix/bin/retort"
+"$retort" --version
+"$retort" validate quickstart
+[ -z "$(ls -A .)" ] || fail "validate has written: $(ls -A .)"
+# The worker and the recipes are found where they were installed: nothing else is here.
+"$retort" run quickstart --smoke run.dir=run
+[ -e run/summary.json ] || fail "the run has left no record"
