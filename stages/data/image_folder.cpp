@@ -201,11 +201,10 @@ class ImageFolderStage : public runner::Stage {
   }
 
   static void describe(const ImageList& list, RunContext& context) {
-    std::string line = std::to_string(list.classes.size()) + " classes; ";
-    for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
-      line += (part == Part::kTrain ? "" : ", ") + std::to_string(list[part].size()) + " images for " +
-              (part == Part::kTrain ? "training" : std::string(name(part)));
-    }
+    const auto count = [&](Part part) { return std::to_string(list[part].size()); };
+    const std::string line = std::to_string(list.classes.size()) + " classes; " + count(Part::kTrain) +
+                             " images for training, " + count(Part::kValidation) + " for validation, " +
+                             count(Part::kTest) + " for test";
     context.say(line);
   }
 

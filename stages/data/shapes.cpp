@@ -84,13 +84,14 @@ std::vector<float> coverage(const Shape& shape, int size, Random& random) {
   const Point shift{static_cast<float>(random.uniform(-0.12, 0.12)), static_cast<float>(random.uniform(-0.12, 0.12))};
   const double share = random.uniform(0.3, 0.5);
   const int side = size * kSamples;
+  const float across = scale * cos(turn), along = scale * sin(turn);
+  const auto place = [&](int i) { return (2 * static_cast<float>(i) + 1) / static_cast<float>(side) - 1; };
   std::vector<float> field;
+  field.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side));
   for (int row = 0; row < side; ++row) {
     for (int column = 0; column < side; ++column) {
-      const auto place = [&](int i) { return (2 * static_cast<float>(i) + 1) / static_cast<float>(side) - 1; };
       const Point at{place(column) - shift.x, place(row) - shift.y};
-      field.push_back(
-          shape.field({scale * (at.x * cos(turn) + at.y * sin(turn)), scale * (at.y * cos(turn) - at.x * sin(turn))}));
+      field.push_back(shape.field({at.x * across + at.y * along, at.y * across - at.x * along}));
     }
   }
   std::vector<float> sorted = field;
