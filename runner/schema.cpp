@@ -124,6 +124,11 @@ std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const st
   return declared_default(*schema, recipe, path);
 }
 
+std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
+}
+
 const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   const Kind* found = this->kind(kind);
   const auto document = store_->schemas.documents.find(found ? found->file : std::string(kind) + std::string(kEnding));

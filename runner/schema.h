@@ -80,6 +80,9 @@ class SchemaSet {
   /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
   std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
 
+  /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".
+  std::vector<std::string> declared_keys(const Value& recipe, std::span<const std::string> path) const;
+
   /// The schema file of a kind, or by its path without the ending: "recipe", "train/optimizer/adam". Null: none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
 

@@ -49,7 +49,37 @@ std::optional<Value> follow(const SchemaNode& node, const Value* value, const Va
   return std::nullopt;
 }
 
+/// Adds the names of the keys declared in the mapping at `path` below `node`.
+void collect_keys(const SchemaNode& node, const Value* value, std::span<const std::string> path,
+                  std::vector<std::string>& keys) {
+  const SchemaNode& schema = followed(node);
+  const Value* below = value && !path.empty() ? value->find(path.front()) : nullptr;
+  for (const SchemaNode* part : {&schema, schema.common}) {
+    if (!part) continue;
+    if (path.empty()) {
+      for (const NamedSchema& property : part->properties) keys.push_back(property.name);
+    } else if (const SchemaNode* property = part->property(path.front())) {
+      return collect_keys(*property, below, path.subspan(1), keys);
+    }
+  }
+  if (schema.kinds_in) {
+    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNothing)) collect_keys(*kind, value, path, keys);
+  }
+  for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+    for (const SchemaNode* part : *group) collect_keys(*part, value, path, keys);
+  }
+  if (!path.empty() && below && schema.additional_properties) {
+    collect_keys(*schema.additional_properties, below, path.subspan(1), keys);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+  std::vector<std::string> keys;
+  collect_keys(schema, &value, path, keys);
+  return keys;
+}
 
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
   if (path.empty()) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runner/schema_node.h"
 
@@ -11,5 +12,8 @@ namespace runner {
 /// Follows `path` through `schema` and, where kinds decide, through what `value` says. The default of the key at its
 /// end, with all that is filled into it (null when it has none); nullopt when no schema names that key.
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
+
+/// The keys that `schema` declares in the mapping at `path` below `value`; empty where it declares none.
+std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
 
 }  // namespace runner

@@ -100,6 +100,9 @@ std::map<std::string, Value> declarations(const std::string& text, Sources& sour
   return result;
 }
 
+// Printed in the list of tests.
+void PrintTo(const TextCase& one, std::ostream* out) { *out << one.name; }
+
 class Cases : public testing::TestWithParam<TextCase> {};
 
 TEST_P(Cases, Compose) {
