@@ -86,7 +86,8 @@ Diagnostic current_exception_as_diagnostic(const Node& node) {
   try {
     throw;
   } catch (const StageError& error) {
-    return {error.code, {}, node.pointer + error.option, error.what(), error.help};
+    const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
+    return {error.code, {}, stage + error.option, error.what(), error.help};
   } catch (const std::bad_alloc&) {
     return out_of_memory(node, "");
   } catch (const std::system_error& error) {

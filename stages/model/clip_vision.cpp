@@ -24,17 +24,17 @@ std::string divisibility_message(std::string_view what, std::int64_t value, std:
 }
 
 /// Height and width of the data's images.
-std::int64_t square_size(const DatasetDescription& data) {
+std::int64_t square_size(const DatasetDescription& data, const std::string& pointer) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
   if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
     throw StageError(ErrorCode::kOptionConflict, "", "the data has no images of three channels",
-                     "this model classifies colour images: wire it to a data stage that gives them");
+                     "this model classifies colour images: wire it to a data stage that gives them", pointer);
   }
   if (image->shape[1] != image->shape[2]) {
     throw StageError(ErrorCode::kOptionConflict, "/image_size",
                      "the data's images are " + std::to_string(image->shape[1]) + " pixels high and " +
                          std::to_string(image->shape[2]) + " wide, the model takes square ones",
-                     "let the data stage crop them square");
+                     "let the data stage crop them square", pointer);
   }
   return image->shape[1];
 }
@@ -86,6 +86,7 @@ Feature read_feature(runner::ConfigReader& reader) {
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
   ClipVisionConfig config;
+  config.pointer = reader.pointer();
   VisionTowerOptions& tower = config.tower;
   reader.read("hidden_size", tower.block.hidden_size);
   reader.read("intermediate_size", tower.block.intermediate_size);
@@ -125,30 +126,30 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 
 ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
   ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0};
-  options.tower.image_size = square_size(data);
+  options.tower.image_size = square_size(data, config_.pointer);
   if (config_.image_size && *config_.image_size != options.tower.image_size) {
     throw StageError(ErrorCode::kOptionConflict, "/image_size",
                      "the data's images are " + std::to_string(options.tower.image_size) +
                          " pixels wide, the model takes " + std::to_string(*config_.image_size),
-                     "set 'image_size: auto', or the data stage's size");
+                     "set 'image_size: auto', or the data stage's size", config_.pointer);
   }
   if (options.tower.image_size % options.tower.patch_size != 0) {
     throw StageError(
         ErrorCode::kOptionConflict, "/patch_size",
         divisibility_message("the data's image size", options.tower.image_size, "patch_size", options.tower.patch_size),
-        "an image is cut into whole patches");
+        "an image is cut into whole patches", config_.pointer);
   }
   const auto classes = static_cast<std::int64_t>(data.classes.size());
   if (classes == 0) {
     throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes", "the data has no classes",
-                     "a classifier needs labelled data");
+                     "a classifier needs labelled data", config_.pointer);
   }
   options.num_classes = config_.num_classes.value_or(classes);
-  if (options.num_classes < classes) {
+  if (options.num_classes != classes) {
     throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes",
                      "num_classes is " + std::to_string(options.num_classes) + ", the data has " +
                          std::to_string(classes) + " classes",
-                     "set 'num_classes: auto'");
+                     "set 'num_classes: auto'", config_.pointer);
   }
   return options;
 }

@@ -10,6 +10,7 @@ namespace stages {
 
 /// The options of model.clip_vision, as the recipe gives them.
 struct ClipVisionConfig {
+  std::string pointer;                         ///< where they stand, "/model": build() runs inside another stage
   VisionTowerOptions tower;                    ///< its image_size is left to the next field
   std::optional<std::int64_t> image_size;      ///< nullopt: as large as the data's
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection

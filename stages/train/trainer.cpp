@@ -114,7 +114,7 @@ class Training {
     }
     settle(0);
     if (loader.skipped() > 0) {
-      context_.say(std::to_string(loader.skipped()) + " samples could not be read and were left out");
+      context_.say("samples skipped because they cannot be read: " + std::to_string(loader.skipped()));
     }
     if (epoch_means_.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "", "no sample of the training data could be read");

@@ -64,7 +64,7 @@ TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "memory.micro_batch=3").exit, 0);
   const auto loss = [&](const std::string& run) {
-    return nlohmann::json::parse(file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"].get<double>();
+    return nlohmann::json::parse(file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"]["value"].get<double>();
   };
   EXPECT_NEAR(loss("a"), loss("b"), 1e-3);
 }

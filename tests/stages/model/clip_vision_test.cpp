@@ -162,12 +162,14 @@ TEST(ClipVision, EveryWeightGetsAGradient) {
   for (const auto& item : network->named_parameters()) EXPECT_TRUE(item.value().grad().defined()) << item.key();
 }
 
-TEST(ClipVision, MoreOutputsThanClassesAreAllowed) {
-  const auto network = tiny(R"("num_classes": 7)")->build(flowers(), 1);
-  EXPECT_EQ(network->named_parameters()["head.weight"].size(0), 7);
+TEST(ClipVision, OutputsAreAsManyAsClasses) {
+  const auto network = tiny(R"("num_classes": 3)")->build(flowers(), 1);
+  EXPECT_EQ(network->named_parameters()["head.weight"].size(0), 3);
 }
 
-TEST(ClipVision, FewerOutputsThanClassesAreRefused) {
+TEST(ClipVision, OtherThanAsManyOutputsAsClassesAreRefused) {
+  EXPECT_EQ(refusal(*tiny(R"("num_classes": 7)"), flowers()),
+            "E0606 /num_classes num_classes is 7, the data has 3 classes | set 'num_classes: auto'");
   EXPECT_EQ(refusal(*tiny(R"("num_classes": 2)"), flowers()),
             "E0606 /num_classes num_classes is 2, the data has 3 classes | set 'num_classes: auto'");
 }

@@ -314,7 +314,7 @@ TEST(Trainer, SkippedSamplesAreCounted) {
   training.options.epochs = 1;
   training.train_data->skipped = {1, 2, 3};
   training.run();
-  EXPECT_EQ(training.context.said.front(), "3 samples could not be read and were left out");
+  EXPECT_EQ(training.context.said.front(), "samples skipped because they cannot be read: 3");
 }
 
 TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
