@@ -25,7 +25,6 @@ void place(Value& value, const Location& where) {
 class Filling {
  public:
   void fill(const Value& written, Value& filled, const SchemaNode& schema, bool items) {
-    if (items && names_item(written)) return;
     if (schema.target) return fill(written, filled, *schema.target, items);
     if (written.map()) {
       const bool inside = items || has_items(schema, written);
