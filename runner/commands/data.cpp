@@ -24,7 +24,11 @@ ExitCode data_command(const Arguments& arguments, Console& console) {
   conversation.tick = [&] { return display.tick(); };
   const auto answer = ask_worker({.program = *worker}, request, conversation);
   display.clear();
-  if (!answer) return report(console, answer.errors());
+  if (!answer) {
+    Diagnostics errors = answer.errors();
+    for (Diagnostic& error : errors) error.pointer.clear();  // there is no recipe to point into
+    return report(console, errors);
+  }
   if (console.json) console.out << answer->dump(2) << '\n';
   else if (!console.is_quiet()) {
     console.out << "made " << (*answer)["images"] << " images in " << arguments.classes << " classes: " << arguments.out
