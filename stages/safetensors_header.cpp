@@ -4,8 +4,8 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <set>
 #include <stdexcept>
+#include <unordered_set>
 #include <utility>
 
 #include <c10/core/ScalarType.h>
@@ -44,21 +44,51 @@ std::string shown(std::string text) {
   refuse("the tensor '" + shown(tensor) + "' " + what);
 }
 
-/// The header's JSON; a name that stands twice in one object is refused, which the library would let pass.
-json parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> names;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
-      refuse("the name '" + shown(parsed.get<std::string>()) + "' stands there twice");
-    }
+/// Goes through a header and refuses what the library would let pass: a name that stands twice in one object, and
+/// nesting of a depth that no header has. In time that grows with the text, which the library's own callbacks do not.
+class HeaderWatch final : public nlohmann::json_sax<json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return descend(); }
+  bool start_array(std::size_t) override { return descend(); }
+  bool end_object() override { return ascend(); }
+  bool end_array() override { return ascend(); }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) refuse("the name '" + shown(name) + "' stands there twice");
     return true;
-  };
-  try {
-    return json::parse(text, watch);
-  } catch (const json::exception&) {
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
     refuse("its header is not JSON");
+  }
+
+ private:
+  bool descend() {
+    constexpr std::size_t kDepth = 8;
+    if (names_.size() == kDepth) refuse("its header is nested too deeply");
+    names_.emplace_back();
+    return true;
+  }
+  bool ascend() {
+    names_.pop_back();
+    return true;
+  }
+
+  std::vector<std::unordered_set<std::string>> names_;
+};
+
+json parse_json(std::string_view text) {
+  HeaderWatch watch;
+  json::sax_parse(text, &watch);
+  try {
+    return json::parse(text);
+  } catch (const json::exception&) {
+    refuse("its header is not JSON");  // a number beyond all bounds
   }
 }
 
