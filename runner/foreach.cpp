@@ -98,6 +98,16 @@ class Filler {
 
 }  // namespace
 
+std::size_t item_count(const StageSpec& stage, std::size_t limit) {
+  const Value* foreach = stage.options.find("foreach");
+  std::size_t count = 1;
+  for (const Entry& entry : foreach ? *foreach->map() : Value::Map()) {
+    count *= entry.value.list()->size();
+    if (count > limit) return limit + 1;
+  }
+  return count;
+}
+
 std::vector<Item> items(const StageSpec& stage) {
   std::vector<Item> result = {{}};
   const Value* foreach = stage.options.find("foreach");

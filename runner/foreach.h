@@ -12,6 +12,9 @@ namespace runner {
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
 using Item = std::vector<std::pair<std::string, Value>>;
 
+/// How many items `stage` has; a number above `limit` stands for any such.
+std::size_t item_count(const StageSpec& stage, std::size_t limit);
+
 /// Every item of `stage`: the product of its foreach lists, the last key fastest; one empty item without foreach.
 std::vector<Item> items(const StageSpec& stage);
 

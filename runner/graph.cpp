@@ -12,6 +12,8 @@
 namespace runner {
 namespace {
 
+constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
+
 /// FNV-1a of the node's id mixed with the run's seed by one round of splitmix64.
 std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -45,6 +47,11 @@ class Compiler {
   void make_drafts() {
     std::set<std::string> ids;
     for (const StageSpec& stage : recipe_.stages) {
+      if (item_count(stage, kMaxItems) > kMaxItems) {
+        errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
+                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
+        continue;
+      }
       for (Item& item : items(stage)) {
         Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
         draft.id = node_id(stage, draft.item);

@@ -158,6 +158,14 @@ TEST_F(GraphTest, UnknownItemSuggestsTheNearestAndIsReportedOnce) {
               ElementsAre("2:55: E0408 foreach has no key 'pairs' | did you mean 'pair'?"));
 }
 
+TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
+  const std::string list = "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]";
+  std::string keys;
+  for (const char key : std::string("abcdefghij")) keys += std::string(1, key) + ": " + list + ", ";
+  EXPECT_THAT(errors("data: {kind: data.one, foreach: {" + keys + "}}\n"),
+              ElementsAre("2:33: E0406 foreach makes more than 1000 nodes | give it shorter lists"));
+}
+
 TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
   EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
               ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of foreach different values"));
