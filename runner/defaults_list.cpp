@@ -65,13 +65,16 @@ class Tree {
   }
 
   Result<std::vector<ConfigPart>> build() {
-    std::vector<ConfigPart> parts = visit(primary_, "", "");
+    std::string package;
+    if (primary_.package && !read_header(primary_, package)) return errors_;
+    std::vector<ConfigPart> parts = visit(primary_, "", package);
     if (append_unused()) {
       for (auto& [group, choice] : choices_) choice.used = false;
       std::erase_if(choices_, [](const auto& entry) { return !entry.second.override; });
       chosen_.clear();
       errors_.clear();
-      parts = visit(primary_, "", "");
+      visited_ = 0;
+      parts = visit(primary_, "", package);
     }
     report_unused();
     if (!errors_.empty()) return errors_;
