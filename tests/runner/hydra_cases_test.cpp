@@ -118,7 +118,7 @@ TEST(HydraCases, RecipesComposeAsRecorded) {
       ++agreeing;
     }
   }
-  EXPECT_GE(agreeing, 50) << refused << " refused, " << beyond << " beyond this version";
+  EXPECT_GE(agreeing, 70) << refused << " refused, " << beyond << " beyond this version";
   RecordProperty("agreeing", agreeing);
 }
 
