@@ -17,13 +17,13 @@ struct Arguments {
   bool verbose = false;
   bool quiet = false;
 
-  bool smoke = false;        ///< run: two steps of every stage
-  std::string only;          ///< run: one node and what it needs
-  std::string format;        ///< graph: text, dot, mermaid or json
-  bool resolve = false;      ///< config show: defaults and interpolations filled in
-  std::string subject;       ///< config: "show"; data: "make"; schema: a kind; init: the file to write
-  std::string what;          ///< data make: "image_folder"
-  std::string out;           ///< data make: the folder to write
+  bool smoke = false;    ///< run: two steps of every stage
+  std::string only;      ///< run: one node and what it needs
+  std::string format;    ///< graph: text, dot, mermaid or json
+  bool resolve = false;  ///< config show: defaults and interpolations filled in
+  std::string subject;   ///< config: "show"; data: "make"; schema: a kind; init: the file to write
+  std::string what;      ///< data make: "image_folder"
+  std::string out;       ///< data make: the folder to write
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
 };
 

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/printable.h"
+
 namespace runner {
 namespace {
 
@@ -23,16 +25,16 @@ std::string_view nth_line(std::string_view text, int line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// `text` with every byte that a terminal could obey replaced.
-std::string printable(std::string_view text) {
-  std::string result(text);
-  std::ranges::replace_if(result, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+/// `text` without what a terminal could obey, one column a character.
+std::string shown(std::string_view text) {
+  std::string result = printable(text);
+  std::ranges::replace(result, '\t', ' ');
   return result;
 }
 
 void print_place(std::ostream& out, const Location& where, const Style& style) {
   if (!where.source) return;
-  out << style.bold << printable(where.source->name);
+  out << style.bold << shown(where.source->name);
   if (where.line > 0) out << ':' << where.line << ':' << where.column;
   out << ':' << style.off << ' ';
 }
@@ -47,7 +49,7 @@ void print_excerpt(std::ostream& out, const Location& where, const Style& style)
   const auto before = line.substr(0, caret);
   const auto is_start = [](unsigned char c) { return (c & 0xC0) != 0x80; };  // one column per character, not per byte
   const std::string number = std::to_string(where.line);
-  out << "  " << number << " | " << printable(line.substr(0, kMaxShownLine)) << '\n'
+  out << "  " << number << " | " << shown(line.substr(0, kMaxShownLine)) << '\n'
       << "  " << std::string(number.size(), ' ') << " | " << std::string(std::ranges::count_if(before, is_start), ' ')
       << style.red << '^' << style.off << '\n';
 }
@@ -60,9 +62,8 @@ void sort_by_place(Diagnostics& diagnostics, const Sources& sources) {
     const auto found = std::ranges::find_if(all, [&](const SourceText& text) { return &text == where.source; });
     return static_cast<std::size_t>(found - all.begin());
   };
-  std::ranges::stable_sort(diagnostics, {}, [&](const Diagnostic& d) {
-    return std::tuple(rank(d.where), d.where.line, d.where.column);
-  });
+  std::ranges::stable_sort(
+      diagnostics, {}, [&](const Diagnostic& d) { return std::tuple(rank(d.where), d.where.line, d.where.column); });
 }
 
 ExitCode exit_code(const Diagnostics& diagnostics) {
@@ -75,15 +76,16 @@ void print(std::ostream& out, const Diagnostic& diagnostic, bool color) {
   const bool is_error = diagnostic.severity == Severity::kError;
   print_place(out, diagnostic.where, style);
   out << (is_error ? style.red : style.yellow) << (is_error ? "error" : "warning") << '[' << name(diagnostic.code)
-      << ']' << style.off << ": " << style.bold << printable(diagnostic.message) << style.off;
-  if (!diagnostic.pointer.empty()) out << " [" << printable(diagnostic.pointer) << ']';
+      << ']' << style.off << ": " << style.bold << shown(diagnostic.message) << style.off;
+  if (!diagnostic.pointer.empty()) out << " [" << shown(diagnostic.pointer) << ']';
   out << '\n';
   print_excerpt(out, diagnostic.where, style);
-  if (!diagnostic.help.empty()) out << "  " << style.cyan << "help" << style.off << ": " << printable(diagnostic.help) << '\n';
+  if (!diagnostic.help.empty())
+    out << "  " << style.cyan << "help" << style.off << ": " << shown(diagnostic.help) << '\n';
   for (const Note& note : diagnostic.notes) {
     out << "  ";
     print_place(out, note.where, style);
-    out << style.cyan << "note" << style.off << ": " << printable(note.message) << '\n';
+    out << style.cyan << "note" << style.off << ": " << shown(note.message) << '\n';
   }
 }
 

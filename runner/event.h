@@ -22,19 +22,49 @@ inline constexpr int kProtocolVersion = 1;
 /// Identifies the sources both programs were built from.
 std::string_view build_id();
 
-struct Hello { int protocol = 0; std::string build; nlohmann::ordered_json versions; };  // first, always
-struct Ready { std::string device; int threads = 0; };  // every stage was created; waits for `go`
-struct Reported { Diagnostic diagnostic; };        // without Location: the parent finds it by pointer
-struct NodeStarted { std::string node; };
-struct NodeProgress { std::string node; Progress progress; };
-struct NodeMetric { std::string node; std::string name; double value = 0; std::int64_t step = 0; };
-struct Said { std::string node; std::string line; };
-struct NodeFinished { std::string node; double seconds = 0; std::int64_t peak_memory_bytes = 0; };
-struct Answer { nlohmann::ordered_json json; };    // the result of a request that is not a run
-struct Finished { int exit = 0; };                 // last, always
+struct Hello {
+  int protocol = 0;
+  std::string build;
+  nlohmann::ordered_json versions;
+};  // first, always
+struct Ready {
+  std::string device;
+  int threads = 0;
+};  // every stage was created; waits for `go`
+struct Reported {
+  Diagnostic diagnostic;
+};  // without Location: the parent finds it by pointer
+struct NodeStarted {
+  std::string node;
+};
+struct NodeProgress {
+  std::string node;
+  Progress progress;
+};
+struct NodeMetric {
+  std::string node;
+  std::string name;
+  double value = 0;
+  std::int64_t step = 0;
+};
+struct Said {
+  std::string node;
+  std::string line;
+};
+struct NodeFinished {
+  std::string node;
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+struct Answer {
+  nlohmann::ordered_json json;
+};  // the result of a request that is not a run
+struct Finished {
+  int exit = 0;
+};  // last, always
 
-using Event = std::variant<Hello, Ready, Reported, NodeStarted, NodeProgress, NodeMetric, Said, NodeFinished, Answer,
-                           Finished>;
+using Event =
+    std::variant<Hello, Ready, Reported, NodeStarted, NodeProgress, NodeMetric, Said, NodeFinished, Answer, Finished>;
 
 /// One line without the newline. NaN and infinities travel as strings.
 std::string to_line(const Event& event);

@@ -6,8 +6,8 @@ namespace runner {
 enum class ExitCode : int {
   kDone = 0,
   kRunFailed = 1,
-  kWouldRun = 2,             ///< only `plan --detailed-exitcode`
-  kSomeTrialsFailed = 3,     ///< a sweep finished, some trials failed
+  kWouldRun = 2,          ///< only `plan --detailed-exitcode`
+  kSomeTrialsFailed = 3,  ///< a sweep finished, some trials failed
   kUsage = 64,
   kBadData = 65,
   kMissingInput = 66,
@@ -15,10 +15,10 @@ enum class ExitCode : int {
   kInternalError = 70,
   kCannotCreate = 73,
   kCannotWrite = 74,
-  kStoppedAfterSave = 75,    ///< run `retort resume`
+  kStoppedAfterSave = 75,  ///< run `retort resume`
   kBadRecipe = 78,
-  kInterrupted = 130,        ///< SIGINT without a save
-  kTerminated = 143,         ///< SIGTERM without a save
+  kInterrupted = 130,  ///< SIGINT without a save
+  kTerminated = 143,   ///< SIGTERM without a save
 };
 
 }  // namespace runner

@@ -149,7 +149,8 @@ class Compiler {
                 .seed = node_seed(recipe_.seed, draft.id)};
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {
-          node.inputs.push_back({wire.port->name, position[source.draft], source.port->name, source.port->type, wire.port->optional});
+          node.inputs.push_back(
+              {wire.port->name, position[source.draft], source.port->name, source.port->type, wire.port->optional});
         }
       }
       graph.nodes.push_back(std::move(node));

@@ -60,8 +60,10 @@ Json to_json(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     Json inputs = Json::array();
     for (const Edge& edge : node.inputs) {
-      inputs.push_back(
-          {{"input", edge.input}, {"from", edge.from}, {"output", edge.output}, {"type", name(edge.type)},
+      inputs.push_back({{"input", edge.input},
+                        {"from", edge.from},
+                        {"output", edge.output},
+                        {"type", name(edge.type)},
                         {"optional", edge.optional}});
     }
     nodes.push_back({{"id", node.id},

@@ -2,12 +2,8 @@
 
 namespace runner {
 
-std::filesystem::path program_folder() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::filesystem::path(".") : program.parent_path();
-}
+std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-std::filesystem::path share_folder() { return program_folder().parent_path() / "share" / "retort"; }
+std::filesystem::path share_folder() { return own_executable().parent_path().parent_path() / "share" / "retort"; }
 
 }  // namespace runner

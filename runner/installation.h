@@ -4,10 +4,10 @@
 
 namespace runner {
 
-/// The folder of the running program; the build tree is laid out like an installation.
-std::filesystem::path program_folder();
+/// Where this program lies. The build tree is laid out like an installation.
+std::filesystem::path own_executable();
 
-/// schemas/, recipes/ and experiments/ as shipped: ../share/retort beside the program.
+/// schemas/, recipes/ and experiments/ as shipped: in ../share/retort beside the program's folder.
 std::filesystem::path share_folder();
 
 }  // namespace runner

@@ -23,7 +23,8 @@ Result<Composition> compose(const Arguments& arguments, const SchemaSet& schemas
   const Declared declared = [&](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
   };
-  ComposeRequest request{.recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
+  ComposeRequest request{
+      .recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
   request.declared_keys = [&](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };

@@ -9,7 +9,7 @@ namespace runner {
 
 /// How far a stage is. Zero and empty members are unknown and not shown.
 struct Progress {
-  std::string phase;  ///< "train", "validate", "evaluate", "make data"
+  std::string phase;                   ///< "train", "validate", "evaluate", "make data"
   std::int64_t epoch = 0, epochs = 0;  ///< 1-based
   std::int64_t step = 0, steps = 0;    ///< 1-based, within the whole stage
   double samples_per_second = 0;

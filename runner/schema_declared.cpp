@@ -75,7 +75,8 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
 
 }  // namespace
 
-std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
+                                       std::span<const std::string> path) {
   std::vector<std::string> keys;
   collect_keys(schema, &value, path, keys);
   return keys;

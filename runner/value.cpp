@@ -92,9 +92,7 @@ const Value& nearest(const Value& root, std::string_view pointer) {
 }
 
 bool same_data(const Value& a, const Value& b) {
-  const auto number = [](const Value& v) -> const double* {
-    return std::get_if<double>(&v.data);
-  };
+  const auto number = [](const Value& v) -> const double* { return std::get_if<double>(&v.data); };
   const auto integer = [](const Value& v) -> const std::int64_t* { return std::get_if<std::int64_t>(&v.data); };
   if (number(a) && integer(b)) return *number(a) == static_cast<double>(*integer(b));
   if (integer(a) && number(b)) return same_data(b, a);

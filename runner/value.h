@@ -23,7 +23,8 @@ struct Value {
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  std::string secret_as = {};  ///< the interpolation that every record and print shows instead of `data`; empty: no secret
+  std::string secret_as =
+      {};  ///< the interpolation that every record and print shows instead of `data`; empty: no secret
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   const List* list() const { return std::get_if<List>(&data); }

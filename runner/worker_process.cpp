@@ -60,8 +60,6 @@ int become_worker(const char* program, char* const* arguments, pid_t parent, int
 
 }  // namespace
 
-std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
   const auto folder = own_executable.parent_path();
   const std::array candidates = {folder / "retort-worker", folder.parent_path() / "libexec" / "retort-worker"};

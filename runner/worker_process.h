@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runner/descriptor.h"
+#include "runner/installation.h"
 #include "runner/result.h"
 #include "runner/signal_source.h"
 
@@ -18,9 +19,6 @@ namespace runner {
 
 /// The worker beside the program at `own_executable`, or in ../libexec; never one found on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
-
-/// Where this program lies.
-std::filesystem::path own_executable();
 
 /// How to start a worker; its events come on descriptor 3.
 struct WorkerCommand {

@@ -12,7 +12,9 @@
 #include "runner/artifact.h"
 #include "stages/batch.h"
 
-namespace torch::nn { class Module; }
+namespace torch::nn {
+class Module;
+}
 
 namespace stages {
 
@@ -32,10 +34,10 @@ struct DatasetDescription {
 
 /// How samples are read ahead. No option changes a bit of what is read.
 struct LoaderOptions {
-  std::int64_t workers = 0;    ///< threads; 0: the caller's
-  std::int64_t prefetch = 2;   ///< batches held ready
-  bool pinned = false;         ///< page-locked memory, for copies to a GPU
-  bool drop_last = false;      ///< leave out an incomplete last batch of an epoch, in training
+  std::int64_t workers = 0;   ///< threads; 0: the caller's
+  std::int64_t prefetch = 2;  ///< batches held ready
+  bool pinned = false;        ///< page-locked memory, for copies to a GPU
+  bool drop_last = false;     ///< leave out an incomplete last batch of an epoch, in training
 };
 
 /// A finite set of samples, indexable and stateless: a sample is a function of (seed, epoch, index).
@@ -90,8 +92,8 @@ class Checkpoint : public runner::Artifact {
   std::shared_ptr<torch::nn::Module> network;  ///< in eval mode, on the run's device; never written to again
   std::shared_ptr<const Model> model;
   std::vector<std::string> classes;
-  std::int64_t epoch = 0, step = 0;            ///< when the weights were taken
-  std::filesystem::path file;                  ///< the safetensors file
+  std::int64_t epoch = 0, step = 0;  ///< when the weights were taken
+  std::filesystem::path file;        ///< the safetensors file
 };
 
 /// What a network said about each sample.

@@ -24,8 +24,8 @@ class Optimizer {
   /// Makes the state of parameters that have a gradient for the first time.
   void prepare();
 
-  /// One update with the gradients in .grad. `skip`, a float32 scalar on the parameters' device, makes it do nothing when
-  /// it is 1: a verdict that the host need not wait for.
+  /// One update with the gradients in .grad. `skip`, a float32 scalar on the parameters' device, makes it do nothing
+  /// when it is 1: a verdict that the host need not wait for.
   void step(const Rates& rates, const std::optional<at::Tensor>& skip = {});
 
   /// The gradients that step() will use, as they are.

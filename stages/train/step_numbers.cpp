@@ -45,9 +45,7 @@ void StepNumbers::fetch() {
   copied_->record(guard.getStream(device_values_.device()));
 }
 
-at::Tensor StepNumbers::broken() const {
-  return device_values_.isfinite().all().logical_not().to(torch::kFloat);
-}
+at::Tensor StepNumbers::broken() const { return device_values_.isfinite().all().logical_not().to(torch::kFloat); }
 
 void StepNumbers::wait() const {
   if (copied_) copied_->synchronize();

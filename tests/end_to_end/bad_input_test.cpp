@@ -16,24 +16,28 @@ using testing::HasSubstr;
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write("r.yaml",
-                  "schema: 1\n"
-                  "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
-                  "data: {root: photos}\n"
-                  "train: {epochs: 1, batch_size: 8}\n"
-                  "evaluate: {kind: evaluate.classification}\n");
+    folder_.write(
+        "r.yaml",
+        "schema: 1\n"
+        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
+        "data: {root: photos}\n"
+        "train: {epochs: 1, batch_size: 8}\n"
+        "evaluate: {kind: evaluate.classification}\n");
   }
   Ended run(const std::string& overrides = "") { return retort("run r.yaml run.dir=run " + overrides, folder_.path()); }
-  bool wrote_anything() const { return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs"); }
+  bool wrote_anything() const {
+    return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
+  }
   std::filesystem::path first_image() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") return entry.path();
     }
     return {};
   }
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(BadInput, UnknownKeyIsShownWhereItStands) {
@@ -93,8 +97,9 @@ TEST_F(BadInput, CorruptImageIsSkippedAndCountedWhenAskedFor) {
 
 TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
   // A PNG header of 20000 x 10000 pixels and nothing behind it.
-  folder_.write("photos/huge/a.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
-                                         std::string("\x26\xb3\x11\x80", 4));
+  folder_.write("photos/huge/a.png",
+                std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
+                    std::string("\x26\xb3\x11\x80", 4));
   const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("huge/a.png"));
@@ -139,9 +144,12 @@ TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
 
 TEST_F(BadInput, DiskFull) {
   const std::string mount = "mkdir full && mount -t tmpfs -o size=300k tmpfs full";
-  if (run_shell("unshare -rm sh -c '" + mount + "'", folder_.path()).exit != 0) GTEST_SKIP() << "no mount namespace here";
+  if (run_shell("unshare -rm sh -c '" + mount + "'", folder_.path()).exit != 0)
+    GTEST_SKIP() << "no mount namespace here";
   std::filesystem::remove(folder_ / "full");
-  const Ended ended = run_shell("unshare -rm sh -c '" + mount + " && " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=full/run'", folder_.path());
+  const Ended ended =
+      run_shell("unshare -rm sh -c '" + mount + " && " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=full/run'",
+                folder_.path());
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0804]"));
 }
@@ -149,11 +157,11 @@ TEST_F(BadInput, DiskFull) {
 TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
   // The worker's process group is killed as soon as the first epoch's metrics are recorded.
   const Ended ended = run_shell(RETORT_BINARY_DIR
-      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
-      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
-      "pkill -KILL -P $retort\n"
-      "wait $retort",
-      folder_.path());
+                                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+                                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+                                "pkill -KILL -P $retort\n"
+                                "wait $retort",
+                                folder_.path());
   EXPECT_EQ(ended.exit, 1) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0704]"));
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("worker died"));
@@ -161,25 +169,26 @@ TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
 
 TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
   const Ended ended = run_shell(RETORT_BINARY_DIR
-      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
-      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
-      "worker=$(pgrep -P $retort)\n"
-      "kill -TERM $retort; wait $retort; code=$?\n"
-      "kill -0 $worker 2>/dev/null && exit 98\n"
-      "exit $code",
-      folder_.path());
+                                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+                                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+                                "worker=$(pgrep -P $retort)\n"
+                                "kill -TERM $retort; wait $retort; code=$?\n"
+                                "kill -0 $worker 2>/dev/null && exit 98\n"
+                                "exit $code",
+                                folder_.path());
   EXPECT_EQ(ended.exit, 143) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
 }
 
 TEST_F(BadInput, KillingRetortEndsTheWorker) {
-  const Ended ended = run_shell(RETORT_BINARY_DIR
-      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
-      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
-      "worker=$(pgrep -P $retort)\n"
-      "kill -KILL $retort; wait $retort\n"
-      "for i in $(seq 100); do kill -0 $worker 2>/dev/null || exit 0; sleep 0.05; done; exit 97",
-      folder_.path());
+  const Ended ended =
+      run_shell(RETORT_BINARY_DIR
+                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+                "worker=$(pgrep -P $retort)\n"
+                "kill -KILL $retort; wait $retort\n"
+                "for i in $(seq 100); do kill -0 $worker 2>/dev/null || exit 0; sleep 0.05; done; exit 97",
+                folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 

@@ -14,7 +14,7 @@ nlohmann::json test_metrics(const std::filesystem::path& run) {
 }
 
 TEST(Learning, QuickstartTellsShapesApart) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const Ended ended = retort("run quickstart run.dir=run", folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, testing::HasSubstr("chance 12.5 %"));
@@ -25,7 +25,7 @@ TEST(Learning, QuickstartTellsShapesApart) {
 TEST(DeepLearning, ClassifyLearnsTwelveFlowersFromScratch) {
   const auto images = shared_data("data/flowers12/images");
   RETORT_NEEDS_SHARED(images);
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const Ended ended = retort("run classify data.root=" + images.string() + " run.dir=run", folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_GT(test_metrics(folder / "run")["top1_interval"]["low"].get<double>(), 0.65);

@@ -35,11 +35,12 @@ std::vector<std::string> options_of(const std::string& group) {
 class ShippedRecipe : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   std::string with_data() const { return GetParam() + (GetParam() == "classify" ? " data.root=photos" : ""); }
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_P(ShippedRecipe, ValidatesAndDraws) {
@@ -51,22 +52,23 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
 }
 
 TEST_P(ShippedRecipe, RunsTwoSteps) {
-  const Ended ended = retort("run " + with_data() + " --smoke run.dir=run data.split.test=0.3 data.split.train=0.6", folder_.path());
+  const Ended ended =
+      retort("run " + with_data() + " --smoke run.dir=run data.split.test=0.3 data.split.train=0.6", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train/last.safetensors"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
 
 TEST(ShippedGroups, EveryOptionValidates) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   for (const char* group : {"data", "model", "memory", "train"}) {
     const auto options = options_of(group);
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
-      const Ended ended = retort("validate classify data.root=photos " + std::string(group) + "=" + option, folder.path());
+      const Ended ended =
+          retort("validate classify data.root=photos " + std::string(group) + "=" + option, folder.path());
       EXPECT_EQ(ended.exit, 0) << option << ": " << ended.err;
     }
   }

@@ -15,24 +15,29 @@ using testing::HasSubstr;
 class Run : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   /// Trains for two epochs into `name`.
   Ended train(const std::string& name, const std::string& overrides = "") {
-    return retort("run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name + ' ' + overrides,
-                  folder_.path());
+    return retort(
+        "run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name + ' ' + overrides,
+        folder_.path());
   }
-  std::string weights(const std::string& run) const { return file_text(folder_ / (run + "/nodes/train/last.safetensors")); }
-  TempFolder folder_;
+  std::string weights(const std::string& run) const {
+    return file_text(folder_ / (run + "/nodes/train/last.safetensors"));
+  }
+  TemporaryFolder folder_;
 };
 
 TEST_F(Run, LeavesTheWholeRecord) {
   const Ended ended = train("run");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  for (const char* file : {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
-                           "metrics.jsonl", "log.txt", "summary.json", "nodes/train/last.safetensors",
-                           "nodes/train/best.safetensors", "nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
+  for (const char* file :
+       {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
+        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/last.safetensors", "nodes/train/best.safetensors",
+        "nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
     EXPECT_GT(std::filesystem::file_size(folder_ / ("run/" + std::string(file))), 0u) << file;
   }
   EXPECT_THAT(file_text(folder_ / "run/.retort/overrides.yaml"), HasSubstr("- epochs=2\n"));
@@ -50,7 +55,8 @@ TEST_F(Run, SameSeedGivesSameBitsWhateverTheLoader) {
   EXPECT_TRUE(weights("a") == weights("b"));
   EXPECT_TRUE(weights("a") == weights("c"));
   EXPECT_FALSE(weights("a") == weights("d"));
-  EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/predictions.csv"), file_text(folder_ / "c/nodes/evaluate/predictions.csv"));
+  EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/predictions.csv"),
+            file_text(folder_ / "c/nodes/evaluate/predictions.csv"));
 }
 
 TEST_F(Run, RecordedRecipeIsTheSameRun) {
@@ -64,7 +70,9 @@ TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "memory.micro_batch=3").exit, 0);
   const auto loss = [&](const std::string& run) {
-    return nlohmann::json::parse(file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"]["value"].get<double>();
+    return nlohmann::json::parse(
+               file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"]["value"]
+        .get<double>();
   };
   EXPECT_NEAR(loss("a"), loss("b"), 1e-3);
 }
@@ -76,7 +84,8 @@ TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
   }
   int runs = 0;
   for (const auto& day : std::filesystem::directory_iterator(folder_ / "outputs")) {
-    for (const auto& time : std::filesystem::directory_iterator(day)) runs += std::filesystem::exists(time.path() / "summary.json");
+    for (const auto& time : std::filesystem::directory_iterator(day))
+      runs += std::filesystem::exists(time.path() / "summary.json");
   }
   EXPECT_EQ(runs, 2);
 }
@@ -92,14 +101,15 @@ TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
 }
 
 TEST_F(Run, OnlyRunsWhatIsNeeded) {
-  const Ended ended = retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run", folder_.path());
+  const Ended ended =
+      retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/nodes/evaluate"));
 }
 
 TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(retort("init mine.yaml", folder.path()).exit, 0);
   const Ended validated = retort("validate mine.yaml data.root=photos", folder.path());
   EXPECT_EQ(validated.exit, 0) << validated.err;
@@ -112,7 +122,7 @@ TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
 }
 
 TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string make = "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";
   EXPECT_EQ(retort(make + "a", folder.path()).exit, 0);
   EXPECT_EQ(retort(make + "b", folder.path()).exit, 0);
@@ -121,9 +131,9 @@ TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
 }
 
 TEST(Verbs, PrintJsonWhenAsked) {
-  const TempFolder folder;
-  for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart", "stages", "schema train.supervised",
-                           "doctor"}) {
+  const TemporaryFolder folder;
+  for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart", "stages",
+                           "schema train.supervised", "doctor"}) {
     const Ended ended = retort(std::string(line) + " --json", folder.path());
     EXPECT_EQ(ended.exit, 0) << line << ended.err;
     EXPECT_TRUE(nlohmann::json::accept(ended.out)) << line << '\n' << ended.out;
@@ -134,14 +144,14 @@ TEST(Verbs, PrintJsonWhenAsked) {
 }
 
 TEST(Verbs, VersionNamesLibTorchAndCuda) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const Ended ended = retort("--version", folder.path());
   EXPECT_EQ(ended.exit, 0);
   EXPECT_THAT(ended.out, testing::AllOf(HasSubstr("retort 0.1.0"), HasSubstr("LibTorch 2.11.0"), HasSubstr("CUDA")));
 }
 
 TEST(Verbs, NeverWriteColorsIntoAFile) {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   EXPECT_EQ(retort("validate nothing", folder.path()).err.find('\x1b'), std::string::npos);
 }
 

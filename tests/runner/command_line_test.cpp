@@ -62,7 +62,9 @@ TEST(CommandLine, MissingRecipeSaysHow) {
   EXPECT_EQ(error_of({"run"}), "E0501: recipe is required | `retort run --help` shows how it is used");
 }
 
-TEST(CommandLine, FormatMustBeKnown) { EXPECT_THAT(error_of({"graph", "a", "--format", "svg"}), testing::StartsWith("E0501: --format: svg not in")); }
+TEST(CommandLine, FormatMustBeKnown) {
+  EXPECT_THAT(error_of({"graph", "a", "--format", "svg"}), testing::StartsWith("E0501: --format: svg not in"));
+}
 
 TEST(CommandLine, EveryVerbHasHelpWithAnExample) {
   const std::string overview = help_of({"--help"});

@@ -19,7 +19,8 @@ TEST(Diagnostic, PointsAtPlaceWithCaretHelpAndNotes) {
   Sources sources;
   const auto& file = sources.add("recipes/a.yaml", "train:\n  epoch: 3\n");
   const auto& override = sources.add("override 2", "train.epoch=3");
-  const Diagnostic diagnostic{ErrorCode::kUnknownKey, {&file, 2, 3}, "/train/epoch", "unknown key 'epoch'",
+  const Diagnostic diagnostic{ErrorCode::kUnknownKey,   {&file, 2, 3},
+                              "/train/epoch",           "unknown key 'epoch'",
                               "did you mean 'epochs'?", {{{&override, 1, 1}, "set here"}}};
   EXPECT_EQ(printed(diagnostic),
             "recipes/a.yaml:2:3: error[E0301]: unknown key 'epoch' [/train/epoch]\n"
@@ -36,13 +37,15 @@ TEST(Diagnostic, WithoutPlaceIsOneLine) {
 TEST(Diagnostic, CaretCountsCharactersNotBytes) {
   Sources sources;
   const auto& file = sources.add("a.yaml", "ä: ö\n");
-  EXPECT_THAT(printed({ErrorCode::kWrongType, {&file, 1, 5}, "", "m", ""}), testing::HasSubstr("  1 | ä: ö\n    |    ^\n"));
+  EXPECT_THAT(printed({ErrorCode::kWrongType, {&file, 1, 5}, "", "m", ""}),
+              testing::HasSubstr("  1 | ä: ö\n    |    ^\n"));
 }
 
 TEST(Diagnostic, ControlCharactersDoNotReachTheTerminal) {
   Sources sources;
   const auto& file = sources.add("a\x1b[2J.yaml", "k: \x1b[31m\n");
-  EXPECT_EQ(printed({ErrorCode::kWrongType, {&file, 1, 1}, "/\x07", "bad \x1b", "\x1b"}).find('\x1b'), std::string::npos);
+  EXPECT_EQ(printed({ErrorCode::kWrongType, {&file, 1, 1}, "/\x07", "bad \x1b", "\x1b"}).find('\x1b'),
+            std::string::npos);
 }
 
 TEST(Diagnostic, LongLineIsCutAroundTheCaret) {

@@ -9,13 +9,15 @@ namespace {
 Graph small() {
   Graph graph;
   graph.recipe = "demo";
-  graph.nodes.push_back({.id = "data", .stage = "data", .kind = "data.two", .options = {}, .pointer = "/data", .inputs = {}});
-  graph.nodes.push_back({.id = "train.0-1",
-                         .stage = "train",
-                         .kind = "train.\"fit\"",
-                         .options = {},
-                         .pointer = "/train",
-                         .inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"validation", 0, "test", ArtifactType::kDataset}}});
+  graph.nodes.push_back(
+      {.id = "data", .stage = "data", .kind = "data.two", .options = {}, .pointer = "/data", .inputs = {}});
+  graph.nodes.push_back(
+      {.id = "train.0-1",
+       .stage = "train",
+       .kind = "train.\"fit\"",
+       .options = {},
+       .pointer = "/train",
+       .inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"validation", 0, "test", ArtifactType::kDataset}}});
   return graph;
 }
 

@@ -30,8 +30,8 @@ class GraphTest : public testing::Test {
     std::vector<std::string> lines;
     if (result) return lines;
     for (const Diagnostic& e : result.errors()) {
-      lines.push_back(std::to_string(e.where.line) + ":" + std::to_string(e.where.column) + ": " + name(e.code) + " " + e.message +
-                      (e.help.empty() ? "" : " | " + e.help));
+      lines.push_back(std::to_string(e.where.line) + ":" + std::to_string(e.where.column) + ": " + name(e.code) + " " +
+                      e.message + (e.help.empty() ? "" : " | " + e.help));
     }
     return lines;
   }
@@ -89,7 +89,8 @@ TEST_F(GraphTest, InputsWireByHand) {
 }
 
 TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
-  const auto result = compiled("a: {kind: data.one}\nb: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
+  const auto result =
+      compiled("a: {kind: data.one}\nb: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
   ASSERT_FALSE(result);
   const Diagnostic& error = result.errors().front();
   EXPECT_EQ(error.message, "the input port 'train' could take several outputs: a.train, b.train");
@@ -116,19 +117,24 @@ TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
 }
 
 TEST_F(GraphTest, WrongTypeIsRefused) {
-  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: {train: model.model}}\n"),
-              ElementsAre("4:42: E0404 'model.model' is a model, and the input port 'train' takes a dataset"));
+  EXPECT_THAT(
+      errors(
+          "data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: {train: model.model}}\n"),
+      ElementsAre("4:42: E0404 'model.model' is a model, and the input port 'train' takes a dataset"));
 }
 
 TEST_F(GraphTest, CycleIsShownAsAChain) {
-  EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
-              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | take one of these inputs away"));
+  EXPECT_THAT(
+      errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: train.loop, inputs: {checkpoint: "
+             "a.checkpoint}}\n"),
+      ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | take one of these inputs away"));
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
               ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | take one of these inputs away"));
 }
 
 const std::string kEnsemble =
-    "data: {kind: data.one, foreach: {pair: [[0, 1], [0, 2]]}, pick: \"${item.pair}\", text: \"${item.pair[1]} of ${item.pair}\"}\n"
+    "data: {kind: data.one, foreach: {pair: [[0, 1], [0, 2]]}, pick: \"${item.pair}\", text: \"${item.pair[1]} of "
+    "${item.pair}\"}\n"
     "model: {kind: model.net}\n"
     "train: {kind: train.fit, foreach: {pair: [[0, 1], [0, 2]]}, positive: \"${item.pair[1]}\"}\n"
     "vote: {kind: evaluate.vote}\n";
@@ -149,8 +155,10 @@ TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
 }
 
 TEST_F(GraphTest, FilledInValuesAreValidatedAgain) {
-  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, foreach: {n: [1, -1]}, positive: \"${item.n}\"}\n"),
-              ElementsAre(testing::AllOf(testing::StartsWith("4:"), testing::HasSubstr("E0303"), testing::HasSubstr("(in train.-1)"))));
+  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, foreach: {n: [1, "
+                     "-1]}, positive: \"${item.n}\"}\n"),
+              ElementsAre(testing::AllOf(testing::StartsWith("4:"), testing::HasSubstr("E0303"),
+                                         testing::HasSubstr("(in train.-1)"))));
 }
 
 TEST_F(GraphTest, UnknownItemSuggestsTheNearestAndIsReportedOnce) {
@@ -167,14 +175,16 @@ TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
 }
 
 TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
-  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
-              ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of foreach different values"));
+  EXPECT_THAT(
+      errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
+      ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of foreach different values"));
 }
 
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
-  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n"),
-              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: data.1.train, data.2.train | "
-                          "give this stage the same foreach, or use a kind whose port takes many"));
+  EXPECT_THAT(
+      errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n"),
+      ElementsAre("4:1: E0402 the input port 'train' could take several outputs: data.1.train, data.2.train | "
+                  "give this stage the same foreach, or use a kind whose port takes many"));
 }
 
 TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {

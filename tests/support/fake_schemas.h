@@ -12,16 +12,19 @@ namespace runner {
 /// train.fit (train, validation?, model → checkpoint), train.loop (checkpoint → checkpoint), evaluate.test
 /// (test, checkpoint → metrics) and evaluate.vote (checkpoints, many → metrics).
 inline SchemaSet fake_schemas() {
-  static const std::string kCommon(std::ranges::find(embedded_schemas(), "common.schema.json", &SchemaFile::path)->text);
-  static const std::string kRecipe(std::ranges::find(embedded_schemas(), "recipe.schema.json", &SchemaFile::path)->text);
+  static const std::string kCommon(
+      std::ranges::find(embedded_schemas(), "common.schema.json", &SchemaFile::path)->text);
+  static const std::string kRecipe(
+      std::ranges::find(embedded_schemas(), "recipe.schema.json", &SchemaFile::path)->text);
   static const auto kind = [](const std::string& title, const std::string& ports, const std::string& properties) {
     return R"({"title": ")" + title + R"(", "description": "A test's.", "x-version": 1, )" + ports +
            R"(, "type": "object", "additionalProperties": false, "properties": {"kind": {"const": ")" + title + "\"}" +
            (properties.empty() ? "" : ", " + properties) + "}}";
   };
   static const std::string kTwo = kind("data.two", R"("x-outputs": {"train": "dataset", "test": "dataset"})", "");
-  static const std::string kOne = kind("data.one", R"("x-outputs": {"train": "dataset"})",
-                                       R"("pick": {"type": "array", "items": {"type": "integer"}, "default": [], "description": "A list."},
+  static const std::string kOne =
+      kind("data.one", R"("x-outputs": {"train": "dataset"})",
+           R"("pick": {"type": "array", "items": {"type": "integer"}, "default": [], "description": "A list."},
                                           "text": {"type": "string", "default": "", "description": "A text."})");
   static const std::string kNet = kind("model.net", R"("x-outputs": {"model": "model"})", "");
   static const std::string kFit =
@@ -31,15 +34,16 @@ inline SchemaSet fake_schemas() {
            R"("positive": {"type": "integer", "minimum": 0, "default": 1, "description": "A number."})");
   static const std::string kLoop =
       kind("train.loop", R"("x-inputs": {"checkpoint": "checkpoint"}, "x-outputs": {"checkpoint": "checkpoint"})", "");
-  static const std::string kTest = kind(
-      "evaluate.test", R"("x-inputs": {"test": "dataset", "checkpoint": "checkpoint"}, "x-outputs": {"metrics": "metrics"})", "");
-  static const std::string kVote =
-      kind("evaluate.vote", R"("x-inputs": {"checkpoints": {"type": "checkpoint", "many": true}}, "x-outputs": {"metrics": "metrics"})", "");
-  const std::vector<SchemaFile> files = {{"common.schema.json", kCommon},         {"data/one.schema.json", kOne},
-                                         {"data/two.schema.json", kTwo},          {"evaluate/test.schema.json", kTest},
-                                         {"evaluate/vote.schema.json", kVote},    {"model/net.schema.json", kNet},
-                                         {"recipe.schema.json", kRecipe},         {"train/fit.schema.json", kFit},
-                                         {"train/loop.schema.json", kLoop}};
+  static const std::string kTest =
+      kind("evaluate.test",
+           R"("x-inputs": {"test": "dataset", "checkpoint": "checkpoint"}, "x-outputs": {"metrics": "metrics"})", "");
+  static const std::string kVote = kind(
+      "evaluate.vote",
+      R"("x-inputs": {"checkpoints": {"type": "checkpoint", "many": true}}, "x-outputs": {"metrics": "metrics"})", "");
+  const std::vector<SchemaFile> files = {
+      {"common.schema.json", kCommon},      {"data/one.schema.json", kOne},       {"data/two.schema.json", kTwo},
+      {"evaluate/test.schema.json", kTest}, {"evaluate/vote.schema.json", kVote}, {"model/net.schema.json", kNet},
+      {"recipe.schema.json", kRecipe},      {"train/fit.schema.json", kFit},      {"train/loop.schema.json", kLoop}};
   auto schemas = SchemaSet::load(files);
   if (!schemas) ADD_FAILURE() << schemas.errors().front().message;
   return std::move(*schemas);
