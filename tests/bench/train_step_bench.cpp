@@ -130,11 +130,12 @@ int main(int, char** arguments) {
   const runner::Outputs model = model_stage->run(runner::Inputs({}), context);
   {
     const auto built = runner::Inputs({{"model", {model.at("model")}}}).get<stages::Model>("model");
-    write_safetensors(folder / "weights.safetensors", weights(*built->build(data->describe(), context.seed())));
+    stages::write_safetensors(folder / "weights.safetensors",
+                              stages::weights(*built->build(data->describe(), context.seed())));
     // Which image comes when, as the trainer will ask for them.
     const at::Tensor order = torch::tensor(stages::shuffled_order(batch * steps, context.seed(), 0)).remainder(batch);
-    write_safetensors(folder / "data.safetensors",
-                      {{"images", data->images}, {"labels", data->labels}, {"order", order}});
+    stages::write_safetensors(folder / "data.safetensors",
+                              {{"images", data->images}, {"labels", data->labels}, {"order", order}});
   }
   report({{"ready", true}});
   context.wait();
