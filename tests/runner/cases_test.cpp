@@ -143,8 +143,12 @@ TEST_P(Cases, Compose) {
     return;
   }
   ASSERT_TRUE(result) << printed(result.errors());
-  if (sections.contains("yaml")) EXPECT_EQ(write_yaml(result->recipe), trimmed(section("yaml")));
-  if (sections.contains("unresolved")) EXPECT_EQ(write_yaml(result->unresolved), trimmed(section("unresolved")));
+  if (sections.contains("yaml")) {
+    EXPECT_EQ(write_yaml(result->recipe), trimmed(section("yaml")));
+  }
+  if (sections.contains("unresolved")) {
+    EXPECT_EQ(write_yaml(result->unresolved), trimmed(section("unresolved")));
+  }
   EXPECT_EQ(printed(result->warnings), trimmed(section("warnings")));
 }
 
