@@ -20,8 +20,8 @@ inline std::optional<int> next_block() {
 
 /// `answer`, with the resident memory now and at its highest.
 inline void report(nlohmann::json answer) {
-  answer["resident_bytes"] = stages::kilobytes_field("/proc/self/status", "VmRSS:");
-  answer["peak_bytes"] = stages::kilobytes_field("/proc/self/status", "VmHWM:");
+  answer["resident_bytes"] = stages::kilobytes_field("/proc/self/status", "VmRSS");
+  answer["peak_bytes"] = stages::kilobytes_field("/proc/self/status", "VmHWM");
   std::cout << answer.dump() << std::endl;
 }
 
