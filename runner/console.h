@@ -3,7 +3,7 @@
 #include <ostream>
 
 #include "runner/diagnostic.h"
-#include "runner/progress_display.h"
+#include "runner/run/progress_display.h"
 
 namespace runner {
 

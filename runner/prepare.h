@@ -1,10 +1,10 @@
 #pragma once
 
 #include "runner/arguments.h"
-#include "runner/compose.h"
-#include "runner/graph.h"
-#include "runner/recipe.h"
-#include "runner/schema.h"
+#include "runner/config/compose.h"
+#include "runner/graph/graph.h"
+#include "runner/graph/recipe.h"
+#include "runner/schema/schema.h"
 
 namespace runner {
 

@@ -1,6 +1,6 @@
 #include "runner/version.h"
 
-#include "runner/event.h"
+#include "runner/run/event.h"
 
 namespace runner {
 

@@ -6,11 +6,8 @@ namespace stages {
 
 std::span<const runner::StageKind* const> all_kinds() {
   static const std::array kKinds = {
-      &kDataImageFolder,   //
-      &kEvaluateClassification,
-      &kMemoryPolicy,
-      &kModelClipVision,
-      &kTrainSupervised,
+      &kDataImageFolder,  //
+      &kEvaluateClassification, &kMemoryPolicy, &kModelClipVision, &kTrainSupervised,
   };
   return kKinds;
 }

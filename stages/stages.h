@@ -2,7 +2,9 @@
 
 #include <span>
 
-namespace runner { struct StageKind; }
+namespace runner {
+struct StageKind;
+}
 
 namespace stages {
 

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/executor.h"
+#include "runner/run/executor.h"
 #include "stages/device.h"
 #include "stages/memory_meter.h"
 #include "stages/threads.h"

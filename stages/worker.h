@@ -9,14 +9,14 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/event.h"
+#include "runner/run/event.h"
 #include "runner/stage.h"
 #include "stages/requests.h"
 
 namespace stages {
 
 /// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it ended.
-/// The protocol is documented in runner/protocol.md.
+/// The protocol is documented in runner/run/protocol.md.
 class Worker {
  public:
   /// `requests` and `events` are open descriptors, borrowed. `stop_signal` becomes the number of a signal that asks

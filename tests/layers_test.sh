@@ -52,8 +52,8 @@ check_includes() {
   forbid "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" "$(
     code '#include [<"]torch/torch\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
-  forbid "yaml-cpp is known to runner/yaml_reader.cpp alone" "$(
-    code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/yaml_reader\.cpp:'
+  forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
+    code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/config/yaml_reader\.cpp:'
   )"
   forbid "nothing depends on experiments/" "$(
     code '#include [<"](\.\./)*experiments/' runner stages tests
@@ -153,16 +153,16 @@ self_test() {
   "$self" "$clean" || failed=yes
 
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value.h'
-  expect "runner/ knows no tensor" <<<'echo "#include \"stages/batch.h\"" >>runner/graph.cpp'
+  expect "runner/ knows no tensor" <<<'echo "#include \"stages/batch.h\"" >>runner/graph/graph.cpp'
   expect "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" \
-    <<<'echo "#include \"runner/graph.h\"" >>stages/train/supervised.cpp'
+    <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in stages/" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
   expect "what families share does not include a family" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/batch.h'
   expect "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" \
     <<<'echo "#include <torch/torch.h>" >>stages/batch.h'
-  expect "yaml-cpp is known to runner/yaml_reader.cpp alone" \
+  expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   expect "gradients are computed in the trainer alone" \

@@ -2,7 +2,7 @@
 
 #include "runner/command.h"
 #include "runner/prepare.h"
-#include "runner/yaml_writer.h"
+#include "runner/config/yaml_writer.h"
 
 namespace runner {
 

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
-#include "runner/progress_display.h"
-#include "runner/supervise.h"
+#include "runner/run/progress_display.h"
+#include "runner/run/supervise.h"
 
 namespace runner {
 

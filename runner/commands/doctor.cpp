@@ -6,8 +6,8 @@
 
 #include "runner/command.h"
 #include "runner/installation.h"
-#include "runner/progress_display.h"
-#include "runner/supervise.h"
+#include "runner/run/progress_display.h"
+#include "runner/run/supervise.h"
 #include "runner/version.h"
 
 namespace runner {

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
-#include "runner/graph_drawing.h"
+#include "runner/graph/graph_drawing.h"
 #include "runner/prepare.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/run.h"
+#include "runner/run/run.h"
 
 #include <nlohmann/json.hpp>
 

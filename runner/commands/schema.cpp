@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
-#include "runner/kind_listing.h"
+#include "runner/schema/kind_listing.h"
 #include "runner/prepare.h"
 
 namespace runner {

@@ -5,7 +5,7 @@
 
 #include "runner/config_reader.h"
 #include "runner/run_context.h"
-#include "runner/schema.h"
+#include "runner/schema/schema.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
 #include "stages/loader.h"

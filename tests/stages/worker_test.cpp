@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config_reader.h"
-#include "runner/graph.h"
+#include "runner/graph/graph.h"
 #include "runner/run_context.h"
-#include "runner/worker_process.h"
+#include "runner/run/worker_process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/recipe.h"
-#include "runner/schema.h"
-#include "runner/yaml_reader.h"
+#include "runner/graph/recipe.h"
+#include "runner/schema/schema.h"
+#include "runner/config/yaml_reader.h"
 
 namespace runner {
 

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "runner/event.h"
+#include "runner/run/event.h"
 
 namespace {
 

@@ -13,8 +13,8 @@ inline std::filesystem::path shared_data(const std::string& below) {
 }
 
 /// First line of a test that reads them: skips it where they are absent, fails it where they are required.
-#define RETORT_NEEDS_SHARED(path)                                                  \
-  if ((path).empty()) {                                                            \
+#define RETORT_NEEDS_SHARED(path)                                                 \
+  if ((path).empty()) {                                                           \
     if (std::getenv("RETORT_REQUIRE_SHARED")) FAIL() << "../shared is not there"; \
-    GTEST_SKIP() << "../shared is not there";                                      \
+    GTEST_SKIP() << "../shared is not there";                                     \
   }

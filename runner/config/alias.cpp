@@ -1,0 +1,126 @@
+#include "runner/config/alias.h"
+
+#include <algorithm>
+
+#include "runner/config/scalar.h"
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+Diagnostic bad_alias(const Value& value, const std::string& name, std::string message, std::string help) {
+  return {ErrorCode::kBadAlias, value.where, pointer_to("/aliases", name), std::move(message), std::move(help)};
+}
+
+/// A text or a list of texts.
+std::vector<std::string> texts(const Value& value) {
+  if (value.text()) return {*value.text()};
+  std::vector<std::string> result;
+  if (const auto* list = value.list()) {
+    for (const Value& item : *list) {
+      if (!item.text()) return {};
+      result.push_back(*item.text());
+    }
+  }
+  return result;
+}
+
+bool reads_as_override(const std::string& text) {
+  const SourceText source{"alias", text};
+  return static_cast<bool>(parse_override(source));
+}
+
+void move_to(Value& value, const Location& where) {
+  value.where = where;
+  if (auto* list = value.list()) {
+    for (Value& item : *list) move_to(item, where);
+  }
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) {
+      entry.key_where = where;
+      move_to(entry.value, where);
+    }
+  }
+}
+
+Result<std::vector<Override>> chosen_case(const Override& override, const Alias& alias) {
+  const std::string given = override.value ? scalar_text(*override.value) : "";
+  const auto found = std::ranges::find(alias.cases, given, &Alias::Case::value);
+  if (found == alias.cases.end() || !override.value) {
+    std::vector<std::string> values;
+    std::string list;
+    for (const Alias::Case& known : alias.cases) {
+      values.push_back(known.value);
+      list += (list.empty() ? "" : ", ") + known.value;
+    }
+    const std::string near_value = did_you_mean(given, values);
+    return Diagnostic{ErrorCode::kBadAlias,
+                      override.value ? override.value->where : override.where,
+                      "",
+                      "'" + alias.name + "' has no meaning for the value '" + given + "'",
+                      near_value.empty() ? "it takes: " + list : near_value,
+                      {{alias.where, "the alias"}}};
+  }
+  std::vector<Override> result;
+  for (const std::string& text : found->overrides) {
+    const SourceText source{"alias", text};
+    auto read = parse_override(source);  // was read once already when the alias was
+    if (!read) return read.errors();
+    read->where = override.where;
+    read->key_where = override.key_where;
+    read->package_where = override.key_where;
+    if (read->value) move_to(*read->value, override.value->where);
+    result.push_back(*std::move(read));
+  }
+  return result;
+}
+
+}  // namespace
+
+void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors) {
+  if (aliases.is_null()) return;
+  if (!aliases.map()) {
+    errors.push_back({ErrorCode::kBadAlias, aliases.where, "/aliases", "aliases must be a mapping",
+                      "write name: key, for example lr: train.optimizer.learning_rate"});
+    return;
+  }
+  for (const auto& [name, name_where, value] : *aliases.map()) {
+    if (std::ranges::find(result, name, &Alias::name) != result.end()) continue;
+    Alias alias{name, name_where, texts(value)};
+    bool good = true;
+    for (const std::string& target : alias.targets) good = good && reads_as_override("++" + target + "=0");
+    if (const auto* cases = value.map()) {
+      for (const Entry& entry : *cases) {
+        alias.cases.push_back({entry.key, texts(entry.value)});
+        good = good && std::ranges::all_of(alias.cases.back().overrides, reads_as_override);
+        good = good && (!alias.cases.back().overrides.empty() || (entry.value.list() && entry.value.list()->empty()));
+      }
+    }
+    if (!good || (alias.targets.empty() && alias.cases.empty())) {
+      errors.push_back(bad_alias(value, name, "the alias '" + name + "' cannot be understood",
+                                 "write a key, a list of keys, or {\"value\": [key=value, ...]}"));
+      continue;
+    }
+    result.push_back(std::move(alias));
+  }
+}
+
+Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
+  const Alias* longest = nullptr;
+  for (const Alias& alias : aliases) {
+    const bool matches =
+        override.key == alias.name || (!alias.targets.empty() && override.key.starts_with(alias.name + "."));
+    if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
+  }
+  if (!longest) return std::vector<Override>{override};
+  if (longest->targets.empty()) return chosen_case(override, *longest);
+  std::vector<Override> result;
+  for (const std::string& target : longest->targets) {
+    Override renamed = override;
+    renamed.key = target + override.key.substr(longest->name.size());
+    result.push_back(std::move(renamed));
+  }
+  return result;
+}
+
+}  // namespace runner

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/config/override.h"
+
+namespace runner {
+
+/// A short or historical name of a key, from a recipe's `aliases:`.
+struct Alias {
+  std::string name;  ///< "lr"; may hold dots
+  Location where;
+  std::vector<std::string> targets;  ///< the keys it stands for: one or several; empty when it maps values
+  /// Overrides that stand for one value of it: mixed_precision: {"true": [memory.precision=fp16]}
+  struct Case {
+    std::string value;
+    std::vector<std::string> overrides;
+  };
+  std::vector<Case> cases = {};
+};
+
+/// Reads the mapping `aliases`, adding to `result` those whose names it does not hold yet; errors are added to
+/// `errors`.
+void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors);
+
+/// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced.
+/// Everything keeps the Location of what was typed.
+Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases);
+
+}  // namespace runner

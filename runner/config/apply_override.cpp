@@ -1,0 +1,267 @@
+#include "runner/config/apply_override.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "runner/config/merge.h"
+#include "runner/config/scalar.h"
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+std::vector<std::string> split(std::string key) {
+  std::ranges::replace(key, '/', '.');
+  std::vector<std::string> parts;
+  for (std::size_t start = 0;;) {
+    const std::size_t end = key.find('.', start);
+    parts.push_back(key.substr(start, end - start));
+    if (end == std::string::npos) return parts;
+    start = end + 1;
+  }
+}
+
+/// The item of a list that `key` counts; null when it is no index or beyond the end.
+Value* item(Value::List& list, const std::string& key) {
+  std::size_t index = list.size();
+  const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
+  return result.ptr == key.data() + key.size() && index < list.size() ? &list[index] : nullptr;
+}
+
+Value* child(Value& parent, const std::string& key) {
+  return parent.list() ? item(*parent.list(), key) : parent.find(key);
+}
+
+/// One override on its way into the recipe.
+class Application {
+ public:
+  Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
+              Diagnostics& errors)
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        declared_keys_(declared_keys),
+        errors_(errors),
+        path_(split(override.key)) {}
+
+  void apply() {
+    switch (override_.kind) {
+      case OverrideKind::kChange:
+        return change();
+      case OverrideKind::kAdd:
+        return add();
+      case OverrideKind::kForceAdd:
+        return force();
+      case OverrideKind::kDelete:
+        return remove();
+    }
+  }
+
+ private:
+  std::string dotted(std::size_t parts) const {
+    std::string result;
+    for (std::size_t i = 0; i < parts; ++i) result += (i ? "." : "") + path_[i];
+    return result;
+  }
+  std::string pointer(std::size_t parts) const {
+    std::string result;
+    for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
+    return result;
+  }
+  /// The override as typed, with another prefix and the key it stands for.
+  std::string with(OverrideKind kind) const {
+    return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
+  }
+
+  void error(ErrorCode code, std::size_t parts, std::string message, std::string help) {
+    errors_.push_back({code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
+  }
+
+  /// The value the path names, as far as it exists: the number of keys found is put in `found`.
+  Value* walk(std::size_t& found) {
+    Value* value = &recipe_;
+    for (found = 0; found < path_.size(); ++found) {
+      Value* next = child(*value, path_[found]);
+      if (!next) return value;
+      value = next;
+    }
+    return value;
+  }
+
+  bool is_declared() const { return declared_ && declared_(recipe_, path_).has_value(); }
+
+  /// Why the key after the first `found` ones is not there.
+  void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
+    const std::string key = path_[found];
+    if (parent.list()) {
+      return error(code, found,
+                   "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
+                       " and has no item '" + key + "'",
+                   "items are counted from 0");
+    }
+    if (is_interpolation(parent)) {
+      return error(code, found,
+                   "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
+                   "override what it refers to");
+    }
+    if (!parent.map() && found > 0 && !parent.is_null()) {
+      return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
+                   code == ErrorCode::kCannotDelete ? "" : "to make it a mapping: " + with(OverrideKind::kAdd));
+    }
+    std::vector<std::string> near_keys;
+    if (const auto* map = parent.map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
+    if (declared_keys_) {
+      const auto more = declared_keys_(recipe_, std::span(path_).first(found));
+      near_keys.insert(near_keys.end(), more.begin(), more.end());
+    }
+    std::string help = did_you_mean(key, near_keys);
+    if (help.empty() && code != ErrorCode::kCannotDelete) help = "to add it: " + with(OverrideKind::kAdd);
+    error(code, found + 1, "unknown key '" + key + "'" + (found ? " in '" + dotted(found) + "'" : ""), std::move(help));
+  }
+
+  /// Writes the value at the path, making mappings on the way; what is no container is replaced by one.
+  void create(Value value) {
+    Value* parent = &recipe_;
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
+      parent = &descend(*parent, path_[i]);
+      if (!parent->map() && !parent->list()) parent->data = Value::Map{};
+    }
+    Value& target = descend(*parent, path_.back());
+    target = std::move(value);
+  }
+  Value& descend(Value& parent, const std::string& key) {
+    if (Value* existing = child(parent, key)) return *existing;
+    return parent.map()->emplace_back(Entry{key, override_.key_where, {nullptr, override_.key_where}}).value;
+  }
+
+  /// A list on the path takes no new items; true when it would have to.
+  bool misses_item() {
+    std::size_t found = 0;
+    Value* last = walk(found);
+    if (found == path_.size() || !(last->list() || is_interpolation(*last))) return false;
+    unknown_key(*last, found, ErrorCode::kOverrideUnknownKey);
+    return true;
+  }
+
+  bool clashes(const Value& existing) {
+    const Value& value = *override_.value;
+    if (!(existing.list() && value.map()) && !(existing.map() && value.list())) return false;
+    errors_.push_back(container_clash(existing, value, pointer(path_.size())));
+    return true;
+  }
+
+  void change() {
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) {
+      if (!is_declared()) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
+      if (!misses_item()) create(*override_.value);
+      return;
+    }
+    if (clashes(*existing)) return;
+    if (!existing->map() || !override_.value->map()) {
+      if (existing->map() && !existing->map()->empty()) warn_of_loss();
+      *existing = *override_.value;
+      return;
+    }
+    for (const Entry& entry : *override_.value->map()) {
+      Override inner = override_;
+      inner.key += '.' + entry.key;
+      inner.value = entry.value;
+      inner.value_text = entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
+      Application(recipe_, inner, declared_, declared_keys_, errors_, path_, entry.key).change();
+    }
+  }
+
+  /// Hydra takes a scalar over a mapping in silence.
+  void warn_of_loss() {
+    errors_.push_back({ErrorCode::kContainerClash,
+                       override_.value->where,
+                       pointer(path_.size()),
+                       "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
+                       "",
+                       {},
+                       Severity::kWarning});
+  }
+
+  void add() {
+    if (misses_item()) return;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return create(*override_.value);
+    if (existing->is_null() || is_mandatory(*existing)) {
+      *existing = *override_.value;
+      return;
+    }
+    if (override_.value->list() && !existing->map()) {
+      *existing = *override_.value;
+      return;
+    }
+    if (override_.value->map() || override_.value->list()) return force();
+    error(ErrorCode::kOverrideExists, path_.size(),
+          "'" + dotted(path_.size()) + "' exists already: " + describe(*existing),
+          "without + it is changed: " + with(OverrideKind::kChange));
+  }
+
+  void force() {
+    if (misses_item()) return;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return create(*override_.value);
+    if (clashes(*existing)) return;
+    if (existing->map() && override_.value->map()) {
+      merge(*existing, *override_.value, pointer(path_.size()), errors_);
+    } else {
+      *existing = *override_.value;
+    }
+  }
+
+  void remove() {
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return unknown_key(*existing, found, ErrorCode::kCannotDelete);
+    if (override_.value && !same_data(*existing, *override_.value)) {
+      return error(ErrorCode::kCannotDelete, path_.size(),
+                   "'" + dotted(found) + "' is " + describe(*existing) + " and not " + describe(*override_.value),
+                   "without a value it is deleted whatever it is: ~" + override_.key);
+    }
+    Value* parent = &recipe_;
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) parent = child(*parent, path_[i]);
+    if (auto* list = parent->list()) {
+      list->erase(list->begin() + (existing - list->data()));
+    } else {
+      std::erase_if(*parent->map(), [&](const Entry& entry) { return entry.key == path_.back(); });
+    }
+  }
+
+  /// An entry of a mapping that is merged in; its key may hold dots.
+  Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
+              Diagnostics& errors, std::vector<std::string> path, std::string key)
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        declared_keys_(declared_keys),
+        errors_(errors),
+        path_(std::move(path)) {
+    path_.push_back(std::move(key));
+  }
+
+  Value& recipe_;
+  const Override& override_;
+  const Declared& declared_;
+  const DeclaredKeys& declared_keys_;
+  Diagnostics& errors_;
+  std::vector<std::string> path_;
+};
+
+}  // namespace
+
+Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
+                            const DeclaredKeys& declared_keys) {
+  Diagnostics errors;
+  for (const Override& override : overrides) Application(recipe, override, declared, declared_keys, errors).apply();
+  return errors;
+}
+
+}  // namespace runner

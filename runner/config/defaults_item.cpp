@@ -1,0 +1,151 @@
+#include "runner/config/defaults_item.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "runner/config/merge.h"
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+/// Thrown for one item that cannot be understood; the others are read on.
+struct BadItem {
+  Diagnostic diagnostic;
+};
+
+[[noreturn]] void fail(const Location& where, std::string message, std::string help,
+                       ErrorCode code = ErrorCode::kBadDefaults) {
+  throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
+}
+
+/// Refuses names that could lead out of the folders, and what this version does not follow.
+void check_name(const std::string& name, const Location& where) {
+  if (name.find("${") != name.npos) {
+    fail(where, "an interpolation in a defaults list is not part of this version", "name the option",
+         ErrorCode::kNotBuiltYet);
+  }
+  if (name.find('@') != name.npos) {
+    fail(where, "a package (@) in a defaults list is not part of this version", "put the option in the group's folder",
+         ErrorCode::kNotBuiltYet);
+  }
+  std::istringstream parts(name);
+  bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
+  for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
+  if (!good) fail(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' and extension");
+  if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+    fail(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
+  }
+}
+
+/// The name from the root: a leading slash is absolute, others are relative to the group of the list's config.
+std::string absolute(const std::string& name, const std::string& group) {
+  if (name.starts_with('/')) return name.substr(1);
+  return group.empty() ? name : group + "/" + name;
+}
+
+std::string without_slash(const std::string& name) { return name.starts_with('/') ? name.substr(1) : name; }
+
+DefaultsItem config_item(const std::string& written, const std::string& group, const Location& where) {
+  check_name(without_slash(written), where);
+  const std::string relative = without_slash(written);
+  const std::size_t slash = relative.rfind('/');
+  DefaultsItem item{DefaultsItem::Kind::kConfig, absolute(written, group),
+                    slash == relative.npos ? "" : relative.substr(0, slash)};
+  item.where = where;
+  return item;
+}
+
+/// Words before the group: "optional", "override".
+std::string take_keywords(std::string key, DefaultsItem& item, const Location& where) {
+  for (std::size_t blank; (blank = key.find(' ')) != key.npos;) {
+    const std::string word = key.substr(0, blank);
+    if (word == "optional") item.optional = true;
+    else if (word == "override") item.kind = DefaultsItem::Kind::kOverride;
+    else {
+      const std::vector<std::string> known = {"optional", "override"};
+      fail(where, "unsupported keyword '" + word + "' in a defaults list", did_you_mean(word, known));
+    }
+    key = key.substr(key.find_first_not_of(' ', blank));
+  }
+  return key;
+}
+
+DefaultsItem group_item(const Entry& entry, const std::string& group) {
+  DefaultsItem item{DefaultsItem::Kind::kGroup};
+  std::string written = take_keywords(entry.key, item, entry.key_where);
+  check_name(without_slash(written), entry.key_where);
+  item.where = entry.value.where;
+  const auto add_option = [&](const Value& value) {
+    if (!value.text())
+      fail(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
+    check_name(*value.text(), value.where);
+    item.options.push_back(*value.text());
+  };
+  if (is_mandatory(entry.value)) item.mandatory = true;
+  else if (const auto* list = entry.value.list()) std::ranges::for_each(*list, add_option);
+  else if (!entry.value.is_null()) add_option(entry.value);
+  // "foo: bar/baz" is the option baz of foo/bar.
+  if (item.options.size() == 1 && item.options[0].find('/') != std::string::npos) {
+    const std::size_t slash = item.options[0].rfind('/');
+    written += "/" + item.options[0].substr(0, slash);
+    item.options[0].erase(0, slash + 1);
+  }
+  item.name = absolute(written, group);
+  item.package = without_slash(written);
+  return item;
+}
+
+DefaultsItem read_item(const Value& value, const std::string& group) {
+  if (value.text() && *value.text() == "_self_") {
+    DefaultsItem item;
+    item.where = value.where;
+    return item;
+  }
+  if (value.text()) return config_item(*value.text(), group, value.where);
+  if (!value.map())
+    fail(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
+  if (value.map()->size() != 1)
+    fail(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
+  return group_item(value.map()->front(), group);
+}
+
+}  // namespace
+
+std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group, Diagnostics& errors) {
+  std::vector<DefaultsItem> items;
+  DefaultsItem self;
+  self.where = document.contents.where;
+  const Value* defaults = document.contents.find("defaults");
+  if (!defaults || defaults->is_null()) return {self};
+  if (!defaults->list()) {
+    errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults",
+                      "defaults must be a list, not " + describe(*defaults),
+                      "write '- group: option' on lines of their own"});
+    return {self};
+  }
+  const DefaultsItem* own = nullptr;
+  bool override_seen = false;
+  items.reserve(defaults->list()->size() + 1);  // `own` points into it
+  for (const Value& value : *defaults->list()) {
+    try {
+      DefaultsItem item = read_item(value, group);
+      const bool is_override = item.kind == DefaultsItem::Kind::kOverride;
+      if (override_seen && !is_override) {
+        fail(item.where, "an ordinary item follows an override", "overrides must be at the end of the defaults list");
+      }
+      override_seen = override_seen || is_override;
+      if (own && item.kind == DefaultsItem::Kind::kSelf) {
+        fail(item.where, "_self_ stands twice in the defaults list", "remove one of the two");
+      }
+      items.push_back(std::move(item));
+      if (items.back().kind == DefaultsItem::Kind::kSelf) own = &items.back();
+    } catch (const BadItem& bad) {
+      errors.push_back(bad.diagnostic);
+    }
+  }
+  if (!own) items.push_back(self);
+  return items;
+}
+
+}  // namespace runner

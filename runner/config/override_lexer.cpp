@@ -1,0 +1,165 @@
+#include "runner/config/override_lexer.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace runner {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+char at(std::string_view text, std::size_t i) { return i < text.size() ? text[i] : '\0'; }
+bool is_sign(char c) { return c == '+' || c == '-'; }
+
+std::size_t blank_length(std::string_view text) { return std::ranges::find_if_not(text, is_blank) - text.begin(); }
+
+/// [0-9](_?[0-9])*
+std::size_t digits_length(std::string_view text) {
+  std::size_t size = 0;
+  while (is_digit(at(text, size))) {
+    ++size;
+    if (at(text, size) == '_' && is_digit(at(text, size + 1))) ++size;
+  }
+  return size;
+}
+
+bool starts_with_word(std::string_view text, std::string_view word) {
+  return text.size() >= word.size() && std::ranges::equal(text.substr(0, word.size()), word, {}, [](unsigned char c) {
+           return static_cast<char>(std::tolower(c));
+         });
+}
+
+std::size_t signed_integer_length(std::string_view text) {
+  const std::size_t sign = is_sign(at(text, 0));
+  const std::size_t size = integer_length(text.substr(sign));
+  return size ? sign + size : 0;
+}
+
+std::size_t float_length(std::string_view text) {
+  const std::size_t sign = is_sign(at(text, 0));
+  text.remove_prefix(sign);
+  if (starts_with_word(text, "inf") || starts_with_word(text, "nan")) return sign + 3;
+  std::size_t size = integer_length(text);
+  bool is_float = false;
+  if (at(text, size) == '.') {
+    const std::size_t fraction = digits_length(text.substr(size + 1));
+    if (size == 0 && fraction == 0) return 0;
+    size += 1 + fraction;
+    is_float = true;
+  }
+  if (size > 0 && (at(text, size) == 'e' || at(text, size) == 'E')) {
+    const std::size_t digits_start = size + 1 + is_sign(at(text, size + 1));
+    const std::size_t exponent = digits_length(text.substr(digits_start));
+    if (exponent) return sign + digits_start + exponent;
+  }
+  return is_float ? sign + size : 0;
+}
+
+std::size_t identifier_length(std::string_view text) {
+  if (!is_letter(at(text, 0)) && at(text, 0) != '_') return 0;
+  const auto continues = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-'; };
+  return std::ranges::find_if_not(text, continues) - text.begin();
+}
+
+std::size_t escape_length(std::string_view text) {
+  constexpr std::string_view kEscaped = "\\()[]{}:=, \t";
+  std::size_t size = 0;
+  while (at(text, size) == '\\' && size + 1 < text.size() && kEscaped.find(text[size + 1]) != kEscaped.npos) size += 2;
+  return size;
+}
+
+/// Up to the first same quote behind an even number of backslashes.
+std::size_t quoted_length(std::string_view text) {
+  const char quote = at(text, 0);
+  if (quote != '\'' && quote != '"') return 0;
+  std::size_t backslashes = 0;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == quote && backslashes % 2 == 0) return i + 1;
+    backslashes = text[i] == '\\' ? backslashes + 1 : 0;
+  }
+  return 0;
+}
+
+/// `${` to its `}`; an interpolation inside is taken whole.
+std::size_t interpolation_length(std::string_view text) {
+  if (!text.starts_with("${") || at(text, 2) == '}') return 0;
+  const std::size_t first_end = text.find('}');
+  if (first_end == text.npos) return 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("${")) ++depth;
+    if (text[i] == '}' && --depth == 0) return i + 1;
+  }
+  return first_end + 1;
+}
+
+/// Punctuation with the blanks that it absorbs.
+std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
+  constexpr std::string_view kMarks = "(,)[]{}:=";
+  const std::size_t before = blank_length(text);
+  const std::size_t found = before < text.size() ? kMarks.find(text[before]) : kMarks.npos;
+  if (found == kMarks.npos) return 0;
+  kind = static_cast<TokenKind>(found);
+  const bool opens = kMarks[found] == '[' || kMarks[found] == '{';
+  const bool closes = kMarks[found] == ')' || kMarks[found] == ']' || kMarks[found] == '}';
+  if (opens && before > 0) return 0;
+  return before + 1 + (closes ? 0 : blank_length(text.substr(before + 1)));
+}
+
+std::size_t unquoted_length(std::string_view text) {
+  constexpr std::string_view kAllowed = "/-\\+.$%*@?|";
+  if (text.empty()) return 0;
+  if (static_cast<unsigned char>(text[0]) >= 0x80) {  // a whole character
+    std::size_t size = 1;
+    while ((static_cast<unsigned char>(at(text, size)) & 0xC0) == 0x80) ++size;
+    return size;
+  }
+  return kAllowed.find(text[0]) != kAllowed.npos;
+}
+
+Token next_token(std::string_view text, std::size_t offset) {
+  std::size_t longest = 0;
+  TokenKind kind = TokenKind::kIllegal;
+  const auto offer = [&](TokenKind candidate, std::size_t length) {
+    if (length <= longest) return;
+    longest = length;
+    kind = candidate;
+  };
+  TokenKind mark{};
+  const std::size_t mark_length = punctuation_length(text, mark);
+  offer(mark, mark_length);
+  offer(TokenKind::kFloat, float_length(text));
+  offer(TokenKind::kInteger, signed_integer_length(text));
+  offer(TokenKind::kBool, starts_with_word(text, "true") ? 4 : starts_with_word(text, "false") ? 5 : 0);
+  offer(TokenKind::kNull, starts_with_word(text, "null") ? 4 : 0);
+  offer(TokenKind::kUnquotedCharacter, unquoted_length(text));
+  offer(TokenKind::kIdentifier, identifier_length(text));
+  offer(TokenKind::kEscape, escape_length(text));
+  offer(TokenKind::kBlank, blank_length(text));
+  offer(TokenKind::kQuoted, quoted_length(text));
+  offer(TokenKind::kInterpolation, interpolation_length(text));
+  return {kind, offset, text.substr(0, longest)};
+}
+
+}  // namespace
+
+std::vector<Token> tokenize_value(std::string_view text, std::size_t start) {
+  std::vector<Token> tokens;
+  while (start < text.size()) {
+    tokens.push_back(next_token(text.substr(start), start));
+    if (tokens.back().kind == TokenKind::kIllegal) return tokens;
+    start += tokens.back().text.size();
+  }
+  tokens.push_back({TokenKind::kEnd, text.size(), {}});
+  return tokens;
+}
+
+bool is_identifier(std::string_view text) { return !text.empty() && identifier_length(text) == text.size(); }
+
+std::size_t integer_length(std::string_view text) {
+  if (!is_digit(at(text, 0))) return 0;
+  return text[0] == '0' ? 1 : digits_length(text);
+}
+
+}  // namespace runner

@@ -1,0 +1,122 @@
+#include "runner/config/yaml_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "runner/config/scalar.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kMaxSimpleKey = 1000;  // YAML wants "? key" beyond 1024 characters
+
+/// Bytes that no plain or single-quoted scalar may hold: controls, and line separators beyond ASCII.
+bool needs_escapes(std::string_view text) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  return std::ranges::any_of(text, is_control) || text.find("\u0085") != text.npos ||
+         text.find("\u2028") != text.npos || text.find("\u2029") != text.npos || text.find("\ufeff") != text.npos;
+}
+
+bool is_plain(std::string_view text) {
+  constexpr std::string_view kIndicators = "-?:,[]{}#&*!|>'\"%@`<=";
+  if (text.empty() || kIndicators.find(text.front()) != text.npos) return false;
+  if (text.front() == ' ' || text.back() == ' ' || text.back() == ':' || text.starts_with("...")) return false;
+  if (text.find(": ") != text.npos || text.find(" #") != text.npos) return false;
+  const auto other_yaml_bool = [&] { return text.size() == 1 && std::string_view("yYnN").find(text) != text.npos; };
+  const std::optional<Scalar> read = plain_scalar(text);
+  return read && std::holds_alternative<std::string>(*read) && !other_yaml_bool();
+}
+
+std::string single_quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) {
+    result += c;
+    if (c == '\'') result += c;
+  }
+  return result + "'";
+}
+
+std::string double_quoted(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string result = "\"";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::string_view rest = text.substr(i);
+    if (c == '"' || c == '\\') result += {'\\', text[i]};
+    else if (c == '\n') result += "\\n";
+    else if (c == '\t') result += "\\t";
+    else if (c < 0x20 || c == 0x7f) result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+    else if (rest.starts_with("\u0085")) result += "\\x85", i += 1;
+    else if (rest.starts_with("\u2028")) result += "\\u2028", i += 2;
+    else if (rest.starts_with("\u2029")) result += "\\u2029", i += 2;
+    else if (rest.starts_with("\ufeff")) result += "\\uFEFF", i += 2;
+    else result += text[i];
+  }
+  return result + '"';
+}
+
+std::string string_text(std::string_view text) {
+  if (needs_escapes(text)) return double_quoted(text);
+  return is_plain(text) ? std::string(text) : single_quoted(text);
+}
+
+std::string number_text(double number) {
+  if (std::isnan(number)) return ".nan";
+  if (std::isinf(number)) return number > 0 ? ".inf" : "-.inf";
+  std::string text = float_text(number);
+  const std::size_t e = text.find('e');
+  if (e != std::string::npos && text.find('.') == std::string::npos) text.insert(e, ".0");
+  return text;
+}
+
+/// Everything that fits behind "key:" or "-" on the same line; nullopt for a container with contents.
+std::optional<std::string> inline_text(const Value& value) {
+  if (!value.secret_as.empty()) return string_text(value.secret_as);
+  if (const auto* text = value.text()) return string_text(*text);
+  if (const auto* number = std::get_if<double>(&value.data)) return number_text(*number);
+  if (const auto* list = value.list()) return list->empty() ? std::optional<std::string>("[]") : std::nullopt;
+  if (const auto* map = value.map()) return map->empty() ? std::optional<std::string>("{}") : std::nullopt;
+  return scalar_text(value);
+}
+
+/// Writes a container with contents. The caller has written the indentation of its first line.
+void write(std::string& out, const Value& value, const std::string& indent) {
+  bool first = true;
+  const auto start_line = [&] {
+    if (!std::exchange(first, false)) out += indent;
+  };
+  if (const auto* list = value.list()) {
+    for (const Value& item : *list) {
+      start_line();
+      out += "- ";
+      if (const auto text = inline_text(item)) out += *text + '\n';
+      else write(out, item, indent + "  ");
+    }
+    return;
+  }
+  for (const Entry& entry : *value.map()) {
+    start_line();
+    const std::string key = string_text(entry.key);
+    out += key.size() > kMaxSimpleKey ? "? " + key + '\n' + indent + ':' : key + ':';
+    if (const auto text = inline_text(entry.value)) {
+      out += ' ' + *text + '\n';
+      continue;
+    }
+    const std::string below = entry.value.list() && key.size() <= kMaxSimpleKey ? indent : indent + "  ";
+    out += '\n' + below;
+    write(out, entry.value, below);
+  }
+}
+
+}  // namespace
+
+std::string write_yaml(const Value& value) {
+  std::string out;
+  if (const auto text = inline_text(value)) out = *text + '\n';
+  else write(out, value, "");
+  return out;
+}
+
+}  // namespace runner

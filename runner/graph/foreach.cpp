@@ -1,0 +1,150 @@
+#include "runner/graph/foreach.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+constexpr std::string_view kOpening = "${item.";
+
+/// A value as part of a name or a text: lists joined by '-', strings bare.
+std::string as_text(const Value& value) {
+  if (const auto* text = value.text()) return *text;
+  if (const auto* list = value.list()) {
+    std::string joined;
+    for (const Value& element : *list) joined += (joined.empty() ? "" : "-") + as_text(element);
+    return joined;
+  }
+  return to_json(value).dump();
+}
+
+class Filler {
+ public:
+  explicit Filler(const Item& item) : item_(item) {}
+
+  Value fill(const Value& value, const std::string& pointer) {
+    if (const auto* text = value.text()) return fill_text(value, *text, pointer);
+    Value result = value;
+    if (auto* list = result.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i)
+        (*list)[i] = fill((*list)[i], pointer_to(pointer, std::to_string(i)));
+    } else if (auto* map = result.map()) {
+      for (Entry& entry : *map) entry.value = fill(entry.value, pointer_to(pointer, entry.key));
+    }
+    return result;
+  }
+
+  Diagnostics errors;
+
+ private:
+  Value fill_text(const Value& value, const std::string& text, const std::string& pointer) {
+    std::string filled;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = text.find(kOpening, at);
+      const std::size_t end = begin == std::string::npos ? begin : text.find('}', begin);
+      if (end == std::string::npos) {
+        filled += text.substr(at);
+        break;
+      }
+      const std::optional<Value> found =
+          look_up(text.substr(begin + kOpening.size(), end - begin - kOpening.size()), value, pointer);
+      if (!found) return value;
+      if (begin == 0 && end + 1 == text.size()) {
+        Value whole = *found;
+        whole.where = value.where;
+        return whole;
+      }
+      filled += text.substr(at, begin - at) + as_text(*found);
+      at = end + 1;
+    }
+    Value result = value;
+    result.data = std::move(filled);
+    return result;
+  }
+
+  /// `path`: "pair" or "pair[0]".
+  std::optional<Value> look_up(const std::string& path, const Value& value, const std::string& pointer) {
+    const std::string key = path.substr(0, path.find('['));
+    const auto found = std::ranges::find(item_, key, &Item::value_type::first);
+    if (found == item_.end()) {
+      std::vector<std::string> keys;
+      for (const auto& [name, ignored] : item_) keys.push_back(name);
+      std::string help = did_you_mean(key, keys);
+      if (help.empty() && keys.empty()) help = "give the stage a foreach: {" + key + ": [...]}";
+      errors.push_back({ErrorCode::kUnknownItem, value.where, pointer, "foreach has no key '" + key + "'", help});
+      return std::nullopt;
+    }
+    if (key.size() == path.size()) return found->second;
+    std::size_t index = 0;
+    const char* const end = path.data() + path.size() - 1;
+    const auto [stop, problem] = std::from_chars(path.data() + key.size() + 1, end, index);
+    const auto* list = found->second.list();
+    if (path.back() == ']' && problem == std::errc() && stop == end && list && index < list->size())
+      return (*list)[index];
+    errors.push_back({ErrorCode::kUnknownItem, value.where, pointer, "'item." + path + "' is not there",
+                      "item." + key + " is " + describe(found->second)});
+    return std::nullopt;
+  }
+
+  const Item& item_;
+};
+
+}  // namespace
+
+std::size_t item_count(const StageSpec& stage, std::size_t limit) {
+  const Value* foreach = stage.options.find("foreach");
+  std::size_t count = 1;
+  for (const Entry& entry : foreach ? *foreach->map() : Value::Map()) {
+    count *= entry.value.list()->size();
+    if (count > limit) return limit + 1;
+  }
+  return count;
+}
+
+std::vector<Item> items(const StageSpec& stage) {
+  std::vector<Item> result = {{}};
+  const Value* foreach = stage.options.find("foreach");
+  if (!foreach) return result;
+  for (const Entry& entry : *foreach->map()) {
+    std::vector<Item> longer;
+    for (const Item& item : result) {
+      for (const Value& value : *entry.value.list()) {
+        longer.push_back(item);
+        longer.back().emplace_back(entry.key, value);
+      }
+    }
+    result = std::move(longer);
+  }
+  return result;
+}
+
+std::string node_id(const StageSpec& stage, const Item& item) {
+  std::string id = stage.name;
+  for (std::size_t i = 0; i < item.size(); ++i) id += (i == 0 ? "." : "_") + as_text(item[i].second);
+  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
+  std::ranges::replace_if(id, std::not_fn(is_allowed), '_');
+  return id;
+}
+
+bool agree(const Item& a, const Item& b) {
+  return std::ranges::all_of(a, [&](const auto& pair) {
+    const auto other = std::ranges::find(b, pair.first, &Item::value_type::first);
+    return other == b.end() || same_data(pair.second, other->second);
+  });
+}
+
+Result<Value> fill_in(const Value& options, const Item& item, const std::string& pointer) {
+  Filler filler(item);
+  Value filled = filler.fill(options, pointer);
+  if (!filler.errors.empty()) return filler.errors;
+  return filled;
+}
+
+}  // namespace runner

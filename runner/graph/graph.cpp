@@ -1,0 +1,203 @@
+#include "runner/graph/graph.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "runner/suggest.h"
+#include "runner/graph/wiring.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
+
+/// FNV-1a of the node's id mixed with the run's seed by one round of splitmix64.
+std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : id) hash = (hash ^ c) * 0x100000001b3;
+  std::uint64_t mixed = seed + hash + 0x9e3779b97f4a7c15;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+  return mixed ^ (mixed >> 31);
+}
+
+Value without(const Value& options, std::initializer_list<std::string_view> keys) {
+  Value result = options;
+  std::erase_if(*result.map(), [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
+  return result;
+}
+
+class Compiler {
+ public:
+  Compiler(const Recipe& recipe, const SchemaSet& schemas) : recipe_(recipe), schemas_(schemas) {}
+
+  Result<Graph> run() {
+    make_drafts();
+    for (std::size_t i = 0; i < drafts_.size(); ++i) options_.push_back(options_of(drafts_[i]));
+    for (std::size_t i = 0; i < drafts_.size(); ++i) wires_.push_back(wire(drafts_, i, errors_));
+    const std::vector<std::size_t> order = sorted();
+    if (!errors_.empty()) return each_once(std::move(errors_));
+    return build(order);
+  }
+
+ private:
+  void make_drafts() {
+    std::set<std::string> ids;
+    for (const StageSpec& stage : recipe_.stages) {
+      if (item_count(stage, kMaxItems) > kMaxItems) {
+        errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
+                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
+        continue;
+      }
+      for (Item& item : items(stage)) {
+        Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
+        draft.id = node_id(stage, draft.item);
+        if (!ids.insert(draft.id).second) {
+          errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage), pointer_to("", stage.name),
+                             "two nodes would be called '" + draft.id + "'",
+                             "give the items of foreach different values"});
+        } else if (draft.id.size() > 120) {
+          errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
+                             "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
+                             "it becomes a folder's name: give foreach shorter values"});
+        }
+        drafts_.push_back(std::move(draft));
+      }
+    }
+  }
+
+  static Location place_of_foreach(const StageSpec& stage) {
+    const Value* foreach = stage.options.find("foreach");
+    return foreach ? foreach->where : stage.name_where;
+  }
+
+  /// The options with the item filled in; those that `foreach` has changed are validated once more.
+  Value options_of(const Draft& draft) {
+    const std::string pointer = pointer_to("", draft.stage->name);
+    auto filled = fill_in(without(draft.stage->options, {"name", "inputs", "foreach"}), draft.item, pointer);
+    if (!filled) {
+      errors_.insert(errors_.end(), filled.errors().begin(), filled.errors().end());
+      return {};
+    }
+    if (!draft.item.empty()) {
+      for (Diagnostic error : schemas_.validate(*filled, draft.kind->file)) {
+        error.pointer = pointer + error.pointer;
+        error.message += " (in " + draft.id + ")";
+        errors_.push_back(std::move(error));
+      }
+    }
+    return without(*filled, {"kind"});
+  }
+
+  /// An order in which the nodes can run, as written as far as edges allow; reports cycles.
+  std::vector<std::size_t> sorted() {
+    enum class Mark { kUnseen, kOpen, kDone };
+    std::vector<Mark> marks(drafts_.size(), Mark::kUnseen);
+    std::vector<std::size_t> order, path;
+    const std::function<void(std::size_t)> visit = [&](std::size_t node) {
+      if (marks[node] == Mark::kDone) return;
+      if (marks[node] == Mark::kOpen) return report_cycle({std::ranges::find(path, node), path.end()});
+      marks[node] = Mark::kOpen;
+      path.push_back(node);
+      for (const Wire& wire : wires_[node]) {
+        for (const Source& source : wire.sources) visit(source.draft);
+      }
+      path.pop_back();
+      marks[node] = Mark::kDone;
+      order.push_back(node);
+    };
+    for (std::size_t node = 0; node < drafts_.size(); ++node) visit(node);
+    return order;
+  }
+
+  void report_cycle(const std::vector<std::size_t>& cycle) {
+    std::string chain;
+    for (const std::size_t node : cycle) chain += drafts_[node].id + " ← ";
+    const StageSpec& stage = *drafts_[cycle.front()].stage;
+    const Value* inputs = stage.options.find("inputs");
+    errors_.push_back({ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where, pointer_to("", stage.name),
+                       "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
+                       "take one of these inputs away"});
+  }
+
+  /// Items of one foreach share most of their mistakes.
+  static Diagnostics each_once(Diagnostics errors) {
+    std::set<std::pair<std::string, std::string>> seen;
+    std::erase_if(errors, [&](const Diagnostic& error) { return !seen.insert({error.pointer, error.message}).second; });
+    return errors;
+  }
+
+  Graph build(const std::vector<std::size_t>& order) {
+    Graph graph{.recipe = recipe_.name,
+                .seed = recipe_.seed,
+                .threads = recipe_.threads,
+                .device = recipe_.device,
+                .nodes = {}};
+    std::vector<std::size_t> position(drafts_.size());
+    for (const std::size_t i : order) {
+      const Draft& draft = drafts_[i];
+      position[i] = graph.nodes.size();
+      Node node{.id = draft.id,
+                .stage = draft.stage->name,
+                .kind = draft.kind->name,
+                .options = std::move(options_[i]),
+                .pointer = pointer_to("", draft.stage->name),
+                .inputs = {},
+                .seed = node_seed(recipe_.seed, draft.id)};
+      for (const Wire& wire : wires_[i]) {
+        for (const Source& source : wire.sources) {
+          node.inputs.push_back(
+              {wire.port->name, position[source.draft], source.port->name, source.port->type, wire.port->optional});
+        }
+      }
+      graph.nodes.push_back(std::move(node));
+    }
+    return graph;
+  }
+
+  const Recipe& recipe_;
+  const SchemaSet& schemas_;
+  std::vector<Draft> drafts_;
+  std::vector<Value> options_;            // by draft
+  std::vector<std::vector<Wire>> wires_;  // by draft
+  Diagnostics errors_;
+};
+
+}  // namespace
+
+Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) { return Compiler(recipe, schemas).run(); }
+
+Result<Graph> only(const Graph& graph, const std::string& name) {
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.id == name || node.stage == name) needed[i] = true;
+    if (!needed[i]) continue;
+    for (const Edge& edge : node.inputs) needed[edge.from] = true;
+  }
+  if (std::ranges::count(needed, true) == 0) {
+    std::vector<std::string> names;
+    for (const Node& node : graph.nodes) names.push_back(node.id);
+    std::string help = did_you_mean(name, names);
+    return Diagnostic{ErrorCode::kUnknownNode,
+                      {},
+                      "",
+                      "the graph has no node '" + name + "'",
+                      help.empty() ? "`retort graph` shows the nodes" : help};
+  }
+  Graph part = graph;
+  part.nodes.clear();
+  std::vector<std::size_t> position(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    position[i] = part.nodes.size();
+    part.nodes.push_back(graph.nodes[i]);
+    for (Edge& edge : part.nodes.back().inputs) edge.from = position[edge.from];
+  }
+  return part;
+}
+
+}  // namespace runner

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/graph/recipe.h"
+#include "runner/result.h"
+#include "runner/schema/schema.h"
+
+namespace runner {
+
+/// One output feeding one input.
+struct Edge {
+  std::string input;   ///< port of the node that holds this edge
+  std::size_t from;    ///< index of the producing node; always smaller than the holder's
+  std::string output;  ///< port of the producing node
+  ArtifactType type;
+  bool optional = false;  ///< the input may do without: the producer need not put it out
+};
+
+/// A stage, or one item of a stage with `foreach`.
+struct Node {
+  std::string id;  ///< "train" or "train.0-1"; a valid file name
+  std::string stage;
+  std::string kind;
+  Value options;        ///< ${item.*} filled in; without kind, name, inputs and foreach
+  std::string pointer;  ///< where the stage stands in the recipe, "/train"
+  std::vector<Edge> inputs;
+  std::uint64_t seed = 0;
+};
+
+/// A recipe compiled: nodes in an order in which they can run (as written, as far as edges allow).
+struct Graph {
+  std::string recipe;  ///< its name
+  std::uint64_t seed = 0;
+  std::optional<int> threads;
+  std::string device;
+  std::vector<Node> nodes;
+};
+
+/// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and
+/// unknown items are errors at their line; all at once, in source order.
+Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
+
+/// What the worker is handed; graph_from_json throws std::runtime_error on anything else.
+nlohmann::ordered_json to_json(const Graph& graph);
+Graph graph_from_json(const nlohmann::ordered_json& json);
+
+/// The part of `graph` needed to run the node or stage `name`; an error when there is none of that name.
+Result<Graph> only(const Graph& graph, const std::string& name);
+
+}  // namespace runner

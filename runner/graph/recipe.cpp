@@ -1,0 +1,38 @@
+#include "runner/graph/recipe.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runner/schema/schema.h"
+
+namespace runner {
+namespace {
+
+constexpr std::array<std::string_view, 9> kReserved = {"schema", "name",  "seed", "threads", "device",
+                                                       "run",    "sweep", "vars", "aliases"};
+
+}  // namespace
+
+Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas) {
+  if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
+  Recipe recipe;
+  recipe.name = std::get<std::string>(composed.find("name")->data);
+  recipe.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(composed.find("seed")->data));
+  if (const auto* threads = std::get_if<std::int64_t>(&composed.find("threads")->data)) {
+    recipe.threads = static_cast<int>(*threads);
+  }
+  recipe.device = std::get<std::string>(composed.find("device")->find("select")->data);
+  if (const auto* folder = composed.find("run")->find("dir")->text()) recipe.run_dir = *folder;
+  for (const Entry& entry : *composed.map()) {
+    if (std::ranges::count(kReserved, entry.key)) continue;
+    recipe.stages.push_back({entry.key, entry.key_where, *entry.value.find("kind")->text(), entry.value});
+  }
+  if (recipe.stages.empty()) {
+    return Diagnostic{ErrorCode::kMissingKey, composed.where, "", "the recipe has no stage",
+                      "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
+  }
+  recipe.resolved = std::move(composed);
+  return recipe;
+}
+
+}  // namespace runner

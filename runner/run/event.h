@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/diagnostic.h"
+#include "runner/run_context.h"
+
+namespace runner {
+
+/// The protocol between `retort` and `retort-worker`: one JSON object a line, each with "event".
+/// Version, fields and order are documented in runner/run/protocol.md; a change of meaning raises kProtocolVersion.
+///
+///   worker: hello            parent: request      worker: ready | diagnostic…, finished
+///   parent: go {run folder}  worker: node_started, progress, metric, say, node_finished …, finished
+inline constexpr int kProtocolVersion = 1;
+
+/// Identifies the sources both programs were built from.
+std::string_view build_id();
+
+struct Hello {
+  int protocol = 0;
+  std::string build;
+  nlohmann::ordered_json versions;
+};  // first, always
+struct Ready {
+  std::string device;
+  int threads = 0;
+};  // every stage was created; waits for `go`
+struct Reported {
+  Diagnostic diagnostic;
+};  // without Location: the parent finds it by pointer
+struct NodeStarted {
+  std::string node;
+};
+struct NodeProgress {
+  std::string node;
+  Progress progress;
+};
+struct NodeMetric {
+  std::string node;
+  std::string name;
+  double value = 0;
+  std::int64_t step = 0;
+};
+struct Said {
+  std::string node;
+  std::string line;
+};
+struct NodeFinished {
+  std::string node;
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+struct Answer {
+  nlohmann::ordered_json json;
+};  // the result of a request that is not a run
+struct Finished {
+  int exit = 0;
+};  // last, always
+
+using Event =
+    std::variant<Hello, Ready, Reported, NodeStarted, NodeProgress, NodeMetric, Said, NodeFinished, Answer, Finished>;
+
+/// One line without the newline. NaN and infinities travel as strings.
+std::string to_line(const Event& event);
+
+/// Throws std::runtime_error on a line that is not an event.
+Event event_from_line(std::string_view line);
+
+}  // namespace runner

@@ -1,0 +1,159 @@
+#include "runner/run/progress_display.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ostream>
+
+#include "runner/printable.h"
+
+namespace runner {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLiveInterval = 100ms;
+constexpr auto kPlainInterval = 10s;
+constexpr std::string_view kEraseLine = "\r\x1b[K";
+
+template <typename... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  std::array<char, 64> text;
+  const int size = std::snprintf(text.data(), text.size(), pattern, arguments...);
+  return {text.data(), std::min<std::size_t>(size, text.size() - 1)};
+}
+
+std::string counter(const char* what, std::int64_t at, std::int64_t of) {
+  std::string text = std::string("  ") + what + " " + std::to_string(at);
+  return of > 0 ? text + "/" + std::to_string(of) : text;
+}
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && *value;
+}
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  const int width = columns ? std::atoi(columns) : 0;
+  return width > 0 ? width : 80;
+}
+
+}  // namespace
+
+std::string bytes_text(std::int64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < kUnits.size()) {  // so that it never takes four digits
+    value /= 1024;
+    ++unit;
+  }
+  const bool wants_fraction = unit > 0 && value < 9.95;
+  return format(wants_fraction ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+}
+
+std::string duration_text(double seconds) {
+  const auto total = std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 3.6e9)) : 0;
+  return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
+}
+
+std::string progress_line(const std::string& node, const Progress& p) {
+  std::string line = node;
+  if (!p.phase.empty() && p.phase != node) line += "  " + p.phase;
+  if (p.epoch > 0) line += counter("epoch", p.epoch, p.epochs);
+  if (p.step > 0) line += counter("step", p.step, p.steps);
+  if (p.samples_per_second > 0) {
+    line += format(p.samples_per_second < 9.95 ? "  %.1f images/s" : "  %.0f images/s", p.samples_per_second);
+  }
+  if (p.loss != 0) line += format("  loss %.4g", p.loss);
+  if (p.seconds_left > 0) line += "  ETA " + duration_text(p.seconds_left);
+  if (p.memory_bytes > 0) line += "  memory " + bytes_text(p.memory_bytes);
+  if (p.memory_bytes > 0 && p.budget_bytes > 0) line += " of " + bytes_text(p.budget_bytes);
+  return printable(line);
+}
+
+DisplayOptions standard_error_display(Verbosity verbosity) {
+  const char* terminal = std::getenv("TERM");
+  const bool is_terminal = isatty(STDERR_FILENO) && terminal && std::string_view(terminal) != "dumb";
+  DisplayOptions options;
+  options.is_terminal = is_terminal;
+  options.color = is_terminal && !is_set("NO_COLOR");
+  options.verbosity = verbosity;
+  options.width = terminal_width;
+  return options;
+}
+
+ProgressDisplay::ProgressDisplay(std::ostream& out, DisplayOptions options)
+    : out_(out), options_(std::move(options)), last_draw_(options_.clock()) {}
+
+ProgressDisplay::~ProgressDisplay() { clear(); }
+
+void ProgressDisplay::progress(const std::string& node, const Progress& progress) {
+  node_ = node;
+  latest_ = progress;
+  is_stale_ = true;
+}
+
+void ProgressDisplay::say(std::string_view node, std::string_view line) {
+  if (options_.verbosity == Verbosity::kQuiet) return;
+  std::string text = printable(line);
+  if (!node.empty()) {
+    const std::string name = printable(node);
+    text = (options_.color ? "\x1b[1m" + name + "\x1b[0m" : name) + ": " + text;
+  }
+  write_line(text);
+}
+
+void ProgressDisplay::detail(std::string_view line) {
+  if (options_.verbosity == Verbosity::kVerbose) write_line(printable(line));
+}
+
+void ProgressDisplay::write_line(std::string_view text) {
+  clear();
+  out_ << text << '\n' << std::flush;
+}
+
+void ProgressDisplay::node_finished() {
+  clear();
+  latest_.reset();
+  is_stale_ = false;
+}
+
+void ProgressDisplay::clear() {
+  if (!is_drawn_) return;
+  out_ << kEraseLine << std::flush;
+  is_drawn_ = false;
+  is_stale_ = latest_.has_value();
+}
+
+void ProgressDisplay::resize() { is_stale_ = latest_.has_value(); }
+
+std::optional<std::chrono::milliseconds> ProgressDisplay::tick() {
+  if (options_.verbosity == Verbosity::kQuiet || !is_stale_) return std::nullopt;
+  const auto now = options_.clock();
+  const std::chrono::steady_clock::duration interval =
+      options_.is_terminal ? std::chrono::steady_clock::duration(kLiveInterval) : kPlainInterval;
+  if (now - last_draw_ < interval) return std::chrono::ceil<std::chrono::milliseconds>(last_draw_ + interval - now);
+  const std::string line = progress_line(node_, *latest_);
+  if (options_.is_terminal) {
+    // One column stays free: a full line makes some terminals wrap.
+    const auto width = static_cast<std::size_t>(std::max(options_.width() - 1, 1));
+    out_ << kEraseLine << first_columns(line, width) << std::flush;
+    is_drawn_ = true;
+  } else {
+    out_ << line << '\n' << std::flush;
+  }
+  is_stale_ = false;
+  last_draw_ = now;
+  return std::nullopt;
+}
+
+}  // namespace runner

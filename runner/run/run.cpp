@@ -1,0 +1,270 @@
+#include "runner/run/run.h"
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <ostream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/run/environment_record.h"
+#include "runner/run/run_summary.h"
+#include "runner/run/supervise.h"
+#include "runner/config/yaml_writer.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxKeptOutput = 1 << 20;  // bytes of what the worker prints before there is a folder
+constexpr std::size_t kMaxOutputLine = 64 << 10;
+constexpr std::size_t kLastWords = 5;  // lines shown when a worker dies
+
+std::string date_and_time(std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[40];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts)};
+}
+
+/// A folder could not be made: the run ends before it began.
+struct NoFolder {
+  Diagnostics errors;
+};
+
+/// One run from the worker's hello to the summary.
+class Run {
+ public:
+  Run(const RunRequest& request, const RunSurroundings& surroundings)
+      : request_(request),
+        surroundings_(surroundings),
+        display_(surroundings.talk, surroundings.display),
+        start_(surroundings.display.clock()),
+        summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke) {}
+
+  ExitCode operator()() {
+    try {
+      supervise_worker();
+    } catch (const NoFolder& error) {
+      fail(error.errors);
+    } catch (const WriteError& error) {
+      fail({error.diagnostic});
+    }
+    return conclude();
+  }
+
+ private:
+  void supervise_worker() {
+    SignalSource signals;
+    auto worker = WorkerProcess::start(surroundings_.worker, signals);
+    if (!worker) return fail(worker.errors());
+    Conversation conversation;
+    conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
+    conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
+    conversation.on_output = [&](std::string_view text) { take_output(text); };
+    conversation.on_resize = [&] { display_.resize(); };
+    conversation.tick = [&] { return display_.tick(); };
+    const Json request = {{"protocol", kProtocolVersion},
+                          {"request", "run"},
+                          {"graph", to_json(request_.graph)},
+                          {"smoke", request_.smoke}};
+    const Ending ending = supervise(*worker, request, conversation);
+    flush_output();
+    judge(ending);
+  }
+
+  void judge(const Ending& ending) {
+    fail(ending.errors);
+    summary_.signal = ending.killed_by;
+    const bool has_died = std::ranges::any_of(
+        ending.errors, [](const Diagnostic& error) { return error.code == ErrorCode::kWorkerDied; });
+    if (has_died) show_last_words();
+    exit_ = ending.exit;
+    if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
+    summary_.status = has_died                   ? RunStatus::kWorkerDied
+                      : ending.interrupted       ? RunStatus::kInterrupted
+                      : exit_ == ExitCode::kDone ? RunStatus::kFinished
+                                                 : RunStatus::kFailed;
+  }
+
+  void fail(const Diagnostics& errors) {
+    for (const Diagnostic& error : errors) summary_.add(placed(error));
+    if (!errors.empty()) {
+      summary_.status = RunStatus::kFailed;
+      exit_ = exit_code(errors);
+    }
+  }
+
+  void see(const Event& event, WorkerProcess& worker) {
+    if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
+    summary_.see(event);
+    if (const auto* ready = std::get_if<Ready>(&event)) {
+      create_folder(*ready);
+      worker.send(Json{{"go", {{"folder", folder_->path().string()}}}}.dump());
+    } else if (const auto* started = std::get_if<NodeStarted>(&event)) {
+      log(started->node + ": started");
+    } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
+      display_.node_finished();
+      log(finished->node + ": finished in " + duration_text(finished->seconds) + ", peak memory " +
+          bytes_text(finished->peak_memory_bytes));
+    } else if (const auto* progress = std::get_if<NodeProgress>(&event)) {
+      display_.progress(progress->node, progress->progress);
+    } else if (const auto* said = std::get_if<Said>(&event)) {
+      display_.say(said->node, said->line);
+      log(said->node + ": " + said->line);
+    } else if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
+      folder_->metric({{"node", metric->node},
+                       {"name", metric->name},
+                       {"value", number_json(metric->value)},
+                       {"step", metric->step},
+                       {"time", seconds()}});
+    }
+  }
+
+  void create_folder(const Ready& ready) {
+    if (folder_) throw NoFolder{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+    auto base = surroundings_.working_folder;
+    if (base.empty()) base = std::filesystem::current_path();
+    const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock());
+    if (!path) throw NoFolder{path.errors()};
+    folder_.emplace(*path, surroundings_.write);
+    folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
+    folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
+    folder_->record("recipe.yaml", write_yaml(request_.recipe.resolved));
+    folder_->record_json("graph.json", graph_record());
+    Json environment = environment_record(versions_, environ);
+    environment["device"] = ready.device;
+    environment["threads"] = ready.threads;
+    folder_->record_json("environment.json", environment);
+    folder_->summary(summary_.to_json());
+    for (const std::string& line : kept_lines_) log(line);
+    kept_lines_.clear();
+  }
+
+  /// The graph as it is recorded: to_json(Graph) is for the worker and holds secrets.
+  Json graph_record() const {
+    Json json = to_json(request_.graph);
+    for (std::size_t i = 0; i < request_.graph.nodes.size(); ++i) {
+      json["nodes"][i]["options"] = to_json(request_.graph.nodes[i].options, /*hide_secrets=*/true);
+    }
+    return json;
+  }
+
+  void report(const Diagnostic& diagnostic) {
+    summary_.add(diagnostic);
+    log(std::string(diagnostic.severity == Severity::kError ? "error[" : "warning[") + name(diagnostic.code) +
+        "]: " + diagnostic.message);
+    // A warning is news while it happens; errors are shown together when all are known.
+    if (diagnostic.severity == Severity::kWarning && surroundings_.display.verbosity != Verbosity::kQuiet) {
+      display_.clear();
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+    }
+  }
+
+  /// `diagnostic` with the place in the recipe that its pointer names.
+  Diagnostic placed(Diagnostic diagnostic) const {
+    if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
+      diagnostic.where = nearest(request_.recipe.resolved, diagnostic.pointer).where;
+    }
+    return diagnostic;
+  }
+
+  void take_output(std::string_view text) {
+    output_ += text;
+    for (std::size_t end; (end = output_.find_first_of("\r\n")) != output_.npos;) {
+      output_line(output_.substr(0, end));
+      output_.erase(0, end + 1);
+    }
+    if (output_.size() > kMaxOutputLine) flush_output();
+  }
+
+  void flush_output() {
+    if (!output_.empty()) output_line(output_);
+    output_.clear();
+  }
+
+  void output_line(const std::string& line) {
+    if (line.empty()) return;
+    last_words_.push_back(line);
+    if (last_words_.size() > kLastWords) last_words_.pop_front();
+    display_.detail(line);
+    log(line);
+  }
+
+  void log(const std::string& line) {
+    if (folder_) return folder_->log(seconds(), line);
+    kept_bytes_ += line.size();
+    if (kept_bytes_ <= kMaxKeptOutput) kept_lines_.push_back(line);
+  }
+
+  void show_last_words() {
+    for (const std::string& line : last_words_) {
+      summary_.diagnostics().back().notes.push_back({{}, "it printed: " + line});
+    }
+  }
+
+  double seconds() const { return std::chrono::duration<double>(surroundings_.display.clock() - start_).count(); }
+
+  ExitCode conclude() {
+    display_.node_finished();
+    summary_.exit = exit_;
+    summary_.seconds = seconds();
+    sort_by_place(summary_.diagnostics(), request_.sources);
+    if (folder_) close_record();
+    for (const Diagnostic& diagnostic : summary_.diagnostics()) {
+      if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+    }
+    if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted");
+    if (surroundings_.json) {
+      Json json = summary_.to_json();
+      json["folder"] = folder_ ? Json(shown_folder()) : Json(nullptr);
+      surroundings_.results << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    } else if (folder_) {
+      surroundings_.results << shown_folder() << '\n';
+    }
+    surroundings_.results.flush();
+    return *summary_.exit;
+  }
+
+  void close_record() {
+    try {
+      folder_->log(seconds(), std::string(name(summary_.status)));
+      folder_->summary(summary_.to_json());
+    } catch (const WriteError& error) {
+      // A disk that is full has been reported once; it is news only to a run that went well.
+      if (exit_ == ExitCode::kDone) {
+        fail({error.diagnostic});
+        summary_.exit = exit_;
+      }
+    }
+  }
+
+  /// Relative to where the user stands, when it lies below.
+  std::string shown_folder() const {
+    const auto relative = folder_->path().lexically_relative(std::filesystem::current_path());
+    const bool is_below = !relative.empty() && *relative.begin() != "..";
+    return (is_below ? relative : folder_->path()).string();
+  }
+
+  const RunRequest& request_;
+  const RunSurroundings& surroundings_;
+  ProgressDisplay display_;
+  const std::chrono::steady_clock::time_point start_;
+  RunSummary summary_;
+  ExitCode exit_ = ExitCode::kDone;
+  Json versions_;
+  std::optional<RunFolder> folder_;
+  std::string output_;  // of the worker, not yet a line
+  std::vector<std::string> kept_lines_;
+  std::size_t kept_bytes_ = 0;
+  std::deque<std::string> last_words_;
+};
+
+}  // namespace
+
+ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
+
+}  // namespace runner

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "runner/config/compose.h"
+#include "runner/graph/graph.h"
+#include "runner/run/progress_display.h"
+#include "runner/graph/recipe.h"
+#include "runner/run/run_folder.h"
+#include "runner/run/worker_process.h"
+
+namespace runner {
+
+/// What to run. All of it is borrowed and must outlive the call.
+struct RunRequest {
+  const Composition& composition;
+  const Recipe& recipe;
+  const Graph& graph;
+  const Sources& sources;              ///< for the order of diagnostics
+  std::vector<std::string> overrides;  ///< as typed
+  bool smoke = false;
+};
+
+/// Where and how a run happens: everything of the outside world that it touches.
+struct RunSurroundings {
+  WorkerCommand worker;
+  std::ostream& results;  ///< stdout: the run folder, or with `json` the summary
+  std::ostream& talk;     ///< stderr
+  DisplayOptions display = {};
+  bool json = false;
+  std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
+  WriteSome write = ::write;
+  std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
+};
+
+/// `retort run`: has a worker run the graph, shows how it goes, keeps the record, and says how it ended.
+/// Nothing is written before the worker has found every stage sound.
+ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
+
+}  // namespace runner

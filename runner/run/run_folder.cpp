@@ -1,0 +1,141 @@
+#include "runner/run/run_folder.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/run/event.h"
+#include "runner/printable.h"
+#include "runner/value.h"
+#include "runner/config/yaml_writer.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPointer = "/run/dir";
+
+Diagnostic cannot_create(const fs::path& path, int error) {
+  Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
+  diagnostic.pointer = kPointer;
+  return diagnostic;
+}
+
+Diagnostic taken(const fs::path& path) {
+  const bool is_ours = fs::exists(path / ".retort");
+  return {ErrorCode::kRunFolderTaken,
+          {},
+          std::string(kPointer),
+          "the folder '" + path.string() + "' " + (is_ours ? "holds another run" : "is not empty"),
+          "choose another with run.dir, or leave run.dir out for a fresh one"};
+}
+
+/// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
+Result<fs::path> claim(const fs::path& path) {
+  if (mkdir((path / ".retort").c_str(), 0777) == 0) return path;
+  if (errno == EEXIST) return taken(path);
+  return cannot_create(path / ".retort", errno);
+}
+
+Result<fs::path> create_given(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) return cannot_create(path, error.value());
+  if (mkdir(path.c_str(), 0777) == 0) return claim(path);
+  if (errno != EEXIST) return cannot_create(path, errno);
+  if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
+  const bool is_empty = fs::is_empty(path, error);
+  if (error) return cannot_create(path, error.value());
+  return is_empty ? claim(path) : taken(path);
+}
+
+std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+bool is_secret(std::string key) {
+  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
+  constexpr std::array kWords = {"token", "key", "secret", "password"};
+  return std::ranges::any_of(kWords, [&](const char* word) { return key.find(word) != key.npos; });
+}
+
+}  // namespace
+
+Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
+                                   std::chrono::system_clock::time_point now) {
+  if (!run_dir.empty()) return create_given((base / run_dir).lexically_normal());
+  const fs::path day = base / "outputs" / local_time(now, "%Y-%m-%d");
+  std::error_code error;
+  fs::create_directories(day, error);
+  if (error) return cannot_create(day, error.value());
+  const std::string time = local_time(now, "%H-%M-%S");
+  for (int suffix = 0;; ++suffix) {
+    const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
+    if (mkdir(path.c_str(), 0777) == 0) return claim(path);
+    if (errno != EEXIST) return cannot_create(path, errno);
+  }
+}
+
+RunFolder::RunFolder(fs::path folder, WriteSome write, std::size_t log_limit)
+    : folder_(std::move(folder)),
+      write_(std::move(write)),
+      metrics_(folder_ / "metrics.jsonl", write_),
+      log_(folder_ / "log.txt", write_),
+      log_left_(log_limit) {
+  record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
+}
+
+void RunFolder::record(const std::string& name, std::string_view text) {
+  AppendFile(folder_ / ".retort" / name, write_).append(text);
+}
+
+void RunFolder::record_json(const std::string& name, const Json& json) {
+  record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunFolder::metric(const Json& line) {
+  metrics_.append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunFolder::log(double seconds, std::string_view line) {
+  if (log_is_full_) return;
+  char time[32];
+  std::snprintf(time, sizeof time, "%10.3f  ", seconds);
+  const std::string text = time + printable(line) + "\n";
+  if (text.size() > log_left_) {
+    log_is_full_ = true;
+    return log_.append("… the log is full; what follows is not recorded\n");
+  }
+  log_left_ -= text.size();
+  log_.append(text);
+}
+
+void RunFolder::summary(const Json& summary) {
+  write_atomically(folder_ / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+                   write_);
+}
+
+std::string overrides_yaml(const std::vector<std::string>& overrides) {
+  Value::List list;
+  for (const std::string& override : overrides) {
+    const std::size_t equals = override.find('=');
+    const bool hide = equals != override.npos && is_secret(override.substr(0, equals));
+    list.push_back({hide ? override.substr(0, equals + 1) + "***" : override, {}});
+  }
+  return write_yaml({std::move(list), {}});
+}
+
+}  // namespace runner

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/run/record_file.h"
+#include "runner/result.h"
+
+namespace runner {
+
+/// Makes the folder of a new run and claims it, so that no two runs ever share one: `run_dir`, which must be absent or
+/// empty, or where it is empty text outputs/<date>/<time> below `base` (local time of `now`; -1, -2 … when taken).
+/// kRunFolderTaken, kCannotCreate or kDiskFull at /run/dir when that does not work.
+Result<std::filesystem::path> create_run_folder(const std::string& run_dir, const std::filesystem::path& base,
+                                                std::chrono::system_clock::time_point now);
+
+/// The record of one run; the only writer of everything in its folder outside nodes/. Throws WriteError.
+///
+///   .retort/run.json     marks the folder as ours
+///   .retort/…            what was asked: config, overrides, recipe, environment, graph
+///   nodes/<id>/          one node's files, written by the worker
+///   metrics.jsonl        one measured number a line
+///   log.txt              what was said, and what the worker printed
+///   summary.json         how it went; replaced as a whole
+class RunFolder {
+ public:
+  /// `folder` comes from create_run_folder(). `log_limit`: bytes after which log.txt takes no more.
+  explicit RunFolder(std::filesystem::path folder, WriteSome write = ::write, std::size_t log_limit = 64 << 20);
+
+  const std::filesystem::path& path() const { return folder_; }
+
+  /// A file of .retort/, e.g. "recipe.yaml".
+  void record(const std::string& name, std::string_view text);
+  void record_json(const std::string& name, const nlohmann::ordered_json& json);
+  /// One line of metrics.jsonl.
+  void metric(const nlohmann::ordered_json& line);
+  /// One line of log.txt, `seconds` after the start; control characters are made harmless.
+  void log(double seconds, std::string_view line);
+  void summary(const nlohmann::ordered_json& summary);
+
+ private:
+  std::filesystem::path folder_;
+  WriteSome write_;
+  AppendFile metrics_, log_;
+  std::size_t log_left_;
+  bool log_is_full_ = false;
+};
+
+/// `overrides` as typed, as a YAML list for the record; the value of one whose key speaks of a token, key, secret or
+/// password is "***".
+std::string overrides_yaml(const std::vector<std::string>& overrides);
+
+}  // namespace runner

@@ -1,0 +1,235 @@
+#include "runner/run/worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace runner {
+namespace {
+
+constexpr int kEventsDescriptor = 3;
+constexpr std::size_t kPiece = 64 << 10;
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+/// Both ends are above the numbers that the child gets its own at, and are closed by exec.
+Pipe make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  const Descriptor low_read(ends[0]), low_write(ends[1]);
+  Pipe result{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
+  if (!result.read.is_open() || !result.write.is_open())
+    throw std::system_error(errno, std::generic_category(), "pipe");
+  return result;
+}
+
+void make_nonblocking(const Descriptor& descriptor) {
+  fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+/// The child between fork and exec: system calls only. Returns what went wrong.
+int become_worker(const char* program, char* const* arguments, pid_t parent, int requests, int output, int events) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return ESRCH;  // the parent died before it could be watched
+  if (dup2(requests, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0 ||
+      dup2(events, kEventsDescriptor) < 0) {
+    return errno;
+  }
+  // Whatever we inherited is not the worker's business; old kernels without this call leave it open.
+  close_range(kEventsDescriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGPIPE, &standard, nullptr);
+  execv(program, arguments);
+  return errno;
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
+  const auto folder = own_executable.parent_path();
+  const std::array candidates = {folder / "retort-worker", folder.parent_path() / "libexec" / "retort-worker"};
+  for (const auto& candidate : candidates) {
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return Diagnostic{
+      ErrorCode::kWorkerMissing,
+      {},
+      "",
+      "no program 'retort-worker' in '" + folder.string() + "' or '" + candidates[1].parent_path().string() + "'",
+      "build it (`cmake --build build --target retort-worker`) or install both programs together"};
+}
+
+Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command, SignalSource& signals) {
+  WorkerProcess worker(signals);
+  Pipe requests = make_pipe(), events = make_pipe(), output = make_pipe(), failure = make_pipe();
+
+  const std::string program = command.program.string();
+  std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    const int error =
+        become_worker(program.c_str(), arguments.data(), parent, *requests.read, *output.write, *events.write);
+    [[maybe_unused]] const auto written = write(*failure.write, &error, sizeof error);
+    _exit(127);
+  }
+  worker.pid_.value = child;
+  setpgid(child, child);  // by both, so that it is done whoever comes first
+  requests.read.close();
+  events.write.close();
+  output.write.close();
+  failure.write.close();
+
+  int error = 0;  // exec closes the pipe: nothing to read is good news
+  ssize_t size;
+  while ((size = read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (size == sizeof error) {
+    return Diagnostic{ErrorCode::kWorkerMissing,
+                      {},
+                      "",
+                      "cannot start '" + program + "': " + std::strerror(error),
+                      "install both programs together"};
+  }
+  for (Descriptor* end : {&requests.write, &events.read, &output.read}) make_nonblocking(*end);
+  worker.requests_ = std::move(requests.write);
+  worker.events_ = std::move(events.read);
+  worker.output_ = std::move(output.read);
+  return worker;
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (pid_.value == 0) return;
+  signal(SIGKILL);
+  while (waitpid(pid_.value, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void WorkerProcess::send(std::string_view line) {
+  unsent_ += line;
+  unsent_ += '\n';
+  write_requests();
+}
+
+void WorkerProcess::signal(int number) {
+  if (pid_.value != 0) kill(number == SIGKILL ? -pid_.value : pid_.value, number);
+}
+
+Happening WorkerProcess::next(std::optional<std::chrono::milliseconds> timeout) {
+  assert(pid_.value != 0 || !happened_.empty());
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + timeout.value_or(std::chrono::milliseconds(0));
+  while (happened_.empty()) {
+    int wait = -1;
+    if (timeout) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      wait = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+    }
+    std::array<pollfd, 4> watched = {pollfd{signals_->descriptor(), POLLIN, 0}, pollfd{*events_, POLLIN, 0},
+                                     pollfd{*output_, POLLIN, 0},
+                                     pollfd{unsent_.empty() ? -1 : *requests_, POLLOUT, 0}};
+    const int ready = poll(watched.data(), watched.size(), wait);
+    if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
+    if (ready == 0) return TimedOut{};
+    if (ready < 0) continue;
+    if (watched[3].revents) write_requests();
+    if (watched[1].revents) read_events();
+    if (watched[2].revents) read_output();
+    if (watched[0].revents) read_signals();
+  }
+  Happening first = std::move(happened_.front());
+  happened_.pop_front();
+  return first;
+}
+
+void WorkerProcess::write_requests() {
+  while (sent_ < unsent_.size() && requests_.is_open()) {
+    const ssize_t size = write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
+    if (size > 0) sent_ += size;
+    else if (errno == EAGAIN) return;
+    else if (errno != EINTR) requests_.close();  // it reads no more; why, its end will tell
+  }
+  unsent_.clear();
+  sent_ = 0;
+}
+
+void WorkerProcess::read_events() {
+  char piece[kPiece];
+  const ssize_t size = read(*events_, piece, sizeof piece);
+  if (size < 0) return;
+  if (size == 0) return events_.close();
+  std::string_view text(piece, size);
+  for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    partial_line_ += text.substr(0, end);
+    happened_.push_back(EventLine{std::move(partial_line_)});
+    partial_line_.clear();
+  }
+  partial_line_ += text;
+  if (partial_line_.size() <= kMaxLine) return;
+  happened_.push_back(LineTooLong{});
+  partial_line_.clear();
+  events_.close();
+}
+
+void WorkerProcess::read_output() {
+  char piece[kPiece];
+  const ssize_t size = read(*output_, piece, sizeof piece);
+  if (size > 0) happened_.push_back(OutputText{std::string(piece, size)});
+  else if (size == 0) output_.close();
+}
+
+void WorkerProcess::read_signals() {
+  while (const auto number = signals_->next()) {
+    if (*number == SIGCHLD) {
+      collect_if_ended();
+    } else if (*number == SIGTSTP) {
+      // Ctrl-Z is to stop both, and `fg` to wake both.
+      kill(-pid_.value, SIGSTOP);
+      raise(SIGSTOP);
+      kill(-pid_.value, SIGCONT);
+    } else {
+      happened_.push_back(Signalled{*number});
+    }
+  }
+}
+
+void WorkerProcess::collect_if_ended() {
+  siginfo_t info{};
+  // It stays a zombie meanwhile, so that its group cannot become somebody else's.
+  if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+  kill(-pid_.value, SIGKILL);
+  waitpid(pid_.value, nullptr, 0);
+  pid_.value = 0;
+
+  // What it said last is still in the pipes. A descendant may hold them open, so do not wait for their end.
+  const auto has_more = [](const Descriptor& descriptor) {
+    pollfd watched{*descriptor, POLLIN, 0};
+    return descriptor.is_open() && poll(&watched, 1, 0) == 1 && (watched.revents & (POLLIN | POLLHUP)) != 0;
+  };
+  while (has_more(events_)) read_events();
+  while (has_more(output_)) read_output();
+  requests_.close();
+  const bool is_exit = info.si_code == CLD_EXITED;
+  happened_.push_back(Ended{is_exit ? info.si_status : 0, is_exit ? 0 : info.si_status});
+}
+
+}  // namespace runner

@@ -1,0 +1,78 @@
+#include "runner/schema/kind_reader.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kEnding = ".schema.json";
+
+std::vector<Port> read_ports(const std::string& path, const std::string& keyword, const Json& document,
+                             Diagnostics& errors) {
+  std::vector<Port> ports;
+  if (!document.contains(keyword)) return ports;
+  for (const auto& [name, json] : document[keyword].items()) {
+    const auto fail = [&, name = name](const std::string& message) {
+      errors.push_back(
+          {ErrorCode::kBadSchema, {}, pointer_to("/" + keyword, name), "schemas/" + path + ": " + message, ""});
+    };
+    const Json type = json.is_object() && json.contains("type") ? json["type"] : json;
+    const auto known = type.is_string() ? artifact_type(type.get<std::string>()) : std::nullopt;
+    if (!known) {
+      fail("no artifact is of the type " + type.dump(-1, ' ', true, Json::error_handler_t::replace));
+      continue;
+    }
+    Port port{name, *known};
+    if (json.is_object()) {
+      for (const auto& [key, value] : json.items()) {
+        const bool flag = value.is_boolean() && value.get<bool>();
+        if (key == "optional" && value.is_boolean() && keyword == "x-inputs") port.optional = flag;
+        else if (key == "many" && value.is_boolean() && keyword == "x-inputs") port.many = flag;
+        else if (key != "type") fail("a port does not take '" + key + "' like this");
+      }
+    }
+    ports.push_back(std::move(port));
+  }
+  return ports;
+}
+
+}  // namespace
+
+std::string title_of(const std::string& path) {
+  std::string title = path.substr(0, path.size() - kEnding.size());
+  if (is_stage_kind(path)) std::ranges::replace(title, '/', '.');
+  return title;
+}
+
+bool is_stage_kind(const std::string& path) { return std::ranges::count(path, '/') == 1; }
+
+Kind read_kind(const std::string& path, const Json& document, Diagnostics& errors) {
+  Kind kind;
+  const auto fail = [&](const std::string& pointer, const std::string& message) {
+    errors.push_back({ErrorCode::kBadSchema, {}, pointer, "schemas/" + path + ": " + message, ""});
+  };
+  const auto text = [&](const char* key) { return document.contains(key) ? document[key].get<std::string>() : ""; };
+  kind.name = title_of(path);
+  kind.family = path.substr(0, path.find('/'));
+  kind.summary = text("description");
+  if (kind.summary.empty() || kind.summary.find('\n') != std::string::npos)
+    fail("/description", "a kind is described in one line");
+  if (document.value("type", Json()) != "object") fail("/type", "a kind's options are of type 'object'");
+  const Json::json_pointer named("/properties/kind/const");
+  if (!document.contains(named) || document[named] != kind.name) {
+    fail("/properties/kind", "the property 'kind' must be {\"const\": \"" + kind.name + "\"}");
+  }
+  kind.version = document.value("x-version", 1);
+  kind.inputs = read_ports(path, "x-inputs", document, errors);
+  kind.outputs = read_ports(path, "x-outputs", document, errors);
+  kind.cacheable = document.value("x-cacheable", false);
+  kind.planned = document.value("x-planned", false);
+  kind.file = path;
+  return kind;
+}
+
+}  // namespace runner

@@ -1,0 +1,90 @@
+#include "runner/schema/schema_declared.h"
+
+#include "runner/schema/schema_defaults.h"
+
+namespace runner {
+namespace {
+
+const Value kNothing{};
+
+/// The default of `key` in mappings of `schema`: `nested` is what the default of the whole mapping says of it.
+std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
+  const Value* given = nested ? nested : default_of(schema);
+  if (!given) return Value{};
+  Value value = *given;
+  fill_in_defaults(value, schema);
+  return value;
+}
+
+std::optional<Value> follow(const SchemaNode& node, const Value* value, const Value* nested,
+                            std::span<const std::string> path) {
+  const SchemaNode& schema = followed(node);
+  const std::string& key = path.front();
+  const auto rest = path.subspan(1);
+  const Value* below = value ? value->find(key) : nullptr;
+  const Value* nested_below = nested ? nested->find(key) : nullptr;
+  const auto enter = [&](const SchemaNode& property) {
+    if (rest.empty()) return default_at(property, nested_below);
+    return follow(property, below, nested_below ? nested_below : default_of(property), rest);
+  };
+
+  if (const SchemaNode* property = schema.property(key)) return enter(*property);
+  const SchemaNode* common = schema.common ? schema.common->property(key) : nullptr;
+  if (common) return enter(*common);
+  if (schema.kinds_in) {
+    const bool names_kind = value && value->find("kind");
+    const SchemaNode* kind = kind_of(schema, names_kind ? *value : nested ? *nested : kNothing);
+    if (key == "kind" && rest.empty() && !schema.default_kind.empty() && !nested_below)
+      return Value{schema.default_kind, {}};
+    if (kind) return follow(*kind, value, nested, path);
+  }
+  for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+    for (const SchemaNode* part : *group) {
+      if (auto found = follow(*part, value, nested, path)) return found;
+    }
+  }
+  // A key that only a rule for any key allows is not declared, but there may be declared ones below it.
+  if (!rest.empty() && below && schema.additional_properties)
+    return follow(*schema.additional_properties, below, nullptr, rest);
+  return std::nullopt;
+}
+
+/// Adds the names of the keys declared in the mapping at `path` below `node`.
+void collect_keys(const SchemaNode& node, const Value* value, std::span<const std::string> path,
+                  std::vector<std::string>& keys) {
+  const SchemaNode& schema = followed(node);
+  const Value* below = value && !path.empty() ? value->find(path.front()) : nullptr;
+  for (const SchemaNode* part : {&schema, schema.common}) {
+    if (!part) continue;
+    if (path.empty()) {
+      for (const NamedSchema& property : part->properties) keys.push_back(property.name);
+    } else if (const SchemaNode* property = part->property(path.front())) {
+      return collect_keys(*property, below, path.subspan(1), keys);
+    }
+  }
+  if (schema.kinds_in) {
+    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNothing)) collect_keys(*kind, value, path, keys);
+  }
+  for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+    for (const SchemaNode* part : *group) collect_keys(*part, value, path, keys);
+  }
+  if (!path.empty() && below && schema.additional_properties) {
+    collect_keys(*schema.additional_properties, below, path.subspan(1), keys);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
+                                       std::span<const std::string> path) {
+  std::vector<std::string> keys;
+  collect_keys(schema, &value, path, keys);
+  return keys;
+}
+
+std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+  if (path.empty()) return std::nullopt;
+  return follow(schema, &value, nullptr, path);
+}
+
+}  // namespace runner

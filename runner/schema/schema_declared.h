@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/schema/schema_node.h"
+
+namespace runner {
+
+/// Follows `path` through `schema` and, where kinds decide, through what `value` says. The default of the key at its
+/// end, with all that is filled into it (null when it has none); nullopt when no schema names that key.
+std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
+
+/// The keys that `schema` declares in the mapping at `path` below `value`; empty where it declares none.
+std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
+
+}  // namespace runner

@@ -1,0 +1,44 @@
+#include "runner/schema/schema_node.h"
+
+#include <algorithm>
+
+namespace runner {
+namespace {
+
+const SchemaNode* by_name(const std::vector<NamedSchema>& schemas, std::string_view name) {
+  const auto found = std::ranges::find(schemas, name, &NamedSchema::name);
+  return found == schemas.end() ? nullptr : found->schema;
+}
+
+}  // namespace
+
+const SchemaNode* SchemaNode::property(std::string_view key) const { return by_name(properties, key); }
+
+const SchemaNode* SchemaNode::kind(std::string_view name) const { return by_name(kinds, name); }
+
+const SchemaNode& followed(const SchemaNode& node) {
+  const SchemaNode* end = &node;
+  while (end->target) end = end->target;
+  return *end;
+}
+
+const Value* default_of(const SchemaNode& node) {
+  for (const SchemaNode* at = &node; at; at = at->target) {
+    if (at->default_value) return &*at->default_value;
+  }
+  return nullptr;
+}
+
+const std::string& description_of(const SchemaNode& node) {
+  const SchemaNode* at = &node;
+  while (at->description.empty() && at->target) at = at->target;
+  return at->description;
+}
+
+const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping) {
+  const Value* kind = mapping.find("kind");
+  if (!kind) return node.kind(node.default_kind);
+  return kind->text() ? node.kind(*kind->text()) : nullptr;
+}
+
+}  // namespace runner

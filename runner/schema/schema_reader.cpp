@@ -1,0 +1,330 @@
+#include "runner/schema/schema_reader.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "runner/schema/schema_keyword.h"
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+using Json = SchemaReader::Json;
+
+constexpr int kMaxDepth = 100;  // of nested subschemas
+
+/// The JSON text, refusing keys written twice, which the parser would drop; what is wrong goes into `problem`.
+Json parse(std::string_view text, std::string& problem) {
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second && problem.empty()) {
+      problem = "key '" + parsed.get<std::string>() + "' stands there twice";
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::exception& error) {
+    problem = error.what();
+    return {};
+  }
+}
+
+std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
+
+/// "%25" as '%'; nullopt for a '%' that two hexadecimal digits do not follow.
+std::optional<std::string> percent_decoded(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto digit = [&](char c) { return kDigits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c); };
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      result += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size() || digit(text[i + 1]) == kDigits.npos || digit(text[i + 2]) == kDigits.npos)
+      return std::nullopt;
+    result += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return result;
+}
+
+}  // namespace
+
+void SchemaReader::fail(const std::string& file, std::string pointer, const std::string& message, std::string help) {
+  errors.push_back(
+      {ErrorCode::kBadSchema, {}, std::move(pointer), "schemas/" + file + ": " + message, std::move(help)});
+}
+
+void SchemaReader::read_file(const std::string& path, std::string_view text) {
+  std::string problem;
+  Json json = parse(text, problem);
+  if (!problem.empty()) return fail(path, "", problem);
+  const auto [document, is_new] = documents.emplace(path, std::move(json));
+  if (!is_new) return fail(path, "", "the file is there twice");
+  if (!fits(Needs::kSchema, document->second)) return fail(path, "", "a schema is a mapping, true or false");
+  read(document->second, path, "", 0);
+}
+
+SchemaNode* SchemaReader::read(const Json& json, const std::string& file, const std::string& pointer, int depth) {
+  SchemaNode& node = nodes.emplace_back();
+  node.file = file;
+  node.pointer = pointer;
+  nodes_by_address.emplace(file + "#" + pointer, &node);
+  if (json.is_boolean()) {
+    node.verdict = json.get<bool>();
+  } else if (!json.is_object()) {
+    fail(file, pointer, "a schema is a mapping, true or false");
+  } else if (depth > kMaxDepth) {
+    fail(file, pointer, "nested too deep");
+  } else {
+    for (const auto& [key, value] : json.items()) read_keyword(node, key, value, depth + 1);
+  }
+  return &node;
+}
+
+void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const Json& json, int depth) {
+  const std::string pointer = pointer_to(node.pointer, key);
+  const KeywordRule* rule = keyword_rule(key);
+  if (!rule) return fail(node.file, pointer, "the validator does not know the keyword '" + key + "'");
+  if (!fits(rule->needs, json)) {
+    return fail(node.file, pointer, "'" + key + "' must be " + std::string(phrase(rule->needs)));
+  }
+  const auto schema = [&](const Json& part) { return read(part, node.file, pointer, depth); };
+  const auto schemas = [&] {
+    std::vector<const SchemaNode*> result;
+    for (const Json& part : json)
+      result.push_back(read(part, node.file, pointer_to(pointer, std::to_string(result.size())), depth));
+    return result;
+  };
+  const auto named = [&] {
+    std::vector<NamedSchema> result;
+    for (const auto& [name, part] : json.items())
+      result.push_back({name, read(part, node.file, pointer_to(pointer, name), depth)});
+    return result;
+  };
+  const auto values = [&] {
+    std::vector<Value> result;
+    for (const Json& item : json) result.push_back(from_json(item));
+    return result;
+  };
+  const auto expression = [&](const std::string& text) {
+    auto compiled = Pattern::compile(text);
+    if (!compiled) {
+      fail(node.file, pointer, "'" + key + "' must be " + std::string(phrase(rule->needs)));
+    }
+    return compiled;
+  };
+  const auto allow = [&](std::vector<Value> some) {
+    const auto also = [&](const Value& one) {
+      return !node.allowed ||
+             std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
+    };
+    std::erase_if(some, std::not_fn(also));
+    node.allowed = std::move(some);
+  };
+  switch (rule->keyword) {
+    case Keyword::kId:
+      if (!node.pointer.empty()) fail(node.file, pointer, "only a file has an $id");
+      else if (json != node.file) fail(node.file, pointer, "$id must be '" + node.file + "'");
+      break;
+    case Keyword::kRef:
+      node.reference = json.get<std::string>();
+      break;
+    case Keyword::kDescription:
+      node.description = json.get<std::string>();
+      break;
+    case Keyword::kDefault:
+      node.default_value = from_json(json);
+      break;
+    case Keyword::kDefinitions:
+      named();
+      break;
+    case Keyword::kType:
+      for (const Json& type : json.is_array() ? json : Json::array({json}))
+        node.types |= type_bit(type.get<std::string>());
+      break;
+    case Keyword::kEnum:
+      allow(values());
+      break;
+    case Keyword::kConst:
+      allow({from_json(json)});
+      break;
+    case Keyword::kProperties:
+      node.properties = named();
+      break;
+    case Keyword::kRequired:
+      node.required = json.get<std::vector<std::string>>();
+      break;
+    case Keyword::kAdditionalProperties:
+      node.additional_properties = schema(json);
+      break;
+    case Keyword::kPatternProperties:
+      for (const NamedSchema& entry : named()) {
+        if (auto pattern = expression(entry.name))
+          node.pattern_properties.push_back({*std::move(pattern), entry.schema});
+      }
+      break;
+    case Keyword::kPropertyNames:
+      node.property_names = schema(json);
+      break;
+    case Keyword::kMinProperties:
+      node.min_properties = count(json);
+      break;
+    case Keyword::kMaxProperties:
+      node.max_properties = count(json);
+      break;
+    case Keyword::kItems:
+      if (json.is_array()) node.first_items = schemas();
+      else node.items = schema(json);
+      break;
+    case Keyword::kMinItems:
+      node.min_items = count(json);
+      break;
+    case Keyword::kMaxItems:
+      node.max_items = count(json);
+      break;
+    case Keyword::kUniqueItems:
+      node.unique_items = json.get<bool>();
+      break;
+    case Keyword::kMinLength:
+      node.min_length = count(json);
+      break;
+    case Keyword::kMaxLength:
+      node.max_length = count(json);
+      break;
+    case Keyword::kPattern:
+      node.pattern = expression(json.get<std::string>());
+      break;
+    case Keyword::kMinimum:
+      node.minimum = from_json(json);
+      break;
+    case Keyword::kMaximum:
+      node.maximum = from_json(json);
+      break;
+    case Keyword::kExclusiveMinimum:
+      node.exclusive_minimum = from_json(json);
+      break;
+    case Keyword::kExclusiveMaximum:
+      node.exclusive_maximum = from_json(json);
+      break;
+    case Keyword::kMultipleOf:
+      node.multiple_of = from_json(json);
+      break;
+    case Keyword::kAnyOf:
+      node.any_of = schemas();
+      break;
+    case Keyword::kOneOf:
+      node.one_of = schemas();
+      break;
+    case Keyword::kAllOf:
+      node.all_of = schemas();
+      break;
+    case Keyword::kNot:
+      node.not_this = schema(json);
+      break;
+    case Keyword::kUnit:
+      node.unit = json.get<std::string>();
+      break;
+    case Keyword::kPlanned:
+      node.planned = json.get<bool>();
+      break;
+    case Keyword::kKinds:
+      node.kinds_in = json.get<std::string>();
+      break;
+    case Keyword::kDefaultKind:
+      node.default_kind = json.get<std::string>();
+      break;
+    case Keyword::kVersion:
+    case Keyword::kInputs:
+    case Keyword::kOutputs:
+    case Keyword::kCacheable:  // of a kind's file: read there
+    case Keyword::kSchema:
+    case Keyword::kComment:
+    case Keyword::kTitle:
+    case Keyword::kExamples:
+      break;
+  }
+}
+
+void SchemaReader::connect() {
+  for (SchemaNode& node : nodes) {
+    if (node.reference) connect_reference(node);
+    if (node.kinds_in) connect_kinds(node);
+    else if (!node.default_kind.empty()) fail(node.file, node.pointer, "x-default-kind without x-kinds");
+  }
+  if (errors.empty()) refuse_circles();
+}
+
+void SchemaReader::connect_reference(SchemaNode& node) {
+  const std::string& reference = *node.reference;
+  const auto hash = std::min(reference.find('#'), reference.size());
+  const std::string file = hash == 0 ? node.file : reference.substr(0, hash);
+  const auto pointer = percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
+  const auto found = pointer ? nodes_by_address.find(file + "#" + *pointer) : nodes_by_address.end();
+  if (found == nodes_by_address.end())
+    return fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
+  node.target = found->second;
+}
+
+void SchemaReader::connect_kinds(SchemaNode& node) {
+  constexpr std::string_view kEnding = ".schema.json";
+  const bool stages = *node.kinds_in == "*";
+  for (const auto& [path, document] : documents) {
+    const auto root = nodes_by_address.find(path + "#");
+    if (root == nodes_by_address.end() || !path.ends_with(kEnding)) continue;
+    const std::string stem = path.substr(0, path.size() - kEnding.size());
+    const auto slash = stem.rfind('/');
+    if (slash == stem.npos) continue;
+    if (stages && stem.find('/') == slash)
+      node.kinds.push_back({stem.substr(0, slash) + "." + stem.substr(slash + 1), root->second});
+    if (!stages && stem.substr(0, slash) == *node.kinds_in)
+      node.kinds.push_back({stem.substr(slash + 1), root->second});
+  }
+  // A set of schemas without any stage is of no use, but not wrong: a test may need none.
+  if (!stages && node.kinds.empty()) {
+    fail(node.file, pointer_to(node.pointer, "x-kinds"), "no schema is in the folder '" + *node.kinds_in + "'");
+  } else if (!node.default_kind.empty() && !node.kind(node.default_kind)) {
+    fail(node.file, pointer_to(node.pointer, "x-default-kind"), "there is no kind '" + node.default_kind + "'");
+  }
+}
+
+/// A value is finite, so only edges that stay at the same value can lead round for ever; and defaults that are
+/// mappings, which would be filled in within each other.
+void SchemaReader::refuse_circles() {
+  for (const SchemaNode& node : nodes) {
+    std::size_t steps = 0;
+    for (const SchemaNode* at = &node; at->target && steps <= nodes.size(); at = at->target) ++steps;
+    if (steps > nodes.size()) return fail(node.file, node.pointer, "$ref leads back to itself");
+  }
+  enum class Visit { kNew, kOpen, kDone };
+  std::map<const SchemaNode*, Visit> visits;
+  const auto visit = [&](const auto& self, const SchemaNode& node) -> void {
+    Visit& state = visits[&node];
+    if (state == Visit::kDone) return;
+    if (state == Visit::kOpen) return fail(node.file, node.pointer, "the schema leads back to itself without an end");
+    state = Visit::kOpen;
+    if (node.target) self(self, *node.target);
+    else {
+      for (const auto* group : {&node.all_of, &node.any_of, &node.one_of}) {
+        for (const SchemaNode* part : *group) self(self, *part);
+      }
+      if (node.not_this) self(self, *node.not_this);
+      for (const NamedSchema& kind : node.kinds) self(self, *kind.schema);
+      for (const NamedSchema& property : node.properties) {
+        const Value* filled = default_of(*property.schema);
+        if (filled && (filled->map() || filled->list())) self(self, *property.schema);
+      }
+    }
+    state = Visit::kDone;
+  };
+  for (const SchemaNode& node : nodes) visit(visit, node);
+}
+
+}  // namespace runner

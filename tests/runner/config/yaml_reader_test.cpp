@@ -1,0 +1,225 @@
+#include "runner/config/yaml_reader.h"
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/config/scalar.h"
+#include "tests/support/shared_data.h"
+
+namespace runner {
+namespace {
+
+/// The value as JSON, or the diagnostics as printed.
+std::string read(const std::string& text) {
+  Sources sources;
+  const auto result = read_yaml(sources.add("a.yaml", text));
+  if (result) return to_json(*result).dump();
+  std::ostringstream out;
+  for (const Diagnostic& diagnostic : result.errors()) print(out, diagnostic);
+  return out.str();
+}
+
+TEST(YamlReader, EmptyTextIsEmptyMapping) {
+  EXPECT_EQ(read(""), "{}");
+  EXPECT_EQ(read("# nothing\n"), "{}");
+}
+
+TEST(YamlReader, QuotedScalarsStayStrings) {
+  EXPECT_EQ(read("a: '1'\nb: \"true\"\nc: |\n  2\nd: !!str 3\n"), R"({"a":"1","b":"true","c":"2\n","d":"3"})");
+}
+
+TEST(YamlReader, EveryNodeKnowsItsPlace) {
+  Sources sources;
+  const auto value = read_yaml(sources.add("a.yaml", "train:\n  epochs: 3\n  layers: [1, x]\n"));
+  const Value& train = *value->find("train");
+  EXPECT_EQ(train.where.line, 2);
+  EXPECT_EQ(train.where.column, 3);
+  const Entry& layers = (*train.map())[1];
+  EXPECT_EQ(layers.key_where.line, 3);
+  EXPECT_EQ(layers.key_where.column, 3);
+  EXPECT_EQ(layers.value.where.column, 11);
+  EXPECT_EQ((*layers.value.list())[1].where.column, 15);
+}
+
+TEST(YamlReader, AllDuplicateKeysAtOnceWithTheFirstPlace) {
+  EXPECT_EQ(read("a: 1\na: 2\nb: {c: 1, c: 2}\n"),
+            "a.yaml:2:1: error[E0102]: duplicate key 'a'\n"
+            "  2 | a: 2\n"
+            "    | ^\n"
+            "  help: remove one of the two\n"
+            "  a.yaml:1:1: note: first written here\n"
+            "a.yaml:3:11: error[E0102]: duplicate key 'c'\n"
+            "  3 | b: {c: 1, c: 2}\n"
+            "    |           ^\n"
+            "  help: remove one of the two\n"
+            "  a.yaml:3:5: note: first written here\n");
+}
+
+TEST(YamlReader, SecondDocumentIsRefused) {
+  EXPECT_EQ(read("---\na: 1\n---\nb: 2\n"),
+            "a.yaml:3:1: error[E0103]: a second document starts here\n"
+            "  3 | ---\n"
+            "    | ^\n"
+            "  help: keep one recipe in a file\n");
+}
+
+TEST(YamlReader, UnknownTagIsRefused) {
+  EXPECT_EQ(read("a: !python/object 1\n"),
+            "a.yaml:1:4: error[E0104]: unknown tag '!python/object'\n"
+            "  1 | a: !python/object 1\n"
+            "    |    ^\n"
+            "  help: remove the tag; !!str, !!int, !!float, !!bool and !!null are understood\n");
+  EXPECT_THAT(read("a: !!set {x}\n"), testing::HasSubstr("error[E0104]"));
+  EXPECT_THAT(read("a: !!binary aGk=\n"), testing::HasSubstr("error[E0104]: unknown tag '!!binary'"));
+}
+
+TEST(YamlReader, KeysThatAreNoStringsAreRefused) {
+  EXPECT_EQ(read("1: x\n"),
+            "a.yaml:1:1: error[E0105]: a key must be a string, not integer\n"
+            "  1 | 1: x\n"
+            "    | ^\n"
+            "  help: write it in quotes: \"1\"\n");
+  EXPECT_THAT(read("true: x\n"), testing::HasSubstr("a key must be a string, not boolean"));
+  EXPECT_THAT(read("null: x\n"), testing::HasSubstr("a key must be a string, not null"));
+  EXPECT_THAT(read("? [1, 2]\n: x\n"), testing::HasSubstr("a key must be a string, not a list"));
+  EXPECT_EQ(read("'1': x\n"), R"({"1":"x"})");
+}
+
+TEST(YamlReader, AliasesAndMergeKeys) {
+  EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: *x\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":2}})");
+  EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":3}})");
+  EXPECT_EQ(read("a: &x {b: 1}\ne: &y {b: 2, f: 3}\nd: {<<: [*x, *y]}\n"),
+            R"({"a":{"b":1},"e":{"b":2,"f":3},"d":{"b":1,"f":3}})");
+  EXPECT_THAT(read("d: {<<: 3}\n"), testing::HasSubstr("'<<' takes a mapping or a list of mappings"));
+  EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' stands where a value belongs"));
+}
+
+TEST(YamlReader, AliasBombIsRefused) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int k = 0; k < 9; ++k) text += ", " + last;
+    text += "]\n";
+  }
+  EXPECT_THAT(read(text), testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
+}
+
+TEST(YamlReader, AliasInsideItsOwnValueIsRefused) {
+  EXPECT_THAT(read("a: &a [*a]\n"), testing::HasSubstr("the alias stands inside the value that it names"));
+}
+
+TEST(YamlReader, InvalidUtf8NamesTheByte) {
+  EXPECT_THAT(read("a: 1\nb: x\xffy\n"), testing::StartsWith("a.yaml:2:5: error[E0107]: the text is not UTF-8\n"));
+  EXPECT_THAT(read("a: \xc0\xaf\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
+  EXPECT_THAT(read("a: \xed\xa0\x80\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
+}
+
+TEST(YamlReader, ControlCharacterDoesNotEndTheFile) {
+  EXPECT_THAT(read("a: 1\n\x04"
+                   "b: 2\n"),
+              testing::StartsWith("a.yaml:2:1: error[E0101]: a control character\n"));
+  EXPECT_THAT(read(std::string("a: 1\0b", 6)), testing::HasSubstr("a control character"));
+}
+
+TEST(YamlReader, NestingIsBoundedWhereverItComesFrom) {
+  const auto list = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(read(list(64)), list(64));
+  EXPECT_THAT(read(list(65)), testing::StartsWith("a.yaml:1:65: error[E0108]: values are nested more than 64 deep"));
+  for (const std::string unit : {"[", "{a: ", "- ", "? ", "[{", "- ? "}) {
+    std::string text;
+    while (text.size() < 1'000'000) text += unit;
+    EXPECT_THAT(read(text), testing::HasSubstr("error[E0108]")) << unit;
+  }
+  std::string aliases = "a0: &a0 [[[[[[[[x]]]]]]]]\n";
+  for (int i = 1; i < 10; ++i) {
+    aliases +=
+        "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [[[[[[[[*a" + std::to_string(i - 1) + "]]]]]]]]\n";
+  }
+  EXPECT_THAT(read(aliases), testing::HasSubstr("error[E0108]"));
+}
+
+TEST(YamlReader, IntegerBeyond64BitsIsRefused) {
+  EXPECT_EQ(read("a: -9223372036854775808\n"), R"({"a":-9223372036854775808})");
+  EXPECT_EQ(read("a: 9223372036854775808\n"),
+            "a.yaml:1:4: error[E0109]: the integer '9223372036854775808' does not fit 64 bits\n"
+            "  1 | a: 9223372036854775808\n"
+            "    |    ^\n"
+            "  help: write it in quotes if it is a name\n");
+}
+
+TEST(YamlReader, SyntaxErrorsSayWhatHelps) {
+  EXPECT_EQ(read("a: [${c}]\n"),
+            "a.yaml:1:6: error[E0101]: cannot read the YAML: end of sequence flow not found\n"
+            "  1 | a: [${c}]\n"
+            "    |      ^\n"
+            "  help: inside [...] and {...} an interpolation must be quoted: '${a.b}'\n");
+  EXPECT_THAT(read("a: {b: ???}\n"), testing::HasSubstr("the mark ??? must be quoted"));
+  EXPECT_THAT(read("a:\n\tb: 1\n"), testing::HasSubstr("indent with spaces, not with tabs"));
+}
+
+TEST(YamlReader, ErrorsOfOneFileAreBounded) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i) + ": x\n";
+  Sources sources;
+  EXPECT_EQ(read_yaml(sources.add("a.yaml", text)).errors().size(), 100u);
+}
+
+std::string python_repr(const Value& value) {
+  if (value.is_null()) return "None";
+  if (const auto* flag = std::get_if<bool>(&value.data)) return *flag ? "True" : "False";
+  if (const auto* map = value.map()) {
+    std::string text;
+    for (const Entry& entry : *map) text += (text.empty() ? "'" : ", '") + entry.key + "': " + python_repr(entry.value);
+    return "{" + text + "}";
+  }
+  if (!value.text()) return scalar_text(value);
+  std::string text;
+  for (const char c : *value.text()) text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  return "'" + text + "'";
+}
+
+TEST(YamlReader, AgreesWithOmegaConfsRecordedCases) {
+  const auto path = shared_data("cases/hydra/yaml.jsonl");
+  RETORT_NEEDS_SHARED(path);
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    const auto recorded = nlohmann::json::parse(line);
+    const std::string text = recorded["yaml"];
+    const bool beyond_us = text.find("99999999") != text.npos || text.find("!!binary") != text.npos;
+    Sources sources;
+    const auto result = read_yaml(sources.add("a.yaml", text));
+    EXPECT_EQ(static_cast<bool>(result), recorded["ok"] && !beyond_us) << text;
+    if (result && recorded["ok"]) EXPECT_EQ(python_repr(*result), recorded["repr"]) << text;
+  }
+}
+
+/// No bytes crash it or keep it busy: a thousand mutations of a recipe, the same in every run.
+TEST(YamlReader, SurvivesMutations) {
+  const std::string recipe =
+      "defaults: [{data: x}, _self_]\na: &a {b: 1, c: [1.5, 'x']}\nd: {<<: *a, e: \"\\u00e9\"}\nf: |\n  text\n? g\n: - "
+      "1\n  - !!int 2\n";
+  const std::string bytes = "[]{}:,-?&*!|>'\"%@`#\\ \n\t\r\x01\x04\xff\xc3<~";
+  std::mt19937 random(7);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = recipe;
+    for (int k = 0; k < 4; ++k) {
+      const std::size_t at = random() % text.size();
+      if (random() % 3 == 0) text.erase(at, random() % 5);
+      else if (random() % 2) text.insert(at, 1, bytes[random() % bytes.size()]);
+      else text[at] = bytes[random() % bytes.size()];
+    }
+    Sources sources;
+    const auto result = read_yaml(sources.add("a.yaml", text));
+    if (!result) EXPECT_FALSE(result.errors().empty());
+  }
+}
+
+}  // namespace
+}  // namespace runner

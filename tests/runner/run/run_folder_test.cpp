@@ -1,0 +1,161 @@
+#include "runner/run/run_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+const std::chrono::system_clock::time_point kNow{std::chrono::hours(24 * 365 * 50)};
+
+std::string only_error(const Result<fs::path>& result) {
+  if (result) return "made " + result->string();
+  const Diagnostic& d = result.errors().at(0);
+  return name(d.code) + " " + d.pointer + ": " + d.message;
+}
+
+class RunFolderTest : public testing::Test {
+ protected:
+  fs::path made(const std::string& run_dir = "") {
+    const auto path = create_run_folder(run_dir, base_.path(), kNow);
+    EXPECT_TRUE(path) << only_error(path);
+    return *path;
+  }
+  static ssize_t full_disk(int, const char*, std::size_t) {
+    errno = ENOSPC;
+    return -1;
+  }
+  TemporaryFolder base_;
+};
+
+TEST_F(RunFolderTest, DefaultIsDateAndTimeWithASuffixWhenTaken) {
+  const fs::path first = made();
+  EXPECT_THAT(first.lexically_relative(base_.path()).string(),
+              MatchesRegex("outputs/[0-9]{4}-[0-9]{2}-[0-9]{2}/[0-9]{2}-[0-9]{2}-[0-9]{2}"));
+  EXPECT_EQ(made(), first.string() + "-1");
+  EXPECT_EQ(made(), first.string() + "-2");
+}
+
+TEST_F(RunFolderTest, GivenFolderIsMadeWithItsParents) {
+  EXPECT_EQ(made("deep/down/run"), base_.path() / "deep/down/run");
+  EXPECT_EQ(made((base_.path() / "absolute").string()), base_.path() / "absolute");
+}
+
+TEST_F(RunFolderTest, EmptyFolderIsTakenOnce) {
+  fs::create_directory(base_.path() / "mine");
+  made("mine");
+  EXPECT_EQ(only_error(create_run_folder("mine", base_.path(), kNow)),
+            "E0803 /run/dir: the folder '" + (base_.path() / "mine").string() + "' holds another run");
+}
+
+TEST_F(RunFolderTest, FolderWithSomethingInItIsRefusedAndLeftAlone) {
+  fs::create_directories(base_.path() / "full/of things");
+  EXPECT_EQ(only_error(create_run_folder("full", base_.path(), kNow)),
+            "E0803 /run/dir: the folder '" + (base_.path() / "full").string() + "' is not empty");
+  EXPECT_FALSE(fs::exists(base_.path() / "full/.retort"));
+}
+
+TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
+  std::ofstream(base_.path() / "file") << "x";
+  EXPECT_EQ(only_error(create_run_folder("file", base_.path(), kNow)),
+            "E0801 /run/dir: cannot create '" + (base_.path() / "file").string() + "': File exists");
+  EXPECT_THAT(only_error(create_run_folder("file/below", base_.path(), kNow)),
+              HasSubstr("E0801 /run/dir: cannot create"));
+}
+
+TEST_F(RunFolderTest, MarksItselfAsOurs) {
+  const fs::path path = made("run");
+  RunFolder folder(path);
+  const auto json = nlohmann::json::parse(base_.read("run/.retort/run.json"));
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["id"], "run");
+}
+
+TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
+  RunFolder folder(made("run"));
+  folder.metric({{"name", "loss"}, {"value", 0.5}});
+  folder.metric({{"name", "l\xff"}});
+  folder.log(1.5, "epoch 1: \x1b[31mred\nline");
+  folder.log(3600, "later");
+  EXPECT_EQ(base_.read("run/metrics.jsonl"), "{\"name\":\"loss\",\"value\":0.5}\n{\"name\":\"l\uFFFD\"}\n");
+  EXPECT_EQ(base_.read("run/log.txt"), "     1.500  epoch 1:  [31mred line\n  3600.000  later\n");
+}
+
+TEST_F(RunFolderTest, LogThatIsFullSaysSoOnce) {
+  RunFolder folder(made("run"), ::write, 40);
+  for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
+  EXPECT_EQ(base_.read("run/log.txt"),
+            "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
+}
+
+TEST_F(RunFolderTest, SummaryIsReplacedAsAWhole) {
+  RunFolder folder(made("run"));
+  folder.summary({{"status", "running"}});
+  folder.summary({{"status", "finished"}});
+  EXPECT_EQ(base_.read("run/summary.json"), "{\n  \"status\": \"finished\"\n}\n");
+  EXPECT_FALSE(fs::exists(base_.path() / "run/summary.json.part"));
+}
+
+TEST_F(RunFolderTest, SummaryOnAFullDiskKeepsTheOldOne) {
+  bool is_full = false;
+  const auto write = [&](int file, const char* data, std::size_t size) {
+    return is_full ? full_disk(file, data, size) : ::write(file, data, size);
+  };
+  RunFolder folder(made("run"), write);
+  folder.summary({{"status", "running"}});
+  is_full = true;
+  EXPECT_THROW(folder.summary({{"status", "finished"}}), WriteError);
+  EXPECT_EQ(base_.read("run/summary.json"), "{\n  \"status\": \"running\"\n}\n");
+  EXPECT_FALSE(fs::exists(base_.path() / "run/summary.json.part"));
+}
+
+TEST_F(RunFolderTest, FullDiskNamesTheFile) {
+  try {
+    RunFolder folder(made("run"), full_disk);
+    FAIL();
+  } catch (const WriteError& error) {
+    EXPECT_EQ(error.diagnostic.code, ErrorCode::kDiskFull);
+    EXPECT_EQ(error.diagnostic.message,
+              "cannot write '" + (base_.path() / "run/.retort/run.json").string() + "': No space left on device");
+    EXPECT_EQ(error.diagnostic.help, "make room, or choose another place with run.dir");
+  }
+}
+
+TEST_F(RunFolderTest, ShortWritesAreContinued) {
+  const auto stingy = [](int file, const char* data, std::size_t) { return ::write(file, data, 1); };
+  RunFolder folder(made("run"), stingy);
+  folder.metric({{"a", 1}});
+  EXPECT_EQ(base_.read("run/metrics.jsonl"), "{\"a\":1}\n");
+}
+
+TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
+  const fs::path path = made("run");
+  std::ofstream(base_.path() / "victim") << "precious";
+  fs::create_symlink(base_.path() / "victim", path / "log.txt");
+  EXPECT_THROW(RunFolder folder(path), WriteError);
+  EXPECT_EQ(base_.read("victim"), "precious");
+}
+
+TEST(Overrides, ValuesOfSecretKeysAreNotRecorded) {
+  const std::string text = overrides_yaml({"train.epochs=3", "tracker.api_key=abc123", "+Auth.PASSWORD=abc123",
+                                           "model.tokenizer=clip", "~token", "hf_token=abc123"});
+  EXPECT_EQ(text.find("abc123"), std::string::npos);
+  for (const char* kept : {"train.epochs=3", "tracker.api_key=***", "+Auth.PASSWORD=***", "model.tokenizer=clip",
+                           "~token", "hf_token=***"}) {
+    EXPECT_THAT(text, HasSubstr(kept));
+  }
+}
+
+}  // namespace
+}  // namespace runner

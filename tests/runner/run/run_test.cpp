@@ -1,0 +1,239 @@
+#include "runner/run/run.h"
+
+#include <csignal>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/run/event.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+/// Runs a recipe of one stage whose worker is a script.
+class RunTest : public testing::Test {
+ protected:
+  RunTest() {
+    const auto& text = sources_.add("a.yaml", "schema: 1\ndata: {kind: data.fake, root: nowhere, key: x}\n");
+    const auto at = [&](int line, int column) { return Location{&text, line, column}; };
+    Value key{std::string("hunter2"), at(2, 44)};
+    key.secret_as = "${oc.env:API_KEY}";
+    const Value options{Value::Map{{"root", at(2, 25), {std::string("nowhere"), at(2, 31)}}, {"key", at(2, 40), key}},
+                        at(2, 7)};
+    composition_.recipe = composition_.unresolved = recipe_.resolved =
+        Value{Value::Map{{"schema", at(1, 1), {std::int64_t{1}, at(1, 9)}}, {"data", at(2, 1), options}}, at(1, 1)};
+    recipe_.name = graph_.recipe = "fake";
+    graph_.device = "cpu";
+    graph_.nodes.push_back({"data", "data", "data.fake", options, "/data", {}, 1});
+  }
+
+  ExitCode run_script(std::vector<std::string> acts) {
+    results_.str("");
+    talk_.str("");
+    const RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
+    RunSurroundings surroundings{{RETORT_FAKE_WORKER, std::move(acts)}, results_, talk_};
+    surroundings.working_folder = folder_.path();
+    surroundings.write = write_;
+    surroundings.json = json_;
+    surroundings.display.verbosity = verbosity_;
+    return run(request, surroundings);
+  }
+  nlohmann::json summary() const { return nlohmann::json::parse(folder_.read("run/summary.json")); }
+  bool wrote_nothing() const { return fs::is_empty(folder_.path()); }
+
+  TemporaryFolder folder_;
+  Sources sources_;
+  Composition composition_;
+  Recipe recipe_ = {.run_dir = "run"};
+  Graph graph_;
+  WriteSome write_ = ::write;
+  bool json_ = false;
+  Verbosity verbosity_ = Verbosity::kNormal;
+  std::ostringstream results_, talk_;
+};
+
+const std::string kStarted = R"(line:{"event":"node_started","node":"data"})";
+const std::string kFinished = R"(line:{"event":"node_finished","node":"data","seconds":1.5,"peak_memory_bytes":4096})";
+const std::string kMissing =
+    R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'nowhere'","pointer":"/data/root","help":"make it","notes":[]})";
+
+std::string metric(const std::string& value, int step) {
+  return R"(line:{"event":"metric","node":"data","name":"loss","value":)" + value + R"(,"step":)" +
+         std::to_string(step) + "}";
+}
+
+TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
+  EXPECT_EQ(run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, metric("0.5", 1),
+                        metric("\"nan\"", 2), R"(line:{"event":"say","node":"data","line":"all is well"})",
+                        "out:chatter", kFinished, "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_EQ(results_.str(), (folder_.path() / "run").string() + "\n");
+  EXPECT_EQ(talk_.str(), "data: all is well\n");
+  const auto json = summary();
+  EXPECT_EQ(json["status"], "finished");
+  EXPECT_EQ(json["exit"], 0);
+  EXPECT_EQ(json["nodes"].dump(), R"([{"id":"data","peak_memory_bytes":4096,"seconds":1.5,"status":"finished"}])");
+  EXPECT_EQ(json["metrics"].dump(), R"({"data":{"loss":{"step":2,"value":"nan"}}})");
+  EXPECT_THAT(folder_.read("run/metrics.jsonl"),
+              HasSubstr(R"({"node":"data","name":"loss","value":0.5,"step":1,"time":)"));
+  for (const char* line : {"  early chatter\n", "  data: started\n", "  data: all is well\n", "  chatter\n",
+                           "  data: finished in 0:00:02, peak memory 4.0 KiB\n", "  finished\n"}) {
+    EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(line));
+  }
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  EXPECT_EQ(environment["threads"], 2);
+  EXPECT_EQ(environment["device"], "cpu");
+  EXPECT_EQ(environment["versions"]["libtorch"], "2.11.0");
+}
+
+TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
+  run_script({"hello", "echo", "ready", "read", "finished:0"});
+  EXPECT_THAT(talk_.str(), HasSubstr("hunter2"));  // the request, echoed
+  fs::remove(folder_.path() / "run/log.txt");
+  for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
+    if (!file.is_regular_file()) continue;
+    EXPECT_THAT(folder_.read(file.path()), Not(HasSubstr("hunter2"))) << file.path();
+  }
+  EXPECT_THAT(folder_.read("run/.retort/graph.json"), HasSubstr("${oc.env:API_KEY}"));
+}
+
+TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {
+  EXPECT_EQ(run_script({"hello", "read", kMissing, "finished:66"}), ExitCode::kMissingInput);
+  EXPECT_EQ(talk_.str(),
+            "a.yaml:2:31: error[E0601]: no folder 'nowhere' [/data/root]\n"
+            "  2 | data: {kind: data.fake, root: nowhere, key: x}\n"
+            "    |                               ^\n"
+            "  help: make it\n");
+  EXPECT_EQ(results_.str(), "");
+  EXPECT_TRUE(wrote_nothing());
+}
+
+TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"}), ExitCode::kMissingInput);
+  EXPECT_EQ(summary()["status"], "failed");
+  EXPECT_EQ(summary()["exit"], 66);
+  EXPECT_EQ(summary()["nodes"][0]["status"], "running");
+  EXPECT_EQ(summary()["diagnostics"][0]["line"], 2);
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("error[E0601]: no folder 'nowhere'"));
+}
+
+TEST_F(RunTest, ErrorWithoutAnExitCodeIsNoSuccess) {
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kMissing, "finished:0"}), ExitCode::kMissingInput);
+  EXPECT_EQ(summary()["status"], "failed");
+}
+
+TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), "err:about to go", "die:9"}),
+            ExitCode::kRunFailed);
+  EXPECT_EQ(talk_.str(),
+            "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
+            "  help: often that is the kernel short of memory (see `dmesg`): use a smaller batch, or more memory\n"
+            "  note: it printed: about to go\n");
+  EXPECT_EQ(summary()["status"], "worker died");
+  EXPECT_EQ(summary()["signal"], 9);
+  EXPECT_EQ(summary()["exit"], 1);
+  EXPECT_EQ(summary()["metrics"]["data"]["loss"]["value"], 0.5);
+}
+
+TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
+  EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
+  EXPECT_EQ(talk_.str(),
+            "error[E0704]: the worker ended with exit code 127 before it was done\n"
+            "  note: it printed: cannot load libtorch\n");
+  EXPECT_TRUE(wrote_nothing());
+}
+
+TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
+  fs::create_directories(folder_.path() / "run/other");
+  EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), ExitCode::kCannotCreate);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0803]: the folder '" + (folder_.path() / "run").string() +
+                                     "' is not empty [/run/dir]"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort"));
+}
+
+TEST_F(RunTest, SummarySaysRunningMeanwhile) {
+  const fs::path copy = folder_.path() / "copy";
+  write_ = [&](int file, const char* data, std::size_t size) {
+    if (std::string_view(data, size).find("data: started") != std::string_view::npos) {
+      fs::copy_file(folder_.path() / "run/summary.json", copy);
+    }
+    return ::write(file, data, size);
+  };
+  run_script({"hello", "read", "ready", "read", kStarted, "finished:0"});
+  EXPECT_EQ(nlohmann::json::parse(folder_.read("copy"))["status"], "running");
+}
+
+TEST_F(RunTest, FullDiskStopsTheRun) {
+  bool is_full = false;
+  write_ = [&](int file, const char* data, std::size_t size) -> ssize_t {
+    if (std::string_view(data, size).find("\"step\":2") != std::string_view::npos) is_full = true;
+    if (!is_full) return ::write(file, data, size);
+    errno = ENOSPC;
+    return -1;
+  };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2), "forever"}),
+            ExitCode::kCannotWrite);
+  EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" + (folder_.path() / "run/metrics.jsonl").string() +
+                             "': No space left on device\n  help: make room, or choose another place with run.dir\n");
+}
+
+TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNoSuccess) {
+  write_ = [](int file, const char* data, std::size_t size) -> ssize_t {
+    if (std::string_view(data, size).find("\"status\": \"finished\"") == std::string_view::npos)
+      return ::write(file, data, size);
+    errno = ENOSPC;
+    return -1;
+  };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}), ExitCode::kCannotWrite);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0804]: cannot write"));
+}
+
+TEST_F(RunTest, InterruptedRunSaysSo) {
+  write_ = [](int file, const char* data, std::size_t size) {
+    if (std::string_view(data, size).find("data: started") != std::string_view::npos) raise(SIGINT);
+    return ::write(file, data, size);
+  };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "wait", "finished:130"}), ExitCode::kInterrupted);
+  EXPECT_EQ(summary()["status"], "interrupted");
+  EXPECT_EQ(summary()["exit"], 130);
+  EXPECT_THAT(talk_.str(), HasSubstr("interrupted\n"));
+}
+
+TEST_F(RunTest, JsonPrintsTheSummaryAlone) {
+  json_ = true;
+  run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  const auto json = nlohmann::json::parse(results_.str());
+  EXPECT_EQ(json["status"], "finished");
+  EXPECT_EQ(json["folder"], (folder_.path() / "run").string());
+  run_script({"hello", "read", kMissing, "finished:66"});
+  EXPECT_EQ(nlohmann::json::parse(results_.str())["folder"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(results_.str())["diagnostics"][0]["code"], "E0601");
+}
+
+TEST_F(RunTest, WarningDoesNotFailAndIsShownOnceUnlessQuiet) {
+  const std::string warning =
+      R"(line:{"event":"diagnostic","severity":"warning","code":"E0604","message":"skipped 'a.jpg'","pointer":"","help":"","notes":[]})";
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", warning, "finished:0"}), ExitCode::kDone);
+  EXPECT_EQ(talk_.str(), "warning[E0604]: skipped 'a.jpg'\n");
+  EXPECT_EQ(summary()["status"], "finished");
+  verbosity_ = Verbosity::kQuiet;
+  recipe_.run_dir = "again";
+  run_script({"hello", "read", "ready", "read", warning, "finished:0"});
+  EXPECT_EQ(talk_.str(), "");
+}
+
+TEST_F(RunTest, SpecksOfTerminalCommandsInOutputAreHarmless) {
+  run_script({"hello", "read", "ready", "read", "out:\x1b[2Jbar 10%\rbar 20%", "finished:0"});
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(" [2Jbar 10%\n"));
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  bar 20%\n"));
+}
+
+}  // namespace
+}  // namespace runner
