@@ -14,6 +14,14 @@ namespace runner {
 
 struct Entry;
 
+/// What a scalar's data does not tell: how it was written, where that matters when it is written again.
+enum class ScalarForm {
+  kPlain,
+  kSingleQuoted,  ///< on a command line
+  kDoubleQuoted,  ///< on a command line
+  kBigInteger,    ///< data holds the digits of an integer that needs more than 64 bits
+};
+
 /// A node of a recipe that remembers where it was written.
 /// Overrides and composition move Values about; the Location travels with them,
 /// so an error points at the text the user typed, be it a file or a command line.
@@ -23,8 +31,9 @@ struct Value {
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  std::string secret_as =
-      {};  ///< the interpolation that every record and print shows instead of `data`; empty: no secret
+  /// The interpolation that every record and print shows instead of `data`; empty: no secret.
+  std::string secret_as = {};
+  ScalarForm form = ScalarForm::kPlain;
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   const List* list() const { return std::get_if<List>(&data); }
@@ -38,11 +47,15 @@ struct Value {
   Value* find(std::string_view key);
 };
 
+/// What a key was before it became text. Keys are compared and looked up as text: 1 and "1" are the same key.
+enum class KeyType { kString, kInteger, kFloat, kBool, kNull };
+
 /// One `key: value` of a mapping.
 struct Entry {
   std::string key;
   Location key_where;
   Value value;
+  KeyType key_type = KeyType::kString;
 };
 
 /// "null", "boolean", "integer", "number", "string", "list" or "mapping".

@@ -6,8 +6,13 @@ namespace stages {
 
 std::span<const runner::StageKind* const> all_kinds() {
   static const std::array kKinds = {
-      &kDataImageFolder,  //
-      &kEvaluateClassification, &kMemoryPolicy, &kModelClipVision, &kTrainSupervised,
+      // clang-format off
+      &kDataImageFolder,
+      &kEvaluateClassification,
+      &kMemoryPolicy,
+      &kModelClipVision,
+      &kTrainSupervised,
+      // clang-format on
   };
   return kKinds;
 }

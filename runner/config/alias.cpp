@@ -84,7 +84,7 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
                       "write name: key, for example lr: train.optimizer.learning_rate"});
     return;
   }
-  for (const auto& [name, name_where, value] : *aliases.map()) {
+  for (const auto& [name, name_where, value, type] : *aliases.map()) {
     if (std::ranges::find(result, name, &Alias::name) != result.end()) continue;
     Alias alias{name, name_where, texts(value)};
     bool good = true;

@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "runner/config/edit.h"
+#include "runner/config/sweep.h"
 #include "runner/result.h"
 #include "runner/value.h"
 
@@ -22,9 +24,11 @@ struct Override {
   Location key_where;
   std::optional<std::string> package;  ///< what follows '@' in the key; empty for the root
   Location package_where = {};
-  std::optional<Value> value;   ///< absent only for ~key; keys of mappings are kept as text
-  std::string value_text = {};  ///< the value as typed
-  Location where = {};          ///< the whole override
+  std::optional<Value> value;       ///< of a plain value; absent for ~key, and beside `sweep` or `edit`
+  std::optional<Sweep> sweep = {};  ///< several values, of which a run takes one: a,b or range(1,3)
+  std::optional<Edit> edit = {};    ///< a change to the value that is there: append(x)
+  std::string value_text = {};      ///< the value as typed
+  Location where = {};              ///< the whole override
 };
 
 /// How messages show the prefix of a kind: "", "+", "++" or "~".
