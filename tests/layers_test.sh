@@ -35,6 +35,12 @@ tracked() {
 
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
+  forbid "in runner/ a step knows no later one: config and schema, then graph, then run, then commands" "$(
+    code '#include "runner/(schema|graph|run|commands)/' runner/config
+    code '#include "runner/(config|graph|run|commands)/' runner/schema
+    code '#include "runner/(config|run|commands)/' runner/graph
+    code '#include "runner/commands/' runner/run
+  )"
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
       but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic)\.h"' |
@@ -154,6 +160,8 @@ self_test() {
 
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value.h'
   expect "runner/ knows no tensor" <<<'echo "#include \"stages/batch.h\"" >>runner/graph/graph.cpp'
+  expect "in runner/ a step knows no later one: config and schema, then graph, then run, then commands" \
+    <<<'echo "#include \"runner/schema/schema.h\"" >>runner/config/compose.h'
   expect "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" \
     <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in stages/" \

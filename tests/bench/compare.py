@@ -61,6 +61,12 @@ def table(rows):
         print("  " + "   ".join(cells))
 
 
+def milliseconds(command, folder, environment=None):
+    began = time.perf_counter()
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, **(environment or {})))
+    return 1000 * (time.perf_counter() - began)
+
+
 def startup(arguments, results):
     """Whole processes of the verbs that only read text."""
     retort = str(ROOT / "build/bin/retort")
@@ -74,10 +80,8 @@ def startup(arguments, results):
     times = {name: [] for name in commands}
     for turn in range(arguments.blocks * 10 + 1):
         for name, command in commands.items():
-            began = time.perf_counter()
-            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            if turn > 0:
-                times[name].append(1000 * (time.perf_counter() - began))
+            value = milliseconds(command, ROOT)
+            times[name] += [value] * (turn > 0)
     peer = statistics.median(times["python3 -c pass"])
     print(f"\nWhole process, {arguments.blocks * 10} runs each, in turns; the aim is below 10 ms")
     rows = [("", "median ms", "spread", "of python3 -c pass")]
@@ -86,6 +90,38 @@ def startup(arguments, results):
         rows.append((name, f"{median:.2f}", f"{spread(values):.0%}", f"{median / peer:.2f}"))
     table(rows)
     results["startup"] = {name: {"median_ms": statistics.median(values), "all": values} for name, values in times.items()}
+
+
+def compose(arguments, results):
+    """Whole processes of Retort and Hydra over one tree of config files."""
+    tree = Path(arguments.configs).resolve()
+    if not tree.is_dir():
+        sys.exit(f"bench: there is no folder of configs '{tree}': name one by --configs")
+    retort, recipe = str(ROOT / "build/bin/retort"), str(tree / "config.yaml")
+    hydra = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config"]
+    few, many = 20, 1000
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = {
+            "show": ([retort, "config", "show", recipe, "db=pg"], [*hydra, "--cfg", "job", "db=pg"], {}),
+            "complete": ([retort, "__complete", "config", "show", recipe, "db="], [*hydra, "-sc", "query=bash"], {"COMP_LINE": "hydra_app.py db="}),
+            f"{few} jobs": ([retort, "sweep", recipe, "miss=1", f"lr=range({few})", "--dry-run"], [*hydra, "-m", f"lr=range({few})", "hydra.sweep.dir=sweep"], {}),
+            f"{many} jobs": ([retort, "sweep", recipe, "miss=1", f"lr=range({many})", "--dry-run"], None, {}),
+        }
+        times = {name: {"retort": [], "Hydra": []} for name in pairs}
+        for turn in range(arguments.blocks + 1):
+            for name, (ours, peer, environment) in pairs.items():
+                for side, command in (("retort", ours), ("Hydra", peer)):
+                    if command:
+                        value = milliseconds(command, folder, environment)
+                        times[name][side] += [value] * (turn > 0)
+    print(f"\nConfig files to text, whole processes, {arguments.blocks} runs each, in turns; the aims: 10 ms, 10 ms, and 500 ms for {many} jobs")
+    rows = [("", "retort ms", "spread", "Hydra ms", "retort / Hydra")]
+    for name, sides in times.items():
+        ours = statistics.median(sides["retort"])
+        peer = statistics.median(sides["Hydra"]) if sides["Hydra"] else None
+        rows.append((name, f"{ours:.2f}", f"{spread(sides['retort']):.0%}", f"{peer:.1f}" if peer else "", f"{ours / peer:.4f}" if peer else ""))
+    table(rows)
+    results["compose"] = times
 
 
 def preprocess(arguments, results):
@@ -168,7 +204,7 @@ def train_step(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "preprocess": preprocess, "train_step": train_step}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
@@ -177,6 +213,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training step (all)")
     parser.add_argument("--tiny", action="store_true", help="a small tower in the training step")
     parser.add_argument("--images", default=ROOT.parent / "shared/data/flowers12/images", help="folder of class folders of JPEG files")
+    parser.add_argument("--configs", default=ROOT.parent / "shared/cases/hydra/conf", help="folder of a config.yaml for Hydra, with its groups")
     parser.add_argument("--image-count", type=int, default=240, help="files in a block of preprocess (240)")
     parser.add_argument("--json", help="writes every number to this file")
     arguments = parser.parse_args()
