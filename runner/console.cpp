@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -15,6 +16,18 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
+/// More than anyone reads at a time; each costs a search for its line.
+constexpr std::size_t kMaxPrinted = 100;
+
+void print_all(Console& console, const Diagnostics& diagnostics) {
+  for (std::size_t i = 0; i < std::min(diagnostics.size(), kMaxPrinted); ++i) {
+    print(console.err, diagnostics[i], console.color);
+  }
+  if (diagnostics.size() > kMaxPrinted) {
+    console.err << "... and " << diagnostics.size() - kMaxPrinted << " more; --json shows all\n";
+  }
+}
+
 }  // namespace
 
 bool wants_color(int fd) { return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
@@ -25,14 +38,14 @@ ExitCode report(Console& console, const Diagnostics& diagnostics) {
     for (const Diagnostic& diagnostic : diagnostics) list.push_back(to_json(diagnostic));
     console.out << nlohmann::ordered_json{{"diagnostics", std::move(list)}}.dump(2) << '\n';
   } else {
-    for (const Diagnostic& diagnostic : diagnostics) print(console.err, diagnostic, console.color);
+    print_all(console, diagnostics);
   }
   return exit_code(diagnostics);
 }
 
 void warn(Console& console, const Diagnostics& warnings) {
   if (console.json || console.is_quiet()) return;
-  for (const Diagnostic& warning : warnings) print(console.err, warning, console.color);
+  print_all(console, warnings);
 }
 
 }  // namespace runner

@@ -21,7 +21,8 @@ struct Console {
 /// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.
 bool wants_color(int fd);
 
-/// Reports every diagnostic, as text on `err` or as {"diagnostics": [...]} on `out`, and returns the exit code.
+/// Reports every diagnostic and returns the exit code: as {"diagnostics": [...]} on `out`, or as text on `err`, where
+/// the first 100 are printed and the others counted.
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
 /// Warnings only, on `err`; silent when quiet or when the output is JSON.
