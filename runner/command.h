@@ -25,6 +25,7 @@ ExitCode run_command(const Arguments& arguments, Console& console);
 ExitCode validate_command(const Arguments& arguments, Console& console);
 ExitCode graph_command(const Arguments& arguments, Console& console);
 ExitCode config_command(const Arguments& arguments, Console& console);
+ExitCode config_diff_command(const Arguments& arguments, Console& console);
 ExitCode stages_command(const Arguments& arguments, Console& console);
 ExitCode schema_command(const Arguments& arguments, Console& console);
 ExitCode data_command(const Arguments& arguments, Console& console);

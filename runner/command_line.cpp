@@ -39,7 +39,9 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->type_name("FORMAT")
         ->default_str("text");
   } else if (verb == "config") {
-    app.add_option("action", arguments.subject, "show")->required()->check(CLI::IsMember({"show"}));
+    app.add_option("action", arguments.subject, "show RECIPE, or diff RECIPE [overrides] [RECIPE [overrides]]")
+        ->required()
+        ->check(CLI::IsMember({"show", "diff"}));
     declare_recipe(app, arguments);
     app.add_flag("--resolve", arguments.resolve, "Fill in interpolations and every default");
   } else if (verb == "schema") {

@@ -7,6 +7,7 @@
 namespace runner {
 
 ExitCode config_command(const Arguments& arguments, Console& console) {
+  if (arguments.subject == "diff") return config_diff_command(arguments, console);
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   const auto composition = compose(arguments, schemas, sources);

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/command.h"
+#include "runner/config/difference.h"
+#include "runner/prepare.h"
+
+namespace runner {
+namespace {
+
+bool is_override(const std::string& word) {
+  return word.find('=') != word.npos || word.starts_with('~') || word.starts_with('+');
+}
+
+}  // namespace
+
+ExitCode config_diff_command(const Arguments& arguments, Console& console) {
+  // The words are: recipe, its overrides, and perhaps another recipe with its own.
+  const auto second = std::ranges::find_if_not(arguments.overrides, is_override);
+  Arguments before = arguments, after = arguments;
+  if (second == arguments.overrides.end()) {
+    before.overrides.clear();
+  } else {
+    before.overrides.assign(arguments.overrides.begin(), second);
+    after.recipe = *second;
+    after.overrides.assign(second + 1, arguments.overrides.end());
+  }
+  Sources sources;
+  const SchemaSet schemas = shipped_schemas();
+  Diagnostics errors;
+  const auto value_of = [&](const Arguments& side) {
+    const auto composition = compose(side, schemas, sources);
+    const auto recipe =
+        composition && arguments.resolve ? make_recipe(composition->recipe, schemas) : Result<Recipe>(Recipe{});
+    const Diagnostics& found = !composition ? composition.errors() : !recipe ? recipe.errors() : Diagnostics{};
+    errors.insert(errors.end(), found.begin(), found.end());
+    if (!found.empty()) return Value{};
+    return arguments.resolve ? recipe->resolved : composition->unresolved;
+  };
+  const Value left = value_of(before), right = value_of(after);
+  if (!errors.empty()) return report(console, errors);
+  const std::vector<Difference> found = differences(left, right);
+  if (console.json) console.out << differences_json(found).dump(2) << '\n';
+  else console.out << differences_text(found);
+  return ExitCode::kDone;
+}
+
+}  // namespace runner
