@@ -6,27 +6,12 @@
 #include "runner/prepare.h"
 
 namespace runner {
-namespace {
-
-/// Kinds whose schema is there and whose code is not: they validate and draw, but do not run.
-Diagnostics planned_kinds(const Recipe& recipe, const SchemaSet& schemas) {
-  Diagnostics errors;
-  for (const StageSpec& stage : recipe.stages) {
-    if (!schemas.kind(stage.kind)->planned) continue;
-    errors.push_back({ErrorCode::kNotBuiltYet, stage.name_where, pointer_to("", stage.name),
-                      "'" + stage.kind + "' validates, but this version cannot run it yet", ""});
-  }
-  return errors;
-}
-
-}  // namespace
-
 ExitCode run_command(const Arguments& arguments, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(arguments, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  if (const Diagnostics errors = planned_kinds(prepared->recipe, schemas); !errors.empty())
+  if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
     return report(console, errors);
   if (!arguments.only.empty()) {
     auto part = only(prepared->graph, arguments.only);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/schema/kind_reader.h"
+#include "runner/schema/planned.h"
 #include "runner/schema/schema_declared.h"
 #include "runner/schema/schema_defaults.h"
 #include "runner/schema/schema_phrase.h"
@@ -93,6 +94,11 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
   Diagnostics errors = check(value, *schema);
   if (errors.empty()) fill_in_defaults(value, *schema);
   return errors;
+}
+
+Diagnostics SchemaSet::planned_uses(const Value& recipe) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  return schema ? runner::planned_uses(recipe, *schema) : Diagnostics();
 }
 
 std::span<const Kind> SchemaSet::kinds() const { return store_->kinds; }

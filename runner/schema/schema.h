@@ -48,11 +48,11 @@ std::span<const SchemaFile> embedded_schemas();
 /// The contract between recipes and stages: every schema, checked on loading.
 ///
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
-/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned (on a kind; on an option it
-/// refuses the option as not built yet), and x-kinds, which validates a
-/// mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the file
-/// train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
-/// train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping that names none.
+/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned (a kind, an option or one
+/// of its alternatives that validates and has no code yet), and x-kinds, which validates a mapping by the schema that
+/// its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the file train/supervised.schema.json),
+/// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is train/optimizer/adamw.schema.json).
+/// `x-default-kind` beside it is the kind of a mapping that names none.
 class SchemaSet {
  public:
   static Result<SchemaSet> load(std::span<const SchemaFile> files);
@@ -66,6 +66,9 @@ class SchemaSet {
 
   /// The same against any file, or a definition in it: "common.schema.json#/definitions/device".
   Diagnostics validate(Value& value, std::string_view file) const;
+
+  /// What `recipe`, validated, asks for that is marked x-planned; see runner/schema/planned.h.
+  Diagnostics planned_uses(const Value& recipe) const;
 
   /// All kinds, sorted by name; those of sub-mappings (a backbone, say) are not stages and not among them.
   std::span<const Kind> kinds() const;

@@ -43,7 +43,7 @@ struct SchemaNode {
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref, which makes everything but description, default and unit void
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit and planned count
 
   std::string description, unit;
   std::optional<Value> default_value;

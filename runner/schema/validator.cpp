@@ -85,10 +85,6 @@ void ValidatorPass::check(const Value& value, const SchemaNode& schema, const Va
     return fail(ErrorCode::kForbidden, place.key_where ? *place.key_where : value.where, place.pointer(),
                 (is_property ? "key " + quoted(place.key) : describe(value)) + " is not allowed here");
   }
-  if (schema.planned && !schema.pointer.empty()) {
-    return fail(ErrorCode::kNotBuiltYet, place.key_where ? *place.key_where : value.where, place.pointer(),
-                (is_property ? quoted(place.key) : describe(value)) + " is not built yet", "leave it out");
-  }
   if (!check_allowed(value, schema, place) || !check_type(value, schema, place)) return;
   if (types_of(value) & kNumberType) check_number(value, schema, place, unit);
   if (value.text()) check_text(value, schema, place);

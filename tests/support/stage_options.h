@@ -13,7 +13,8 @@ inline nlohmann::ordered_json with_defaults(const std::string& schema, nlohmann:
   std::ifstream file(std::string(RETORT_SOURCE_DIR) + "/schemas/" + schema + ".schema.json");
   const auto document = nlohmann::ordered_json::parse(file);
   for (const auto& [key, property] : document["properties"].items()) {
-    if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
+    if (!options.contains(key) && property.contains("default") && !property.contains("x-planned"))
+      options[key] = property["default"];
     if (property.contains("x-kinds") && options.contains(key)) {
       if (!options[key].contains("kind")) options[key]["kind"] = property["x-default-kind"];
       const std::string kind = options[key]["kind"];

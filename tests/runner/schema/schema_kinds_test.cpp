@@ -60,10 +60,6 @@ TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 
-TEST(SchemaKinds, SweepIsNotBuiltYet) {
-  EXPECT_THAT(recipe(R"("sweep": {"a": 1})"), ElementsAre("E0313 /sweep: 'sweep' is not built yet (leave it out)"));
-}
-
 TEST(SchemaKinds, CommonKeysAreTakenByEveryStage) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "name": "a", "inputs": {"data": "data.train"}, "foreach": {"a": [1]}})"),

@@ -169,9 +169,10 @@ TEST(SchemaValidate, BadKeyIsNamed) {
               ElementsAre("E0312 /A: the key \"A\" does not have the form required (Small letters.)"));
 }
 
-TEST(SchemaValidate, PlannedOptionIsRefused) {
-  EXPECT_THAT(checked(R"({"properties": {"a": {"x-planned": true}}})", R"({"a": 1})"),
-              ElementsAre("E0313 /a: 'a' is not built yet (leave it out)"));
+TEST(SchemaValidate, PlannedOptionIsCheckedLikeAnyOther) {
+  const char* schema = R"({"properties": {"a": {"x-planned": true, "type": "integer"}}})";
+  EXPECT_THAT(checked(schema, R"({"a": 1})"), IsEmpty());
+  EXPECT_THAT(checked(schema, R"({"a": "b"})"), ElementsAre("E0302 /a: expected an integer, got the string \"b\""));
 }
 
 TEST(SchemaValidate, SecretsAreNotShown) {

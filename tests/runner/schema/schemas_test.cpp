@@ -23,7 +23,7 @@ void check_properties(const Json& schema, const std::string& where) {
   for (const auto& [key, property] : schema["properties"].items()) {
     const std::string name = where + "/" + key;
     check_properties(property, name);
-    if (key == "kind" || property.value("x-planned", false)) continue;
+    if (key == "kind") continue;
     EXPECT_FALSE(property.value("description", "").empty()) << name << " has no description";
     const bool is_required = std::find(required.begin(), required.end(), key) != required.end();
     EXPECT_NE(property.contains("default"), is_required) << name << " must have a default or be required, and not both";
@@ -38,7 +38,8 @@ void check_properties(const Json& schema, const std::string& where) {
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
-      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "$comment")
+      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "x-planned" ||
+                  key == "$comment")
           << where << ": '" << key << "' beside $ref has no effect";
     }
   }
