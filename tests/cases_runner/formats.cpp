@@ -1,0 +1,10 @@
+#include "tests/cases_runner/formats.h"
+
+#include <array>
+
+std::span<const Format> all_formats() {
+  static constexpr std::array kFormats = {
+      Format{"parse.jsonl", check_parse},
+  };
+  return kFormats;
+}
