@@ -40,6 +40,7 @@ constexpr std::array kErrors = {
     ErrorInfo{kContainerClash, kRecipe, "a list meets a mapping"},
     ErrorInfo{kNeedsMultirun, kRecipe, "an override lists several values"},
     ErrorInfo{kDefaultsCycle, kRecipe, "defaults lists include each other in a circle"},
+    ErrorInfo{kForeignOption, kRecipe, "an option of the original program means nothing here"},
 
     ErrorInfo{kUnknownKey, kRecipe, "the schema does not know this key"},
     ErrorInfo{kWrongType, kRecipe, "a value has the wrong type"},

@@ -41,6 +41,7 @@ enum class ErrorCode : int {
   kContainerClash = 216,
   kNeedsMultirun = 217,
   kDefaultsCycle = 218,
+  kForeignOption = 219,
 
   kUnknownKey = 301,
   kWrongType = 302,

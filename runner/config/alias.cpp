@@ -89,14 +89,16 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
     Alias alias{name, name_where, texts(value)};
     bool good = true;
     for (const std::string& target : alias.targets) good = good && reads_as_override("++" + target + "=0");
-    if (const auto* cases = value.map()) {
+    if (value.map() && value.map()->size() == 1 && value.find("instead") && value.find("instead")->text()) {
+      alias.instead = *value.find("instead")->text();
+    } else if (const auto* cases = value.map()) {
       for (const Entry& entry : *cases) {
         alias.cases.push_back({entry.key, texts(entry.value)});
         good = good && std::ranges::all_of(alias.cases.back().overrides, reads_as_override);
         good = good && (!alias.cases.back().overrides.empty() || (entry.value.list() && entry.value.list()->empty()));
       }
     }
-    if (!good || (alias.targets.empty() && alias.cases.empty())) {
+    if (!good || (alias.targets.empty() && alias.cases.empty() && alias.instead.empty())) {
       errors.push_back(bad_alias(value, name, "the alias '" + name + "' cannot be understood",
                                  "write a key, a list of keys, or {\"value\": [key=value, ...]}"));
       continue;
@@ -108,11 +110,20 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
+    const bool covers_keys_below = alias.cases.empty();
     const bool matches =
-        override.key == alias.name || (!alias.targets.empty() && override.key.starts_with(alias.name + "."));
+        override.key == alias.name || (covers_keys_below && override.key.starts_with(alias.name + "."));
     if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
   }
   if (!longest) return std::vector<Override>{override};
+  if (!longest->instead.empty()) {
+    return Diagnostic{ErrorCode::kForeignOption,
+                      override.key_where,
+                      "",
+                      "'" + override.key + "' is an option of the original program that this recipe does not have",
+                      longest->instead,
+                      {{longest->where, "the recipe says so"}}};
+  }
   if (longest->targets.empty()) return chosen_case(override, *longest);
   std::vector<Override> result;
   for (const std::string& target : longest->targets) {

@@ -19,13 +19,15 @@ struct Alias {
     std::vector<std::string> overrides;
   };
   std::vector<Case> cases = {};
+  std::string instead = {};  ///< of an option of the original that means nothing here: what to do instead
 };
 
 /// Reads the mapping `aliases`, adding to `result` those whose names it does not hold yet; errors are added to
 /// `errors`.
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors);
 
-/// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced.
+/// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced; an
+/// error for one that says what to do instead.
 /// Everything keeps the Location of what was typed.
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases);
 
