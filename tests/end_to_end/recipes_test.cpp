@@ -1,4 +1,5 @@
-// Every shipped recipe and experiment, through the real program: validates, draws, and runs two steps.
+// Every shipped recipe and experiment, through the real program: validates, draws, and runs two steps, or is refused
+// where it is not built yet.
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +11,9 @@
 #include "tests/support/program.h"
 
 namespace {
+
+/// Recipes with a kind that has a schema and no code yet.
+const std::vector<std::string> kNotBuiltYet = {"clip_cars", "diabetic_retinopathy"};
 
 std::vector<std::string> shipped() {
   std::vector<std::string> names;
@@ -39,7 +43,11 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
         retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  std::string with_data() const { return GetParam() + (GetParam() == "classify" ? " data.root=photos" : ""); }
+  std::string with_data() const {
+    if (GetParam() == "quickstart") return GetParam();  // makes its own
+    const bool splits = GetParam() == "classify";       // ten photographs a class
+    return GetParam() + " data.root=photos" + (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
+  }
   TemporaryFolder folder_;
 };
 
@@ -52,8 +60,12 @@ TEST_P(ShippedRecipe, ValidatesAndDraws) {
 }
 
 TEST_P(ShippedRecipe, RunsTwoSteps) {
-  const Ended ended =
-      retort("run " + with_data() + " --smoke run.dir=run data.split.test=0.3 data.split.train=0.6", folder_.path());
+  const Ended ended = retort("run " + with_data() + " --smoke run.dir=run", folder_.path());
+  if (std::ranges::count(kNotBuiltYet, GetParam())) {
+    EXPECT_EQ(ended.exit, 78);
+    EXPECT_THAT(ended.err, testing::HasSubstr("this version cannot run it yet"));
+    return;
+  }
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train/last.safetensors"));
@@ -61,15 +73,19 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
 
-TEST(ShippedGroups, EveryOptionValidates) {
+TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
   const TemporaryFolder folder;
-  for (const char* group : {"data", "model", "memory", "train"}) {
+  for (const std::string group : {"data", "model", "memory", "train", "evaluate"}) {
     const auto options = options_of(group);
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
-      const Ended ended =
-          retort("validate classify data.root=photos " + std::string(group) + "=" + option, folder.path());
-      EXPECT_EQ(ended.exit, 0) << option << ": " << ended.err;
+      std::string said;
+      const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
+        const Ended ended = retort("validate " + recipe + " data.root=photos " + group + "=" + option, folder.path());
+        said += ended.err;
+        return ended.exit == 0;
+      });
+      EXPECT_TRUE(validates) << option << ": " << said;
     }
   }
 }
