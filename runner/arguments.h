@@ -20,6 +20,7 @@ struct Arguments {
   bool smoke = false;    ///< run: two steps of every stage
   std::string only;      ///< run: one node and what it needs
   std::string format;    ///< graph: text, dot, mermaid or json
+  bool origin = false;   ///< config show: each value with the file or override it came from
   bool resolve = false;  ///< config show: defaults and interpolations filled in
   std::string subject;   ///< config: "show"; data: "make"; schema: a kind; init: the file to write
   std::string what;      ///< data make: "image_folder"

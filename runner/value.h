@@ -34,6 +34,7 @@ struct Value {
   /// The interpolation that every record and print shows instead of `data`; empty: no secret.
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
+  bool is_default = false;  ///< nobody wrote it: a schema filled it in
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   const List* list() const { return std::get_if<List>(&data); }

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
+#include "runner/config/origin.h"
 #include "runner/prepare.h"
 #include "runner/config/yaml_writer.h"
 
@@ -15,7 +16,7 @@ ExitCode config_command(const Arguments& arguments, Console& console) {
   warn(console, composition->warnings);
   const auto show = [&](const Value& value) {
     if (console.json) console.out << to_json(value).dump(2) << '\n';
-    else console.out << write_yaml(value);
+    else console.out << (arguments.origin ? yaml_with_origins(value) : write_yaml(value));
     return ExitCode::kDone;
   };
   if (!arguments.resolve) return show(composition->unresolved);

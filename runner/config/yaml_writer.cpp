@@ -81,42 +81,49 @@ std::optional<std::string> inline_text(const Value& value) {
   return scalar_text(value);
 }
 
-/// Writes a container with contents. The caller has written the indentation of its first line.
-void write(std::string& out, const Value& value, const std::string& indent) {
-  bool first = true;
-  const auto start_line = [&] {
-    if (!std::exchange(first, false)) out += indent;
-  };
+/// Writes a container with contents; `start` is what its first line begins with.
+void write(std::vector<YamlLine>& lines, const Value& value, std::string start, const std::string& indent) {
+  const auto next_start = [&] { return std::exchange(start, indent); };
   if (const auto* list = value.list()) {
     for (const Value& item : *list) {
-      start_line();
-      out += "- ";
-      if (const auto text = inline_text(item)) out += *text + '\n';
-      else write(out, item, indent + "  ");
+      const std::string dash = next_start() + "- ";
+      if (const auto text = inline_text(item)) lines.push_back({dash + *text, &item});
+      else write(lines, item, dash, indent + "  ");
     }
     return;
   }
   for (const Entry& entry : *value.map()) {
-    start_line();
-    const std::string key = string_text(entry.key);
-    out += key.size() > kMaxSimpleKey ? "? " + key + '\n' + indent + ':' : key + ':';
+    std::string key = next_start() + string_text(entry.key);
+    const bool is_simple = key.size() <= kMaxSimpleKey;
+    if (!is_simple) {
+      key.insert(key.size() - string_text(entry.key).size(), "? ");
+      lines.push_back({std::move(key), &entry.value});
+      key = indent;
+    }
+    key += ':';
     if (const auto text = inline_text(entry.value)) {
-      out += ' ' + *text + '\n';
+      lines.push_back({key + ' ' + *text, &entry.value});
       continue;
     }
-    const std::string below = entry.value.list() && key.size() <= kMaxSimpleKey ? indent : indent + "  ";
-    out += '\n' + below;
-    write(out, entry.value, below);
+    lines.push_back({std::move(key), &entry.value});
+    const std::string below = entry.value.list() && is_simple ? indent : indent + "  ";
+    write(lines, entry.value, below, below);
   }
 }
 
 }  // namespace
 
+std::vector<YamlLine> yaml_lines(const Value& value) {
+  std::vector<YamlLine> lines;
+  if (const auto text = inline_text(value)) lines.push_back({*text, &value});
+  else write(lines, value, "", "");
+  return lines;
+}
+
 std::string write_yaml(const Value& value) {
-  std::string out;
-  if (const auto text = inline_text(value)) out = *text + '\n';
-  else write(out, value, "");
-  return out;
+  std::string text;
+  for (const YamlLine& line : yaml_lines(value)) text += line.text + '\n';
+  return text;
 }
 
 }  // namespace runner

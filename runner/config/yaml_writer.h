@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner/value.h"
 
@@ -9,5 +10,12 @@ namespace runner {
 /// `value` as YAML in block style, keys in their order; strings that would read back as another type are quoted,
 /// so read_yaml(write_yaml(v)) has the same data. Secrets are written as their interpolation.
 std::string write_yaml(const Value& value);
+
+/// The same as lines without their ends, each with the value that begins on it.
+struct YamlLine {
+  std::string text;
+  const Value* value;
+};
+std::vector<YamlLine> yaml_lines(const Value& value);
 
 }  // namespace runner

@@ -11,6 +11,7 @@ namespace {
 
 void place(Value& value, const Location& where) {
   value.where = where;
+  value.is_default = true;
   if (auto* list = value.list()) {
     for (Value& item : *list) place(item, where);
   }
@@ -52,7 +53,9 @@ class Filling {
   void fill_kind(const Value& written, Value& filled, const SchemaNode& schema, bool items) {
     if (!schema.kinds_in) return;
     if (!written.find("kind") && !filled.find("kind")) {
-      filled.map()->push_back({"kind", written.where, {schema.default_kind, written.where}});
+      Value kind{schema.default_kind, written.where};
+      kind.is_default = true;
+      filled.map()->push_back({"kind", written.where, std::move(kind)});
     }
     if (const SchemaNode* kind = kind_of(schema, written)) fill(written, filled, *kind, items);
   }

@@ -98,6 +98,9 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
   EXPECT_EQ(value.find("train")->find("optimizer")->find("betas")->list()->front().where.line, 5);
   EXPECT_EQ(value.find("device")->find("select")->where.line, 1);
   EXPECT_EQ(value.find("run")->map()->front().key_where.line, 1);
+  EXPECT_TRUE(value.find("train")->find("epochs")->is_default);
+  EXPECT_TRUE(value.find("train")->find("optimizer")->find("kind")->is_default);
+  EXPECT_FALSE(value.find("train")->find("optimizer")->find("learning_rate")->is_default);
 }
 
 TEST(SchemaDefaults, FillingInTwiceChangesNothing) {
