@@ -64,7 +64,7 @@ class Walk {
     if (uses.size() == before || !is_planned(**found)) return;
     std::string built;
     for (const SchemaNode* part : group) {
-      if (!is_planned(*part)) built += (built.empty() ? "" : ", or ") + expected(*part);
+      if (!is_planned(*part) && !followed(*part).pattern) built += (built.empty() ? "" : ", or ") + expected(*part);
     }
     uses.back().where = value.where;
     uses.back().message = quoted(place.key) + " cannot be " + describe(value) + " yet: this version has no code for it";

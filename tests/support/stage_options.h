@@ -8,23 +8,34 @@
 
 #include "runner/value.h"
 
-/// `options` with the defaults of schemas/<schema>.schema.json where they say nothing, as a stage gets them.
-inline nlohmann::ordered_json with_defaults(const std::string& schema, nlohmann::ordered_json options) {
-  std::ifstream file(std::string(RETORT_SOURCE_DIR) + "/schemas/" + schema + ".schema.json");
-  const auto document = nlohmann::ordered_json::parse(file);
-  for (const auto& [key, property] : document["properties"].items()) {
-    if (!options.contains(key) && property.contains("default") && !property.contains("x-planned"))
-      options[key] = property["default"];
-    if (property.contains("x-kinds") && options.contains(key)) {
-      if (!options[key].contains("kind")) options[key]["kind"] = property["x-default-kind"];
-      const std::string kind = options[key]["kind"];
-      options[key] = with_defaults(property["x-kinds"].get<std::string>() + "/" + kind, options[key]);
+/// The schema at a path below schemas/, or at a definition in it: "images.schema.json#/definitions/resize".
+inline nlohmann::ordered_json schema_at(const std::string& address) {
+  using Json = nlohmann::ordered_json;
+  const auto hash = std::min(address.find('#'), address.size());
+  std::ifstream file(std::string(RETORT_SOURCE_DIR) + "/schemas/" + address.substr(0, hash));
+  return Json::parse(file).at(Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
+}
+
+/// `options` with the defaults of `schema` where they say nothing, as a stage gets them.
+inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema, nlohmann::ordered_json options) {
+  const auto properties = schema.value("properties", nlohmann::ordered_json::object());
+  for (const auto& [key, property] : properties.items()) {
+    if (property.contains("x-planned")) continue;
+    if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
+    if (!options.contains(key) || !options[key].is_object()) continue;
+    nlohmann::ordered_json inside = property.contains("anyOf") ? property["anyOf"][1] : property;
+    if (inside.contains("$ref")) inside = schema_at(inside["$ref"]);
+    if (inside.contains("x-kinds")) {
+      if (!options[key].contains("kind")) options[key]["kind"] = inside["x-default-kind"];
+      const std::string folder = inside["x-kinds"], kind = options[key]["kind"];
+      inside = schema_at(folder + "/" + kind + ".schema.json");
     }
+    options[key] = with_defaults(inside, options[key]);
   }
   return options;
 }
 
-/// The same as a Value, from a text of JSON.
-inline runner::Value stage_options(const std::string& schema, const std::string& json) {
-  return runner::from_json(with_defaults(schema, nlohmann::ordered_json::parse(json)));
+/// The options of a kind, "data/image_folder", from a text of JSON, with its defaults.
+inline runner::Value stage_options(const std::string& kind, const std::string& json) {
+  return runner::from_json(with_defaults(schema_at(kind + ".schema.json"), nlohmann::ordered_json::parse(json)));
 }

@@ -243,7 +243,7 @@ TEST(SchemaValidate, DefinitionInAFileIsFound) {
   Value device = written(R"({"select": "cuda:x"})");
   EXPECT_THAT(
       told(small_schemas().validate(device, "common.schema.json#/definitions/device")),
-      ElementsAre("E0307 /select: \"cuda:x\" does not have the form required (cpu, cuda (the first GPU) or cuda:K.)"));
+      ElementsAre("E0307 /select: \"cuda:x\" does not have the form required (Write auto, cpu, cuda or cuda:K.)"));
 }
 
 TEST(SchemaPattern, MatchesCharactersAnywhere) {

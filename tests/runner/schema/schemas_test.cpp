@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -16,6 +17,15 @@ TEST(Schemas, AllThatAreShippedLoad) {
   for (const Diagnostic& error : schemas.errors()) ADD_FAILURE() << error.pointer << ": " << error.message;
 }
 
+/// Of the option itself, or of what it refers to.
+std::string description(const Json& property) {
+  if (property.contains("description") || !property.contains("$ref")) return property.value("description", "");
+  const std::string address = property["$ref"];
+  const auto hash = address.find('#');
+  const auto file = std::ranges::find(embedded_schemas(), address.substr(0, hash), &SchemaFile::path);
+  return description(Json::parse(file->text).at(Json::json_pointer(address.substr(hash + 1))));
+}
+
 /// Checks the properties of `schema`, and of mappings within it.
 void check_properties(const Json& schema, const std::string& where) {
   const Json required = schema.value("required", Json::array());
@@ -24,7 +34,7 @@ void check_properties(const Json& schema, const std::string& where) {
     const std::string name = where + "/" + key;
     check_properties(property, name);
     if (key == "kind") continue;
-    EXPECT_FALSE(property.value("description", "").empty()) << name << " has no description";
+    EXPECT_FALSE(description(property).empty()) << name << " has no description";
     const bool is_required = std::find(required.begin(), required.end(), key) != required.end();
     EXPECT_NE(property.contains("default"), is_required) << name << " must have a default or be required, and not both";
     if (property.contains("$ref")) continue;
@@ -49,7 +59,11 @@ void check_references(const Json& json, const std::string& where) {
 
 TEST(Schemas, EveryOptionIsDescribedAndHasADefaultOrIsRequired) {
   for (const SchemaFile& file : embedded_schemas()) {
-    if (file.path.find('/') != file.path.npos) check_properties(Json::parse(file.text), std::string(file.path));
+    const Json json = Json::parse(file.text);
+    if (file.path.find('/') != file.path.npos) check_properties(json, std::string(file.path));
+    const Json definitions = json.value("definitions", Json::object());
+    for (const auto& [name, shared] : definitions.items())
+      if (file.path != "common.schema.json" || name == "device") check_properties(shared, std::string(file.path));
   }
 }
 

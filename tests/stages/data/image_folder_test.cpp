@@ -14,6 +14,7 @@
 #include "stages/stages.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
@@ -24,23 +25,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Fills in the defaults of a schema, as the runner does before a stage sees its options.
-Json completed(Json options, const Json& schema) {
-  for (const auto& [key, property] : schema["properties"].items()) {
-    if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
-    if (!options.contains(key) || !options[key].is_object()) continue;
-    options[key] = completed(options[key], property.contains("anyOf") ? property["anyOf"][1] : property);
-  }
-  return options;
-}
-
 class ImageFolder : public testing::Test {
  protected:
   runner::Result<std::unique_ptr<runner::Stage>> create(const std::string& options) {
-    std::ifstream file(RETORT_SOURCE_DIR "/schemas/data/image_folder.schema.json");
     Json json = Json::parse(options);
     if (!json.contains("root")) json["root"] = (folder_ / "photos").string();
-    value_ = runner::from_json(completed(json, Json::parse(file)));
+    value_ = stage_options("data/image_folder", json.dump());
     runner::ConfigReader reader(value_, "/data");
     return kDataImageFolder.create(reader);
   }
