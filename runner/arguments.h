@@ -21,6 +21,8 @@ struct Arguments {
   std::string only;      ///< run: one node and what it needs
   std::string format;    ///< graph: text, dot, mermaid or json
   bool origin = false;   ///< config show: each value with the file or override it came from
+  std::string explain;   ///< config show: the key whose writes are listed
+  std::string package;   ///< config show: only what is below this key
   bool resolve = false;  ///< config show: defaults and interpolations filled in
   std::string subject;   ///< config: "show"; data: "make"; schema: a kind; init: the file to write
   std::string what;      ///< data make: "image_folder"

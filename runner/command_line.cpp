@@ -44,6 +44,8 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->check(CLI::IsMember({"show", "diff"}));
     declare_recipe(app, arguments);
     app.add_flag("--origin", arguments.origin, "Say behind each value which file or override it came from");
+    app.add_option("--explain", arguments.explain, "List everything that wrote this key, in order")->type_name("KEY");
+    app.add_option("-p,--package", arguments.package, "Show only what is below this key")->type_name("KEY");
     app.add_flag("--resolve", arguments.resolve, "Fill in interpolations and every default");
   } else if (verb == "schema") {
     app.add_option("kind", arguments.subject, "A kind of stage, such as train.supervised; none: recipes");

@@ -91,6 +91,24 @@ const Value& nearest(const Value& root, std::string_view pointer) {
   return *value;
 }
 
+const Value* at_key(const Value& root, std::string_view key) {
+  const Value* here = &root;
+  while (here && !key.empty()) {
+    const std::size_t dot = std::min(key.find('.'), key.size());
+    const std::string_view word = key.substr(0, dot);
+    if (const auto* list = here->list()) {
+      std::size_t index = list->size();
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), index);
+      here =
+          error == std::errc() && end == word.data() + word.size() && index < list->size() ? &(*list)[index] : nullptr;
+    } else {
+      here = here->find(word);
+    }
+    key.remove_prefix(std::min(dot + 1, key.size()));
+  }
+  return here;
+}
+
 bool same_data(const Value& a, const Value& b) {
   const auto number = [](const Value& v) -> const double* { return std::get_if<double>(&v.data); };
   const auto integer = [](const Value& v) -> const std::int64_t* { return std::get_if<std::int64_t>(&v.data); };

@@ -71,6 +71,9 @@ std::string pointer_to(std::string_view pointer, std::string_view key);
 /// The value `pointer` names, or the nearest ancestor that exists (the place to show for a missing key).
 const Value& nearest(const Value& root, std::string_view pointer);
 
+/// What the dotted `key` names in `root` ("train.layers.0"), root itself for ""; null when there is none.
+const Value* at_key(const Value& root, std::string_view key);
+
 /// Equal data, wherever it was written. 1 and 1.0 are equal, as in JSON Schema.
 bool same_data(const Value& a, const Value& b);
 

@@ -174,8 +174,11 @@ Result<Composition> compose(const ComposeRequest& request, const FileSystem& fil
   if (!parts) add(errors, parts.errors());
   if (!errors.empty()) return errors;
 
-  Composition result{*file, {Value::Map{}, primary->contents.where}, {}, {}};
-  for (const ConfigPart& part : *parts) merge(result.unresolved, packaged(part), "", errors);
+  Composition result{*file, {Value::Map{}, primary->contents.where}, {}, {}, {}, values};
+  for (const ConfigPart& part : *parts) {
+    result.layers.push_back(packaged(part));
+    merge(result.unresolved, result.layers.back(), "", errors);
+  }
   for (Diagnostic& found : apply_overrides(result.unresolved, values, declared, request.declared_keys)) {
     (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/config/override.h"
 #include "runner/file_system.h"
 #include "runner/result.h"
 #include "runner/value.h"
@@ -41,6 +42,8 @@ struct Composition {
   Value unresolved;            ///< defaults merged, overrides applied, interpolations as written
   Value recipe;                ///< the same with interpolations resolved; ${item.*} is left for compile()
   Diagnostics warnings;
+  std::vector<Value> layers;        ///< what was merged, in that order: each config's keys, where its package puts them
+  std::vector<Override> overrides;  ///< what was applied after them
 };
 
 /// Reads the recipe, follows its defaults list, applies aliases and overrides, resolves interpolations.

@@ -1,0 +1,94 @@
+#include "runner/config/provenance.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config/origin.h"
+
+namespace runner {
+namespace {
+
+/// What `value` says about the dotted `key` below it: the value there, or the scalar on the way that leaves no room for
+/// it. Null when it says nothing.
+const Value* said_about(const Value& value, std::string_view key) {
+  if (const Value* found = at_key(value, key)) return found;
+  const std::size_t dot = key.rfind('.');
+  const Value* around = dot == key.npos ? &value : said_about(value, key.substr(0, dot));
+  return around && !around->map() && !around->list() ? around : nullptr;
+}
+
+/// Is `key` the dotted key `above`, or below it?
+bool is_within(std::string_view key, std::string_view above) {
+  return key.starts_with(above) && (key.size() == above.size() || key[above.size()] == '.');
+}
+
+void add(const Override& override, std::string_view key, std::vector<Write>& result) {
+  if (is_within(override.key, key)) {
+    const bool is_deleted = override.kind == OverrideKind::kDelete;
+    result.push_back(
+        {override.where, is_deleted ? std::nullopt : override.value, override.edit ? &*override.edit : nullptr});
+    return;
+  }
+  if (!is_within(key, override.key)) return;
+  const std::string_view below = key.substr(override.key.size() + 1);
+  if (override.kind == OverrideKind::kDelete) result.push_back({override.where, std::nullopt});
+  else if (override.edit) result.push_back({override.where, std::nullopt, &*override.edit});
+  else if (const Value* value = override.value ? said_about(*override.value, below) : nullptr)
+    result.push_back({override.where, *value});
+}
+
+/// A value on one line.
+std::string line_of(const Value& value) {
+  const nlohmann::ordered_json json = to_json(value);
+  return json.is_string() ? json.get<std::string>() : json.dump();
+}
+
+std::string said_by(const Write& write) {
+  if (write.edit) return "changes what is there";
+  return write.value ? line_of(*write.value) : "deletes it";
+}
+
+}  // namespace
+
+std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides, std::string_view key) {
+  std::vector<Write> result;
+  for (const Value& layer : layers) {
+    if (const Value* value = said_about(layer, key)) result.push_back({value->where, *value});
+  }
+  for (const Override& override : overrides) add(override, key, result);
+  return result;
+}
+
+std::string provenance_text(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+                            const std::vector<Write>& writes) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (fallback) lines.push_back({"default", line_of(*fallback)});
+  for (const Write& write : writes) lines.push_back({origin_text(write.where), said_by(write)});
+  std::size_t width = 0;
+  for (const auto& [origin, said] : lines) width = std::max(width, origin.size());
+  std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not there") + "\n";
+  for (const auto& line : lines) {
+    text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
+    text += lines.size() > 1 && &line == &lines.back() ? "    <- this one counts\n" : "\n";
+  }
+  return text;
+}
+
+nlohmann::ordered_json provenance_json(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+                                       const std::vector<Write>& writes) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"key", key}, {"value", value ? to_json(*value) : Json()}, {"writes", Json::array()}};
+  if (fallback) json["default"] = to_json(*fallback);
+  for (const Write& write : writes) {
+    Json entry = {{"origin", origin_text(write.where)}};
+    if (write.value) entry["value"] = to_json(*write.value);
+    else entry[write.edit ? "edited" : "deleted"] = true;
+    json["writes"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace runner
