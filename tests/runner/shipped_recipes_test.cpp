@@ -1,0 +1,67 @@
+// What the shipped recipes compile to, without a worker.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/prepare.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+
+Graph graph_of(const std::string& recipe, std::vector<std::string> overrides) {
+  Arguments arguments;
+  arguments.recipe = recipe;
+  arguments.overrides = std::move(overrides);
+  arguments.config_dirs = {RETORT_SOURCE_DIR};
+  Sources sources;
+  const auto prepared = prepare(arguments, shipped_schemas(), sources);
+  if (prepared) return prepared->graph;
+  for (const Diagnostic& error : prepared.errors()) ADD_FAILURE() << error.message;
+  return {};
+}
+
+std::vector<std::string> ids(const Graph& graph) {
+  std::vector<std::string> result;
+  for (const Node& node : graph.nodes) result.push_back(node.id);
+  return result;
+}
+
+TEST(ShippedRecipes, RetinaTrainsTenPairsAndGathersThem) {
+  const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs"});
+  EXPECT_THAT(ids(graph),
+              ElementsAre("data", "model", "memory", "train.0-1", "train.0-2", "train.0-3", "train.0-4", "train.1-2",
+                          "train.1-3", "train.1-4", "train.2-3", "train.2-4", "train.3-4", "evaluate"));
+  std::vector<std::string> gathered;
+  for (const Edge& edge : graph.nodes.back().inputs) {
+    if (edge.input == "checkpoint") gathered.push_back(graph.nodes[edge.from].id);
+  }
+  const auto all = ids(graph);
+  EXPECT_EQ(gathered, std::vector<std::string>(all.begin() + 3, all.end() - 1));
+}
+
+TEST(ShippedRecipes, EachPairKnowsItsTwoGrades) {
+  const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs"});
+  const auto pair = std::ranges::find(graph.nodes, "train.1-3", &Node::id);
+  ASSERT_NE(pair, graph.nodes.end());
+  EXPECT_EQ(to_json(*pair->options.find("classes")).dump(), "[1,3]");
+}
+
+TEST(ShippedRecipes, RetinaWithOneNetworkHasNoPairs) {
+  const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs", "method=multi_class"});
+  EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate"));
+}
+
+TEST(ShippedRecipes, CarsAreMeasuredTwice) {
+  const Graph graph = graph_of("clip_cars", {"data.root=cars"});
+  EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate", "retrieval"));
+}
+
+}  // namespace
+}  // namespace runner
