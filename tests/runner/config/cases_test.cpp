@@ -11,43 +11,17 @@
 #include "runner/config/yaml_reader.h"
 #include "runner/config/yaml_writer.h"
 #include "tests/support/memory_file_system.h"
+#include "tests/support/text_case.h"
 
 namespace runner {
 namespace {
-
-using Sections = std::map<std::string, std::string>;
-
-struct TextCase {
-  std::string file;
-  std::string name;
-  Sections sections;
-};
-
-/// Splits a file into its cases; shared sections are copied into each.
-std::vector<TextCase> read_cases(const std::filesystem::path& path) {
-  std::vector<TextCase> cases;
-  Sections shared;
-  std::string* section = nullptr;
-  std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("=== ")) {
-      cases.push_back({path.stem().string(), line.substr(4), shared});
-      section = nullptr;
-    } else if (line.starts_with("--- ")) {
-      section = &(cases.empty() ? shared : cases.back().sections)[line.substr(4)];
-      section->clear();
-    } else if (section) {
-      *section += line + '\n';
-    }
-  }
-  return cases;
-}
 
 std::vector<TextCase> all_cases() {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases")) {
-    if (entry.path().extension() == ".case") paths.push_back(entry.path());
+    const bool is_table = entry.path().stem() == "published_commands";  // of a test of its own
+    if (entry.path().extension() == ".case" && !is_table) paths.push_back(entry.path());
   }
   std::ranges::sort(paths);
   std::vector<TextCase> cases;
@@ -55,24 +29,6 @@ std::vector<TextCase> all_cases() {
     for (TextCase& text_case : read_cases(path)) cases.push_back(std::move(text_case));
   }
   return cases;
-}
-
-std::vector<std::string> words(const std::string& text) {
-  std::vector<std::string> result;
-  std::string word;
-  bool quoted = false, any = false;
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted = !quoted;
-      any = true;
-    } else if (!quoted && (c == ' ' || c == '\n')) {
-      if (any || !word.empty()) result.push_back(std::exchange(word, ""));
-      any = false;
-    } else {
-      word += c;
-    }
-  }
-  return result;
 }
 
 std::string trimmed(std::string text) {
@@ -100,13 +56,10 @@ std::map<std::string, Value> declarations(const std::string& text, Sources& sour
   return result;
 }
 
-// Printed in the list of tests.
-void PrintTo(const TextCase& one, std::ostream* out) { *out << one.name; }
-
 class Cases : public testing::TestWithParam<TextCase> {};
 
 TEST_P(Cases, Compose) {
-  const Sections& sections = GetParam().sections;
+  const std::map<std::string, std::string>& sections = GetParam().sections;
   const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
   MemoryFileSystem files;
   for (const auto& [name, text] : sections) {
@@ -152,11 +105,8 @@ TEST_P(Cases, Compose) {
   EXPECT_EQ(printed(result->warnings), trimmed(section("warnings")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, Cases, testing::ValuesIn(all_cases()), [](const auto& info) {
-  std::string name = info.param.file + "_";
-  for (const char c : info.param.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Text, Cases, testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace runner
