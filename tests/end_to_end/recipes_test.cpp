@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](co
 
 TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
   const TemporaryFolder folder;
-  for (const std::string group : {"data", "model", "memory", "train", "train/loss", "train/schedule", "evaluate"}) {
+  for (const std::string group :
+       {"data", "model", "memory", "train", "train/loss", "train/schedule", "evaluate", "model/backbone"}) {
     const auto options = options_of(group);
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
