@@ -120,8 +120,13 @@ void ValidatorPass::check_combinations(const Value& value, const SchemaNode& sch
     }
   }
   if (schema.not_this && passes(schema.not_this)) {
-    fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here",
-         description_of(schema));
+    if (value.map()) {
+      fail(ErrorCode::kOptionConflict, value.where, place.pointer(), "these options do not go together",
+           description_of(schema));
+    } else {
+      fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here",
+           description_of(schema));
+    }
   }
 }
 

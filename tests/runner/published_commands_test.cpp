@@ -46,7 +46,10 @@ std::string refusal(const std::string& command, Value& resolved) {
       error.notes.clear();  // they name lines of the recipe, which move
       print(said, error);
     }
-    return said.str();
+    std::string text = said.str();  // a file's name is as it was found, from here or from anywhere
+    for (const std::string root = RETORT_SOURCE_DIR "/"; text.find(root) != text.npos;)
+      text.erase(text.find(root), root.size());
+    return text;
   };
   if (!parsed) return print_all(parsed.errors());
   Arguments arguments = std::get<Arguments>(*parsed);

@@ -164,6 +164,13 @@ TEST(SchemaValidate, ForbiddenValuesAndKeys) {
               ElementsAre("E0311 /a: key 'a' is not allowed here"));
 }
 
+TEST(SchemaValidate, OptionsThatExcludeEachOtherAreToldTheRule) {
+  const char* schema = R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
+  EXPECT_THAT(checked(schema, R"({"a": 1, "b": 2})"),
+              ElementsAre("E0314 : these options do not go together (Give a or b.)"));
+  EXPECT_THAT(checked(schema, R"({"a": 1})"), IsEmpty());
+}
+
 TEST(SchemaValidate, BadKeyIsNamed) {
   EXPECT_THAT(checked(R"({"propertyNames": {"pattern": "^[a-z]+$", "description": "Small letters."}})", R"({"A": 1})"),
               ElementsAre("E0312 /A: the key \"A\" does not have the form required (Small letters.)"));
