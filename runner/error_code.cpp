@@ -41,6 +41,10 @@ constexpr std::array kErrors = {
     ErrorInfo{kNeedsMultirun, kRecipe, "an override lists several values"},
     ErrorInfo{kDefaultsCycle, kRecipe, "defaults lists include each other in a circle"},
     ErrorInfo{kForeignOption, kRecipe, "an option of the original program means nothing here"},
+    ErrorInfo{kBadFunctionCall, kRecipe, "a function of an override cannot take its arguments"},
+    ErrorInfo{kNestedSweep, kRecipe, "a sweep stands inside another value"},
+    ErrorInfo{kBadSweep, kRecipe, "a sweep cannot be expanded into runs"},
+    ErrorInfo{kRepeatedJob, kRecipe, "two runs of a sweep are the same"},
 
     ErrorInfo{kUnknownKey, kRecipe, "the schema does not know this key"},
     ErrorInfo{kWrongType, kRecipe, "a value has the wrong type"},

@@ -42,6 +42,10 @@ enum class ErrorCode : int {
   kNeedsMultirun = 217,
   kDefaultsCycle = 218,
   kForeignOption = 219,
+  kBadFunctionCall = 230,
+  kNestedSweep = 231,
+  kBadSweep = 232,
+  kRepeatedJob = 233,
 
   kUnknownKey = 301,
   kWrongType = 302,

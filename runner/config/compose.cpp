@@ -70,6 +70,15 @@ std::vector<Override> read_overrides(const ComposeRequest& request, const std::v
       add(errors, read.errors());
       continue;
     }
+    if (read->sweep) {
+      errors.push_back(needs_multirun(*read));
+      continue;
+    }
+    if (read->edit) {
+      errors.push_back({ErrorCode::kNotBuiltYet, read->where, "",
+                        "'" + read->value_text + "' is not part of this version", "write the whole value"});
+      continue;
+    }
     Result<std::vector<Override>> meant = apply_alias(*read, aliases);
     if (meant) result.insert(result.end(), meant->begin(), meant->end());
     else add(errors, meant.errors());

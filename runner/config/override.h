@@ -34,9 +34,11 @@ struct Override {
 /// How messages show the prefix of a kind: "", "+", "++" or "~".
 std::string_view prefix(OverrideKind kind);
 
-/// Reads `source`, which holds one override. Beyond Hydra's grammar it takes letters outside ASCII, nested
-/// interpolations without quotes and blanks after a closing quote; it refuses an empty key.
-/// Several values (a,b) and sweep functions are kNeedsMultirun; casts are kNotBuiltYet.
+/// Reads `source`, which holds one override: Hydra's grammar and a little more (override_value.h, override_key.h). An
+/// empty key is refused, and so are sweeps inside lists, mappings and other sweeps.
 Result<Override> parse_override(const SourceText& source);
+
+/// What to say of an override that lists several values where one run is asked for.
+Diagnostic needs_multirun(const Override& override);
 
 }  // namespace runner

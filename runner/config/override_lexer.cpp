@@ -81,19 +81,6 @@ std::size_t quoted_length(std::string_view text) {
   return 0;
 }
 
-/// `${` to its `}`; an interpolation inside is taken whole.
-std::size_t interpolation_length(std::string_view text) {
-  if (!text.starts_with("${") || at(text, 2) == '}') return 0;
-  const std::size_t first_end = text.find('}');
-  if (first_end == text.npos) return 0;
-  int depth = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i).starts_with("${")) ++depth;
-    if (text[i] == '}' && --depth == 0) return i + 1;
-  }
-  return first_end + 1;
-}
-
 /// Punctuation with the blanks that it absorbs.
 std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   constexpr std::string_view kMarks = "(,)[]{}:=";
@@ -107,18 +94,39 @@ std::size_t punctuation_length(std::string_view text, TokenKind& kind) {
   return before + 1 + (closes ? 0 : blank_length(text.substr(before + 1)));
 }
 
-std::size_t unquoted_length(std::string_view text) {
-  constexpr std::string_view kAllowed = "/-\\+.$%*@?|";
+std::size_t unquoted_length(std::string_view text, OverrideGrammar grammar) {
+  constexpr std::string_view kHydra = "/-\\+.$%*@?|", kExtended = "#!&;<>^";
   if (text.empty()) return 0;
-  if (static_cast<unsigned char>(text[0]) >= 0x80) {  // a whole character
-    std::size_t size = 1;
-    while ((static_cast<unsigned char>(at(text, size)) & 0xC0) == 0x80) ++size;
-    return size;
-  }
-  return kAllowed.find(text[0]) != kAllowed.npos;
+  if (kHydra.find(text[0]) != kHydra.npos) return 1;
+  if (grammar == OverrideGrammar::kHydra) return 0;
+  if (static_cast<unsigned char>(text[0]) < 0x80) return kExtended.find(text[0]) != kExtended.npos;
+  std::size_t size = 1;  // a whole character
+  while ((static_cast<unsigned char>(at(text, size)) & 0xC0) == 0x80) ++size;
+  return size;
 }
 
-Token next_token(std::string_view text, std::size_t offset) {
+}  // namespace
+
+OverrideLexer::OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar)
+    : text_(text), grammar_(grammar), last_brace_(text.rfind('}')), token_(read(start)) {}
+
+/// Hydra's end with the first `}`; ours with the one that belongs to its `${`.
+std::size_t OverrideLexer::interpolation_length(std::string_view rest) const {
+  if (!rest.starts_with("${") || at(rest, 2) == '}') return 0;
+  if (last_brace_ == text_.npos || text_.size() - rest.size() > last_brace_) return 0;
+  const std::size_t first_end = rest.find('}');
+  if (grammar_ == OverrideGrammar::kHydra) return first_end + 1;
+  int depth = 0;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (rest.substr(i).starts_with("${")) ++depth;
+    if (rest[i] == '}' && --depth == 0) return i + 1;
+  }
+  return first_end + 1;
+}
+
+Token OverrideLexer::read(std::size_t offset) const {
+  if (offset >= text_.size()) return {TokenKind::kEnd, text_.size(), {}};
+  const std::string_view rest = text_.substr(offset);
   std::size_t longest = 0;
   TokenKind kind = TokenKind::kIllegal;
   const auto offer = [&](TokenKind candidate, std::size_t length) {
@@ -127,32 +135,19 @@ Token next_token(std::string_view text, std::size_t offset) {
     kind = candidate;
   };
   TokenKind mark{};
-  const std::size_t mark_length = punctuation_length(text, mark);
+  const std::size_t mark_length = punctuation_length(rest, mark);
   offer(mark, mark_length);
-  offer(TokenKind::kFloat, float_length(text));
-  offer(TokenKind::kInteger, signed_integer_length(text));
-  offer(TokenKind::kBool, starts_with_word(text, "true") ? 4 : starts_with_word(text, "false") ? 5 : 0);
-  offer(TokenKind::kNull, starts_with_word(text, "null") ? 4 : 0);
-  offer(TokenKind::kUnquotedCharacter, unquoted_length(text));
-  offer(TokenKind::kIdentifier, identifier_length(text));
-  offer(TokenKind::kEscape, escape_length(text));
-  offer(TokenKind::kBlank, blank_length(text));
-  offer(TokenKind::kQuoted, quoted_length(text));
-  offer(TokenKind::kInterpolation, interpolation_length(text));
-  return {kind, offset, text.substr(0, longest)};
-}
-
-}  // namespace
-
-std::vector<Token> tokenize_value(std::string_view text, std::size_t start) {
-  std::vector<Token> tokens;
-  while (start < text.size()) {
-    tokens.push_back(next_token(text.substr(start), start));
-    if (tokens.back().kind == TokenKind::kIllegal) return tokens;
-    start += tokens.back().text.size();
-  }
-  tokens.push_back({TokenKind::kEnd, text.size(), {}});
-  return tokens;
+  offer(TokenKind::kFloat, float_length(rest));
+  offer(TokenKind::kInteger, signed_integer_length(rest));
+  offer(TokenKind::kBool, starts_with_word(rest, "true") ? 4 : starts_with_word(rest, "false") ? 5 : 0);
+  offer(TokenKind::kNull, starts_with_word(rest, "null") ? 4 : 0);
+  offer(TokenKind::kUnquotedCharacter, unquoted_length(rest, grammar_));
+  offer(TokenKind::kIdentifier, identifier_length(rest));
+  offer(TokenKind::kEscape, escape_length(rest));
+  offer(TokenKind::kBlank, blank_length(rest));
+  offer(TokenKind::kQuoted, quoted_length(rest));
+  offer(TokenKind::kInterpolation, interpolation_length(rest));
+  return {kind, offset, rest.substr(0, longest)};
 }
 
 bool is_identifier(std::string_view text) { return !text.empty() && identifier_length(text) == text.size(); }

@@ -2,9 +2,12 @@
 
 #include <cstddef>
 #include <string_view>
-#include <vector>
 
 namespace runner {
+
+/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII, # ! & ; < > ^,
+/// nested interpolations).
+enum class OverrideGrammar { kHydra, kExtended };
 
 enum class TokenKind {
   kOpenParenthesis,
@@ -35,11 +38,31 @@ struct Token {
   TokenKind kind;
   std::size_t start;  ///< byte offset in the whole override
   std::string_view text;
+  std::size_t end() const { return start + text.size(); }
 };
 
-/// Splits the part of `text` after offset `start` into tokens: the longest match wins, ties go to the first rule.
-/// The last token is kEnd, or kIllegal where reading had to stop.
-std::vector<Token> tokenize_value(std::string_view text, std::size_t start);
+/// Cuts an override's value into tokens, one at a time: the longest match wins, ties go to the first rule.
+/// `text` is borrowed.
+class OverrideLexer {
+ public:
+  OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar);
+
+  const Token& token() const { return token_; }
+  /// The token after this one.
+  Token following() const { return read(token_.end()); }
+  void advance() { token_ = read(token_.end()); }
+  /// Goes on reading at `offset`.
+  void move_to(std::size_t offset) { token_ = read(offset); }
+
+ private:
+  Token read(std::size_t offset) const;
+  std::size_t interpolation_length(std::string_view rest) const;
+
+  std::string_view text_;
+  OverrideGrammar grammar_;
+  std::size_t last_brace_;  ///< where the last '}' is: no interpolation starts behind it
+  Token token_;
+};
 
 /// Is `text` an identifier, [A-Za-z_][A-Za-z0-9_-]* ?
 bool is_identifier(std::string_view text);

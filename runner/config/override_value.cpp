@@ -1,23 +1,21 @@
 #include "runner/config/override_value.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
-#include <optional>
-#include <vector>
+#include <unordered_map>
 
+#include "runner/config/override_error.h"
+#include "runner/config/override_function.h"
+#include "runner/config/override_key.h"
 #include "runner/config/override_lexer.h"
 #include "runner/config/scalar.h"
-#include "runner/suggest.h"
+#include "runner/config/zip.h"
 
 namespace runner {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr std::array<std::string_view, 8> kSweeps = {"choice",  "range", "interval", "glob",
-                                                     "shuffle", "sort",  "tag",      "extend_list"};
-constexpr std::array<std::string_view, 5> kCasts = {"int", "float", "str", "bool", "json_str"};
 
 std::string without_backslashes(std::string_view escapes) {
   std::string result;
@@ -43,162 +41,237 @@ std::string unquoted(std::string_view quoted) {
   return result.append(backslashes / 2, '\\');
 }
 
+/// The value of a single token.
+Value typed(const Token& token, Location where) {
+  std::string digits(token.text);
+  switch (token.kind) {
+    case TokenKind::kFloat:
+      std::erase(digits, '_');
+      std::ranges::transform(digits, digits.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      return {parse_double(digits), where};
+    case TokenKind::kInteger: {
+      std::erase(digits, '_');
+      if (digits.front() == '+') digits.erase(0, 1);
+      std::int64_t number = 0;
+      if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc()) {
+        return {number, where};
+      }
+      Value value{std::move(digits), where};
+      value.form = ScalarForm::kBigInteger;
+      return value;
+    }
+    case TokenKind::kBool:
+      return {token.text.size() == 4, where};
+    case TokenKind::kNull:
+      return {nullptr, where};
+    case TokenKind::kEscape:
+      return {without_backslashes(token.text), where};
+    default:
+      return {std::string(token.text), where};
+  }
+}
+
+KeyType key_type(const Value& key) {
+  if (key.is_null()) return KeyType::kNull;
+  if (std::holds_alternative<bool>(key.data)) return KeyType::kBool;
+  if (std::holds_alternative<double>(key.data)) return KeyType::kFloat;
+  if (std::holds_alternative<std::int64_t>(key.data) || key.form == ScalarForm::kBigInteger) return KeyType::kInteger;
+  return KeyType::kString;
+}
+
+/// Finds entries of a mapping by their keys. As in Python 1, 1.0 and true are one key; so is what has the same text.
+class KeyIndex {
+ public:
+  /// The index of the entry whose key equals `key`, or `next` if there is none and this is to be it.
+  std::size_t place(const Value& key, std::size_t next) {
+    const auto by_text = index_.try_emplace("t" + scalar_text(key), next);
+    const auto by_number = index_.try_emplace(number(key), by_text.first->second);
+    if (!by_number.second) by_text.first->second = by_number.first->second;
+    return by_number.first->second;
+  }
+
+ private:
+  static std::string number(const Value& key) {
+    if (const auto* flag = std::get_if<bool>(&key.data)) return *flag ? "n1" : "n0";
+    const auto* real = std::get_if<double>(&key.data);
+    if (!real)
+      return (key.form == ScalarForm::kBigInteger || key_type(key) == KeyType::kInteger ? "n" : "t") + scalar_text(key);
+    const std::string text = float_text(*real == 0 ? 0.0 : *real);
+    return "n" + (text.ends_with(".0") ? text.substr(0, text.size() - 2) : text);
+  }
+
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
 /// Recursive descent over the tokens of a value.
 class Parser {
  public:
-  Parser(const SourceText& source, std::size_t start)
-      : source_(source), start_(start), tokens_(tokenize_value(source.contents, start)) {}
+  Parser(const SourceText& source, std::size_t start, OverrideGrammar grammar)
+      : source_(source),
+        start_(start),
+        is_extended_(grammar == OverrideGrammar::kExtended),
+        places_(source),
+        lexer_(source.contents, start, grammar) {}
 
-  Value value() {
-    if (kind() == TokenKind::kEnd) return {std::string(), where()};
-    Value result = element(0);
+  Element value() {
+    if (kind() == TokenKind::kEnd) return {Value{std::string(), where()}, where()};
+    Element result = element(0, true);
     if (kind() == TokenKind::kComma) {
-      if (!sweep_) sweep_ = start_;
+      Sweep sweep{.where = result.where};
+      sweep.choices.push_back(plain_value(std::move(result)));
       while (kind() == TokenKind::kComma) {
-        ++next_;
-        element(0);
+        lexer_.advance();
+        sweep.choices.push_back(plain_value(element(0, true)));
       }
+      result = {std::move(sweep), places_.at(start_)};
     }
     if (kind() != TokenKind::kEnd) unexpected();
-    if (sweep_) {
-      const std::string_view typed = source_.contents;
-      const std::string key(typed.substr(0, typed.find('=')));
-      const std::string values(typed.substr(start_));
-      fail_override(source_, *sweep_, "'" + source_.contents + "' lists several values, and this is a single run",
-                    "for a list write " + key + "=[" + values + "], for a text " + key + "=\\'" + values + "\\'",
-                    ErrorCode::kNeedsMultirun);
-    }
     return result;
   }
 
  private:
-  const Token& token(std::size_t ahead = 0) const { return tokens_[std::min(next_ + ahead, tokens_.size() - 1)]; }
-  TokenKind kind(std::size_t ahead = 0) const { return token(ahead).kind; }
-  Location where() const { return override_place(source_, token().start); }
+  const Token& token() const { return lexer_.token(); }
+  TokenKind kind() const { return token().kind; }
+  Location where() { return places_.at(token().start); }
 
-  [[noreturn]] void unexpected() const {
-    const std::size_t start = token().start;
-    if (kind() == TokenKind::kEnd)
-      fail_override(source_, start, "the override ends too early", "close what was opened");
-    const std::string_view rest = std::string_view(source_.contents).substr(start);
+  [[noreturn]] void unexpected() {
+    const Location place = where();
+    if (kind() == TokenKind::kEnd) fail_override(place, "the override ends too early", "close what was opened");
+    const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
     if (kind() == TokenKind::kQuoted) {
-      fail_override(source_, start, "a quoted text may not stand beside other text", "put the whole value in quotes");
+      fail_override(place, "a quoted text may not stand beside other text", "put the whole value in quotes");
     }
     if (kind() == TokenKind::kIllegal && (found == "'" || found == "\"")) {
-      fail_override(source_, start, "the quote " + found + " is never closed",
-                    "write it as \\" + found + " inside quotes");
+      fail_override(place, "the quote " + found + " is never closed", "write it as \\" + found + " inside quotes");
     }
     if (kind() == TokenKind::kIllegal && static_cast<unsigned char>(found[0]) < 0x20) {
-      fail_override(source_, start, "a control character", "put the value in quotes");
+      fail_override(place, "a control character", "put the value in quotes");
     }
     const std::string_view typed = source_.contents;
-    const std::string key(typed.substr(0, typed.find('=') + 1));
-    const bool has_quote = typed.substr(start_).find('"') != typed.npos || typed.find('\'') != typed.npos;
+    const std::string key(typed.substr(0, std::min(typed.find('=') + 1, start_)));
+    const bool has_quote = typed.find_first_of("'\"", start_) != typed.npos;
     const std::string help =
         has_quote ? "put the value in quotes"
                   : "put the value in quotes: '" + key + "\"" + std::string(typed.substr(start_)) + "\"'";
-    fail_override(source_, start, "unexpected '" + found + "'", help);
+    fail_override(place, "unexpected '" + found + "'", help);
   }
 
   void expect(TokenKind expected) {
     if (kind() != expected) unexpected();
-    ++next_;
+    lexer_.advance();
   }
 
-  Value element(int depth) {
+  /// `takes_equal`: may a text without quotes hold '='? Not in a function, where name=value has a meaning.
+  Element element(int depth, bool takes_equal) {
     if (depth > kMaxDepth) {
-      fail_override(source_, token().start, "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
+      fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
     }
-    if (kind() == TokenKind::kOpenBracket) return list(depth);
-    if (kind() == TokenKind::kOpenBrace) return mapping(depth);
-    if (kind() == TokenKind::kIdentifier && kind(1) == TokenKind::kOpenParenthesis) return function(depth);
-    if (kind() == TokenKind::kQuoted) {
-      Value value{unquoted(token().text), where()};
-      ++next_;
-      if (kind() == TokenKind::kBlank && kind(1) == TokenKind::kEnd) ++next_;
-      return value;
+    const Location start = where();
+    if (kind() == TokenKind::kOpenBracket) return {list(depth, takes_equal), start};
+    if (kind() == TokenKind::kOpenBrace) return {mapping(depth, takes_equal), start};
+    if (kind() == TokenKind::kQuoted) return {quoted(), start};
+    if (kind() == TokenKind::kIdentifier && lexer_.following().kind == TokenKind::kOpenParenthesis) {
+      return function(depth);
     }
-    return run(false);
+    return {run(false, takes_equal), start};
   }
 
-  Value list(int depth) {
+  Value quoted() {
+    Value value{unquoted(token().text), where()};
+    value.form = token().text.front() == '"' ? ScalarForm::kDoubleQuoted : ScalarForm::kSingleQuoted;
+    lexer_.advance();
+    if (is_extended_ && kind() == TokenKind::kBlank && lexer_.following().kind == TokenKind::kEnd) lexer_.advance();
+    return value;
+  }
+
+  Value list(int depth, bool takes_equal) {
     Value result{Value::List{}, where()};
     expect(TokenKind::kOpenBracket);
-    if (kind() != TokenKind::kCloseBracket) {
-      result.list()->push_back(element(depth + 1));
-      while (kind() == TokenKind::kComma) {
-        ++next_;
-        result.list()->push_back(element(depth + 1));
-      }
+    while (kind() != TokenKind::kCloseBracket) {
+      result.list()->push_back(plain_value(element(depth + 1, takes_equal)));
+      if (kind() != TokenKind::kComma) break;
+      lexer_.advance();
+      if (kind() == TokenKind::kCloseBracket && !is_extended_) unexpected();
     }
     expect(TokenKind::kCloseBracket);
     return result;
   }
 
-  Value mapping(int depth) {
+  Value mapping(int depth, bool takes_equal) {
     Value result{Value::Map{}, where()};
+    KeyIndex index;
     expect(TokenKind::kOpenBrace);
     if (kind() != TokenKind::kCloseBrace) {
-      entry(result, depth);
+      entry(*result.map(), index, depth, takes_equal);
       while (kind() == TokenKind::kComma) {
-        ++next_;
-        entry(result, depth);
+        lexer_.advance();
+        entry(*result.map(), index, depth, takes_equal);
       }
     }
     expect(TokenKind::kCloseBrace);
     return result;
   }
 
-  void entry(Value& mapping, int depth) {
-    const Value key = run(true);
+  /// The last of equal keys wins, at the place of the first.
+  void entry(Value::Map& mapping, KeyIndex& index, int depth, bool takes_equal) {
+    const Value key = is_extended_ && kind() == TokenKind::kQuoted ? quoted() : run(true, false);
     expect(TokenKind::kColon);
-    Value value = element(depth + 1);
-    const std::string name = scalar_text(key);
-    if (Value* existing = mapping.find(name)) *existing = std::move(value);
-    else mapping.map()->push_back({name, key.where, std::move(value)});
+    Value value = plain_value(element(depth + 1, takes_equal));
+    const std::size_t place = index.place(key, mapping.size());
+    if (place < mapping.size()) mapping[place].value = std::move(value);
+    else mapping.push_back({scalar_text(key), key.where, std::move(value), key_type(key)});
   }
 
-  /// Functions are read, so that what follows them is checked too, but none can be evaluated in a single run.
-  Value function(int depth) {
-    const Token name = token();
-    const Location start = where();
-    next_ += 2;
-    bool named = false;
+  Element function(int depth) {
+    FunctionCall call{.name = std::string(token().text), .where = where()};
+    lexer_.advance();
+    expect(TokenKind::kOpenParenthesis);
+    const bool is_zip = is_extended_ && call.name == "zip";
     if (kind() != TokenKind::kCloseParenthesis) {
-      argument(depth, named);
+      argument(call, depth, is_zip);
       while (kind() == TokenKind::kComma) {
-        ++next_;
-        argument(depth, named);
+        lexer_.advance();
+        argument(call, depth, is_zip);
       }
     }
     expect(TokenKind::kCloseParenthesis);
-    if (std::ranges::find(kCasts, name.text) != kCasts.end()) {
-      fail_override(source_, name.start, "the function '" + std::string(name.text) + "' is not part of this version",
-                    "write the value itself", ErrorCode::kNotBuiltYet);
-    }
-    if (std::ranges::find(kSweeps, name.text) == kSweeps.end()) {
-      std::vector<std::string> known(kSweeps.begin(), kSweeps.end() - 1);
-      const std::string near_name = did_you_mean(name.text, known);
-      fail_override(source_, name.start, "unknown function '" + std::string(name.text) + "'",
-                    near_name.empty() ? "to write a text with parentheses put it in quotes" : near_name);
-    }
-    if (!sweep_) sweep_ = name.start;
-    return {nullptr, start};
+    return is_zip ? zip(std::move(call)) : call_function(std::move(call));
   }
 
-  void argument(int depth, bool& named) {
-    if (kind() == TokenKind::kIdentifier && kind(1) == TokenKind::kEqual) {
-      named = true;
-      next_ += 2;
-    } else if (named) {
-      fail_override(source_, token().start, "a positional argument after a named one",
-                    "name it, or move it to the front");
+  void argument(FunctionCall& call, int depth, bool is_zip) {
+    std::string name = argument_name(is_zip);
+    const Location start = where();
+    Element value = element(depth + 1, false);
+    if (!name.empty()) {
+      call.named.emplace_back(std::move(name), std::move(value));
+      return;
     }
-    element(depth + 1);
+    if (!call.named.empty()) {
+      fail_override(start, "an argument without a name after one with a name", "name it, or move it to the front",
+                    ErrorCode::kBadFunctionCall);
+    }
+    call.arguments.push_back(std::move(value));
   }
 
-  static bool belongs_to_run(TokenKind kind, bool is_key) {
+  /// The name in `name=value`; empty where there is none. A column of zip() is named by a whole key.
+  std::string argument_name(bool is_zip) {
+    const std::string_view rest = std::string_view(source_.contents).substr(token().start);
+    std::size_t size = kind() == TokenKind::kIdentifier ? token().text.size() : 0;
+    if (is_zip) size = override_key_length(rest);
+    if (size == 0) return "";
+    const Token first = token();
+    lexer_.move_to(first.start + size);
+    if (kind() == TokenKind::kEqual) {
+      lexer_.advance();
+      return std::string(rest.substr(0, size));
+    }
+    lexer_.move_to(first.start);
+    return "";
+  }
+
+  static bool belongs_to_run(TokenKind kind, bool is_key, bool takes_equal) {
     switch (kind) {
       case TokenKind::kIdentifier:
       case TokenKind::kNull:
@@ -212,6 +285,8 @@ class Parser {
       case TokenKind::kInterpolation:
       case TokenKind::kColon:
         return !is_key;
+      case TokenKind::kEqual:
+        return takes_equal;
       case TokenKind::kOpenParenthesis:
       case TokenKind::kComma:
       case TokenKind::kCloseParenthesis:
@@ -219,7 +294,6 @@ class Parser {
       case TokenKind::kCloseBracket:
       case TokenKind::kOpenBrace:
       case TokenKind::kCloseBrace:
-      case TokenKind::kEqual:
       case TokenKind::kQuoted:
       case TokenKind::kIllegal:
       case TokenKind::kEnd:
@@ -228,67 +302,47 @@ class Parser {
     return false;
   }
 
-  /// Text without quotes: one token has a type, several are a string.
-  Value run(bool is_key) {
-    std::size_t first = next_;
-    while (belongs_to_run(kind(), is_key)) ++next_;
-    std::size_t last = next_;
-    if (first < last && tokens_[first].kind == TokenKind::kBlank) ++first;
-    if (first < last && tokens_[last - 1].kind == TokenKind::kBlank) --last;
-    if (first == last) unexpected();
-    const Location start = override_place(source_, tokens_[first].start);
-    if (last - first == 1) return {typed(tokens_[first]), start};
+  /// Text without quotes, and without the blanks around it: one token has a type, several are a string.
+  Value run(bool is_key, bool takes_equal) {
+    if (kind() == TokenKind::kBlank) lexer_.advance();
+    const Token first = token();
+    const Location start = where();
     std::string text;
-    for (std::size_t i = first; i < last; ++i) {
-      const Token& piece = tokens_[i];
-      text += piece.kind == TokenKind::kEscape ? without_backslashes(piece.text) : std::string(piece.text);
+    int count = 0;
+    std::size_t trailing = 0;  // bytes of a blank at the end
+    bool may_be_equal = false;
+    while (belongs_to_run(kind(), is_key, may_be_equal)) {
+      const std::size_t before = text.size();
+      text += kind() == TokenKind::kEscape ? without_backslashes(token().text) : std::string(token().text);
+      const bool is_blank = kind() == TokenKind::kBlank;
+      trailing = is_blank ? text.size() - before : 0;
+      if (kind() == TokenKind::kEqual) trailing = text.size() - 1 - text.find_last_of('=');
+      if (!is_blank) ++count;
+      lexer_.advance();
+      may_be_equal = is_extended_ && takes_equal;
+      if (is_blank && belongs_to_run(kind(), is_key, may_be_equal)) ++count;
     }
+    if (count == 0) unexpected();
+    if (count == 1) return typed(first, start);
+    text.resize(text.size() - trailing);
     return {std::move(text), start};
-  }
-
-  Scalar typed(const Token& token) const {
-    std::string digits(token.text);
-    std::erase(digits, '_');
-    if (token.kind == TokenKind::kFloat) {
-      std::ranges::transform(digits, digits.begin(),
-                             [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-      return parse_double(digits);
-    }
-    if (token.kind == TokenKind::kInteger) {
-      if (digits.front() == '+') digits.erase(0, 1);
-      std::int64_t number = 0;
-      if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec != std::errc()) {
-        fail_override(source_, token.start, "the integer '" + digits + "' does not fit 64 bits",
-                      "write it in quotes if it is a name", ErrorCode::kNumberOutOfRange);
-      }
-      return number;
-    }
-    if (token.kind == TokenKind::kBool) return token.text.size() == 4;
-    if (token.kind == TokenKind::kNull) return nullptr;
-    if (token.kind == TokenKind::kEscape) return without_backslashes(token.text);
-    return std::string(token.text);
   }
 
   const SourceText& source_;
   const std::size_t start_;
-  const std::vector<Token> tokens_;
-  std::size_t next_ = 0;
-  std::optional<std::size_t> sweep_;  ///< where several values are asked for
+  const bool is_extended_;
+  OverridePlaces places_;
+  OverrideLexer lexer_;
 };
 
 }  // namespace
 
-Location override_place(const SourceText& source, std::size_t offset) {
-  const std::string_view before = std::string_view(source.contents).substr(0, offset);
-  return {&source, 1 + static_cast<int>(std::ranges::count(before, '\n')),
-          static_cast<int>(offset - (before.rfind('\n') + 1)) + 1};
+Element read_override_value(const SourceText& source, std::size_t start) {
+  try {
+    return Parser(source, start, OverrideGrammar::kHydra).value();
+  } catch (const OverrideError&) {
+    return Parser(source, start, OverrideGrammar::kExtended).value();
+  }
 }
-
-void fail_override(const SourceText& source, std::size_t offset, std::string message, std::string help,
-                   ErrorCode code) {
-  throw OverrideError{{code, override_place(source, offset), "", std::move(message), std::move(help)}};
-}
-
-Value read_override_value(const SourceText& source, std::size_t start) { return Parser(source, start).value(); }
 
 }  // namespace runner

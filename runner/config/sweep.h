@@ -1,13 +1,13 @@
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runner/value.h"
 
 namespace runner {
+
+struct Override;
 
 /// Several values for one key, of which each run of a sweep takes one.
 struct Sweep {
@@ -21,17 +21,17 @@ struct Sweep {
   };
   Kind kind = Kind::kSimpleChoice;
   Location where = {};
-  std::vector<std::string> tags = {};  ///< tag(log,...)
+  std::vector<std::string> tags = {};  ///< tag(log,...), each once
   bool shuffle = false;                ///< in an order that follows from the sweep's seed
 
   std::vector<Value> choices = {};  ///< of the choices, in order
 
-  Value start = {}, stop = {}, step = {};  ///< of a range or an interval: integers or floats; null where not written
+  /// Of a range: integers, booleans (0 or 1) or floats. Of an interval: start and stop only.
+  Value start = {}, stop = {}, step = {};
 
-  std::vector<std::string> include = {}, exclude = {};  ///< of a glob: patterns
+  std::vector<Value> include = {}, exclude = {};  ///< of a glob: patterns
 
-  /// Of a zip: keys as typed, each with as many values as the others.
-  std::vector<std::pair<std::string, std::vector<Value>>> columns = {};
+  std::vector<std::vector<Override>> rows = {};  ///< of a zip: what each row sets, all of them the same keys
 };
 
 }  // namespace runner
