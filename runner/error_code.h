@@ -22,6 +22,7 @@ enum class ErrorCode : int {
   kNestingTooDeep = 108,
   kNumberOutOfRange = 109,
   kFileTooLarge = 110,
+  kYamlTrap = 111,
 
   kRecipeNotFound = 201,
   kOverrideSyntax = 202,

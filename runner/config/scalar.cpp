@@ -5,9 +5,14 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <vector>
+
+#include "runner/config/big_integer.h"
 
 namespace runner {
 namespace {
+
+constexpr std::size_t kMaxDigits = 4300;  // Python's bound too
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_binary(char c) { return c == '0' || c == '1' || c == '_'; }
@@ -83,23 +88,34 @@ double sexagesimal(std::string_view digits) {
   }
 }
 
-/// Nullopt when it does not fit.
-std::optional<Scalar> read_integer(std::string_view text, int base) {
+/// How digits in `base` are read: one step each, in base 60 one step for each part behind a colon.
+std::vector<NumberStep> steps_of(std::string_view digits, int base) {
+  std::vector<NumberStep> steps;
+  const std::size_t colon = std::min(digits.find(':'), digits.size());
+  for (const char c : digits.substr(0, colon)) {
+    const int value = is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
+    steps.push_back({static_cast<std::uint32_t>(base == 60 ? 10 : base), static_cast<std::uint32_t>(value)});
+  }
+  for (const char c : digits.substr(colon)) {
+    if (c == ':') steps.push_back({60, 0});
+    else steps.back().addend = steps.back().addend * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return steps;
+}
+
+/// Nullopt when it is too long.
+std::optional<PlainScalar> read_integer(std::string_view text, int base) {
   std::string digits = without_separators(text);
   const bool negative = digits.front() == '-';
   if (negative || digits.front() == '+') digits.erase(0, 1);
-  if (base == 60) {
-    const double total = sexagesimal(digits);
-    if (total > 9e15) return std::nullopt;
-    return static_cast<std::int64_t>(negative ? -total : total);
-  }
   if (base == 2 || base == 16) digits.erase(0, 2);
-  if (digits.empty()) return std::string(text);
-  if (negative) digits.insert(0, 1, '-');
+  if (digits.empty()) return PlainScalar{std::string(text)};
+  if (digits.size() > kMaxDigits) return std::nullopt;
+  digits = (negative ? "-" : "") + decimal_digits(steps_of(digits, base));
   std::int64_t number = 0;
-  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
-  if (result.ec != std::errc()) return std::nullopt;
-  return number;
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (result.ec != std::errc()) return PlainScalar{std::move(digits), ScalarForm::kBigInteger};
+  return PlainScalar{number};
 }
 
 bool take_exponent(Cursor& cursor, bool needs_sign) {
@@ -138,18 +154,19 @@ double read_float(std::string_view text) {
 
 }  // namespace
 
-std::optional<Scalar> plain_scalar(std::string_view text) {
-  if (one_of(text, {"", "~", "null", "Null", "NULL"})) return nullptr;
-  if (one_of(text, {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})) return true;
-  if (one_of(text, {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})) return false;
-  if (!is_digit(text.front()) && !one_of(text.substr(0, 1), {"+", "-", "."})) return std::string(text);
+std::optional<PlainScalar> plain_scalar(std::string_view text) {
+  if (one_of(text, {"", "~", "null", "Null", "NULL"})) return PlainScalar{nullptr};
+  if (one_of(text, {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})) return PlainScalar{true};
+  if (one_of(text, {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})) return PlainScalar{false};
+  const PlainScalar as_text{std::string(text)};
+  if (!is_digit(text.front()) && !one_of(text.substr(0, 1), {"+", "-", "."})) return as_text;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (one_of(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})) return kInfinity;
-  if (one_of(text, {"-.inf", "-.Inf", "-.INF"})) return -kInfinity;
-  if (one_of(text, {".nan", ".NaN", ".NAN"})) return std::numeric_limits<double>::quiet_NaN();
+  if (one_of(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})) return PlainScalar{kInfinity};
+  if (one_of(text, {"-.inf", "-.Inf", "-.INF"})) return PlainScalar{-kInfinity};
+  if (one_of(text, {".nan", ".NaN", ".NAN"})) return PlainScalar{std::numeric_limits<double>::quiet_NaN()};
   if (const int base = integer_base(text)) return read_integer(text, base);
-  if (is_float(text)) return read_float(text);
-  return std::string(text);
+  if (is_float(text)) return PlainScalar{read_float(text)};
+  return as_text;
 }
 
 double parse_double(std::string_view text) {

@@ -11,9 +11,15 @@ namespace runner {
 /// What a Value may hold; here never a list or a mapping.
 using Scalar = decltype(Value::data);
 
+/// What a text without quotes stands for.
+struct PlainScalar {
+  Scalar data;
+  ScalarForm form = ScalarForm::kPlain;  ///< or kBigInteger
+};
+
 /// The type and value of a scalar written without quotes in a YAML file, by the rules of YAML 1.1 as PyYAML
-/// applies them, without timestamps and with 1e3 a number. Nullopt: an integer that does not fit 64 bits.
-std::optional<Scalar> plain_scalar(std::string_view text);
+/// applies them, without timestamps and with 1e3 a number. Nullopt: an integer of more than 4300 characters.
+std::optional<PlainScalar> plain_scalar(std::string_view text);
 
 /// Reads `[+-]digits[.digits][e[+-]digits]` without separators; beyond the range of double it is infinite or zero.
 double parse_double(std::string_view text);

@@ -1,7 +1,6 @@
 #include "runner/config/yaml_writer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -12,11 +11,19 @@ namespace {
 
 constexpr std::size_t kMaxSimpleKey = 1000;  // YAML wants "? key" beyond 1024 characters
 
-/// Bytes that no plain or single-quoted scalar may hold: controls, and line separators beyond ASCII.
+/// Is the character at the start of `text` one of U+0080 to U+009F, controls of two bytes?
+bool is_wide_control(std::string_view text) {
+  return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
+}
+
+/// Does `text` hold what no plain or single-quoted scalar may: controls, and line separators beyond ASCII?
 bool needs_escapes(std::string_view text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  return std::ranges::any_of(text, is_control) || text.find("\u0085") != text.npos ||
-         text.find("\u2028") != text.npos || text.find("\u2029") != text.npos || text.find("\ufeff") != text.npos;
+  if (std::ranges::any_of(text, is_control)) return true;
+  for (std::size_t at = 0; (at = text.find('\xc2', at)) != text.npos; ++at) {
+    if (is_wide_control(text.substr(at))) return true;
+  }
+  return text.find("\u2028") != text.npos || text.find("\u2029") != text.npos || text.find("\ufeff") != text.npos;
 }
 
 bool is_plain(std::string_view text) {
@@ -25,8 +32,9 @@ bool is_plain(std::string_view text) {
   if (text.front() == ' ' || text.back() == ' ' || text.back() == ':' || text.starts_with("...")) return false;
   if (text.find(": ") != text.npos || text.find(" #") != text.npos) return false;
   const auto other_yaml_bool = [&] { return text.size() == 1 && std::string_view("yYnN").find(text) != text.npos; };
-  const std::optional<Scalar> read = plain_scalar(text);
-  return read && std::holds_alternative<std::string>(*read) && !other_yaml_bool();
+  const std::optional<PlainScalar> read = plain_scalar(text);
+  const bool is_string = read && std::holds_alternative<std::string>(read->data) && read->form == ScalarForm::kPlain;
+  return is_string && !other_yaml_bool();
 }
 
 std::string single_quoted(std::string_view text) {
@@ -48,7 +56,8 @@ std::string double_quoted(std::string_view text) {
     else if (c == '\n') result += "\\n";
     else if (c == '\t') result += "\\t";
     else if (c < 0x20 || c == 0x7f) result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
-    else if (rest.starts_with("\u0085")) result += "\\x85", i += 1;
+    else if (is_wide_control(rest))
+      result += {'\\', 'x', kHex[static_cast<unsigned char>(rest[1]) >> 4], kHex[rest[1] & 15]}, i += 1;
     else if (rest.starts_with("\u2028")) result += "\\u2028", i += 2;
     else if (rest.starts_with("\u2029")) result += "\\u2029", i += 2;
     else if (rest.starts_with("\ufeff")) result += "\\uFEFF", i += 2;
@@ -62,20 +71,35 @@ std::string string_text(std::string_view text) {
   return is_plain(text) ? std::string(text) : single_quoted(text);
 }
 
-std::string number_text(double number) {
-  if (std::isnan(number)) return ".nan";
-  if (std::isinf(number)) return number > 0 ? ".inf" : "-.inf";
-  std::string text = float_text(number);
+/// What float_text() gives, as YAML writes it.
+std::string yaml_float(std::string text) {
+  if (text == "nan" || text == "inf") return "." + text;
+  if (text == "-inf") return "-.inf";
   const std::size_t e = text.find('e');
   if (e != std::string::npos && text.find('.') == std::string::npos) text.insert(e, ".0");
   return text;
 }
 
+std::string key_text(const Entry& entry) {
+  switch (entry.key_type) {
+    case KeyType::kString:
+      return string_text(entry.key);
+    case KeyType::kFloat:
+      return yaml_float(entry.key);
+    case KeyType::kInteger:
+    case KeyType::kBool:
+    case KeyType::kNull:
+      return entry.key;
+  }
+  return entry.key;
+}
+
 /// Everything that fits behind "key:" or "-" on the same line; nullopt for a container with contents.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
+  if (value.form == ScalarForm::kBigInteger) return scalar_text(value);
   if (const auto* text = value.text()) return string_text(*text);
-  if (const auto* number = std::get_if<double>(&value.data)) return number_text(*number);
+  if (const auto* number = std::get_if<double>(&value.data)) return yaml_float(float_text(*number));
   if (const auto* list = value.list()) return list->empty() ? std::optional<std::string>("[]") : std::nullopt;
   if (const auto* map = value.map()) return map->empty() ? std::optional<std::string>("{}") : std::nullopt;
   return scalar_text(value);
@@ -93,13 +117,10 @@ void write(std::vector<YamlLine>& lines, const Value& value, std::string start, 
     return;
   }
   for (const Entry& entry : *value.map()) {
-    std::string key = next_start() + string_text(entry.key);
-    const bool is_simple = key.size() <= kMaxSimpleKey;
-    if (!is_simple) {
-      key.insert(key.size() - string_text(entry.key).size(), "? ");
-      lines.push_back({std::move(key), &entry.value});
-      key = indent;
-    }
+    const std::string name = key_text(entry);
+    const bool is_simple = name.size() <= kMaxSimpleKey;
+    std::string key = next_start() + (is_simple ? "" : "? ") + name;
+    if (!is_simple) lines.push_back({std::exchange(key, indent), &entry.value});
     key += ':';
     if (const auto text = inline_text(entry.value)) {
       lines.push_back({key + ' ' + *text, &entry.value});

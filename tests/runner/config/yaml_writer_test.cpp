@@ -38,6 +38,17 @@ TEST(YamlWriter, NumbersAsYamlReadsThem) {
   EXPECT_EQ(written(std::numeric_limits<double>::quiet_NaN()), ".nan\n");
 }
 
+TEST(YamlWriter, KeysAndLargeIntegersKeepTheirType) {
+  Sources sources;
+  const std::string text = "1: 99999999999999999999\n1.0e-05: x\ntrue: w\n'2': z\n.inf: '99999999999999999999'\n";
+  EXPECT_EQ(write_yaml(*read_yaml(sources.add("a", text))), text);
+}
+
+TEST(YamlWriter, LettersOutsideAsciiAreKept) {
+  EXPECT_EQ(write_yaml({std::string("é日本😀"), {}}), "é日本😀\n");
+  EXPECT_EQ(write_yaml({std::string("\u0081"), {}}), "\"\\x81\"\n");
+}
+
 TEST(YamlWriter, SecretsAreWrittenAsTheirInterpolation) {
   const Value value{Value::Map{{"token", {}, {std::string("hunter2"), {}, "${oc.env:TOKEN}"}}}, {}};
   EXPECT_EQ(write_yaml(value), "token: ${oc.env:TOKEN}\n");
