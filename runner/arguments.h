@@ -12,6 +12,7 @@ struct Arguments {
   std::string recipe;                    ///< a recipe's name or file
   std::vector<std::string> overrides;    ///< key=value, as typed
   std::vector<std::string> config_dirs;  ///< further roots with recipes/ and experiments/
+  bool strict = false;                   ///< what composition warns of is an error
 
   bool json = false;
   bool verbose = false;

@@ -19,6 +19,7 @@ void declare_recipe(CLI::App& app, Arguments& arguments) {
   app.add_option("--config-dir", arguments.config_dirs, "A further folder with recipes/ and experiments/")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  app.add_flag("--strict", arguments.strict, "Take what is only warned of for an error");
 }
 
 /// The flags and positionals of each verb.

@@ -28,7 +28,10 @@ Result<Composition> compose(const Arguments& arguments, const SchemaSet& schemas
   request.declared_keys = [&](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
-  return compose(request, real_file_system(), declared, sources);
+  auto composition = compose(request, real_file_system(), declared, sources);
+  if (!arguments.strict || !composition || composition->warnings.empty()) return composition;
+  for (Diagnostic& warning : composition->warnings) warning.severity = Severity::kError;
+  return std::move(composition->warnings);
 }
 
 Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {

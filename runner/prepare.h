@@ -14,7 +14,7 @@ SchemaSet shipped_schemas();
 /// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
 std::vector<std::filesystem::path> search_path(const Arguments& arguments);
 
-/// Composes the recipe that the command line names.
+/// Composes the recipe that the command line names; with --strict every warning is an error.
 Result<Composition> compose(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
 
 /// A recipe on its way from text to run: composed, validated, compiled.

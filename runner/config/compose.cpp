@@ -183,7 +183,7 @@ Result<Composition> compose(const ComposeRequest& request, const FileSystem& fil
   if (!parts) add(errors, parts.errors());
   if (!errors.empty()) return errors;
 
-  Composition result{*file, {Value::Map{}, primary->contents.where}, {}, {}, {}, values};
+  Composition result{*file, {Value::Map{}, primary->contents.where}, {}, configs.warnings(), {}, values};
   for (const ConfigPart& part : *parts) {
     result.layers.push_back(packaged(part));
     merge(result.unresolved, result.layers.back(), "", errors);

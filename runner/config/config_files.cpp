@@ -68,7 +68,7 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
     return nullptr;
   }
   const SourceText& source = sources_.add(file.string(), *std::move(text));
-  Result<Value> contents = read_yaml(source);
+  Result<Value> contents = read_yaml(source, &warnings_);
   if (!contents) {
     errors.insert(errors.end(), contents.errors().begin(), contents.errors().end());
     return nullptr;

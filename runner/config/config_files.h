@@ -38,10 +38,14 @@ class ConfigFiles {
   /// its errors have been added to `errors` the first time.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
+  /// What the files read so far are warned of.
+  const Diagnostics& warnings() const { return warnings_; }
+
  private:
   const FileSystem& files_;
   const std::vector<std::filesystem::path> folders_;
   Sources& sources_;
+  Diagnostics warnings_;
   std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
 };
 

@@ -136,7 +136,7 @@ class Resolver {
     } else {
       Value::Map entries;
       for (const Entry& entry : *value.map()) {
-        entries.push_back({entry.key, entry.key_where, resolve_child(entry.value, entry.key)});
+        entries.push_back({entry.key, entry.key_where, resolve_child(entry.value, entry.key), entry.key_type});
       }
       result.data = std::move(entries);
     }

@@ -46,6 +46,12 @@ TEST(CommandLine, ConfigDirTakesOneFolderEach) {
   EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"x=1"}));
 }
 
+TEST(CommandLine, EveryVerbWithARecipeMayBeStrict) {
+  for (const char* verb : {"run", "validate", "graph"}) EXPECT_TRUE(parsed({verb, "classify", "--strict"}).strict);
+  EXPECT_TRUE(parsed({"config", "show", "classify", "--strict"}).strict);
+  EXPECT_FALSE(parsed({"validate", "classify"}).strict);
+}
+
 TEST(CommandLine, UnknownVerbSuggestsNearest) {
   EXPECT_EQ(error_of({"rum"}), "E0502: unknown verb 'rum' | did you mean 'run'?");
   EXPECT_EQ(error_of({"frobnicate"}), "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");

@@ -1,7 +1,6 @@
 #include "runner/config/yaml_reader.h"
 
 #include <cmath>
-#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -9,9 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/config/scalar.h"
 #include "tests/support/python_repr.h"
-#include "tests/support/shared_data.h"
 
 namespace runner {
 namespace {
@@ -231,21 +228,6 @@ TEST(YamlReader, ErrorsOfOneFileAreBounded) {
   for (int i = 0; i < 1000; ++i) text += "a: x\n";
   Sources sources;
   EXPECT_EQ(read_yaml(sources.add("a.yaml", text)).errors().size(), 100u);
-}
-
-TEST(YamlReader, AgreesWithOmegaConfsRecordedCases) {
-  const auto path = shared_data("cases/hydra/yaml.jsonl");
-  RETORT_NEEDS_SHARED(path);
-  std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) {
-    const auto recorded = nlohmann::json::parse(line);
-    const std::string text = recorded["yaml"];
-    const bool is_binary = text.find("!!binary") != text.npos;  // Python's own type
-    Sources sources;
-    const auto result = read_yaml(sources.add("a.yaml", text));
-    EXPECT_EQ(static_cast<bool>(result), recorded["ok"] && !is_binary) << text;
-    if (result && recorded["ok"]) EXPECT_EQ(python_repr(*result), recorded["repr"]) << text;
-  }
 }
 
 /// No bytes crash it or keep it busy: a thousand mutations of a recipe, the same in every run.
