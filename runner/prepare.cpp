@@ -19,25 +19,45 @@ std::vector<std::filesystem::path> search_path(const Arguments& arguments) {
   return roots;
 }
 
-Result<Composition> compose(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
-  const Declared declared = [&](const Value& recipe, std::span<const std::string> path) {
+Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+  const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
   };
   ComposeRequest request{
       .recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
-  request.declared_keys = [&](const Value& recipe, std::span<const std::string> path) {
+  request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
-  auto composition = compose(request, real_file_system(), declared, sources);
-  if (!arguments.strict || !composition || composition->warnings.empty()) return composition;
-  for (Diagnostic& warning : composition->warnings) warning.severity = Severity::kError;
-  return std::move(composition->warnings);
+  request.strict = arguments.strict;
+  return Composer::open(std::move(request), real_file_system(), declared, sources);
+}
+
+Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(arguments, schemas, sources);
+  if (!composer) return composer.errors();
+  auto composition = composer->compose_once();
+  if (!composition) return composition.errors();
+  Shown shown{.composition = *std::move(composition)};
+  shown.recipe = shown.composition.unresolved;
+  if (!arguments.resolve) return shown;
+  auto resolved = composer->resolve(shown.composition);
+  if (!resolved) return resolved.errors();
+  shown.recipe = *std::move(resolved);
+  if (!shown.composition.has_schema) return shown;
+  auto recipe = make_recipe(shown.recipe, schemas);
+  if (!recipe) return recipe.errors();
+  shown.recipe = std::move(recipe->resolved);
+  return shown;
 }
 
 Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
-  auto composition = compose(arguments, schemas, sources);
+  auto composer = open_recipe(arguments, schemas, sources);
+  if (!composer) return composer.errors();
+  auto composition = composer->compose_once();
   if (!composition) return composition.errors();
-  auto recipe = make_recipe(composition->recipe, schemas);
+  auto resolved = composer->resolve(*composition);
+  if (!resolved) return resolved.errors();
+  auto recipe = make_recipe(*std::move(resolved), schemas);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();

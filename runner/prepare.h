@@ -14,10 +14,18 @@ SchemaSet shipped_schemas();
 /// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
 std::vector<std::filesystem::path> search_path(const Arguments& arguments);
 
-/// Composes the recipe that the command line names; with --strict every warning is an error.
-Result<Composition> compose(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+/// The recipe that the command line names, opened for composing. Borrows `schemas` and `sources`.
+Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
 
-/// A recipe on its way from text to run: composed, validated, compiled.
+/// What `retort config` shows: the composition as written, or with --resolve every interpolation and, where a schema
+/// applies, every default filled in.
+struct Shown {
+  Composition composition;
+  Value recipe;
+};
+Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+
+/// A recipe on its way from text to run: composed, resolved, validated, compiled.
 struct Prepared {
   Composition composition;
   Recipe recipe;

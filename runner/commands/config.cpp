@@ -41,7 +41,7 @@ Diagnostic no_such_key(const Value& recipe, const std::string& key) {
 ExitCode explain(const Composition& composition, const Value& shown, const std::string& key, const SchemaSet& schemas,
                  Console& console) {
   const std::vector<Write> found = writes(composition.layers, composition.overrides, key);
-  const std::optional<Value> fallback = schemas.declared(composition.recipe, words_of(key));
+  const std::optional<Value> fallback = schemas.declared(shown, words_of(key));
   const Value* value = at_key(shown, key);
   if (found.empty() && !fallback && !value) return report(console, {no_such_key(shown, key)});
   if (console.json) console.out << provenance_json(key, value, fallback, found).dump(2) << '\n';
@@ -68,17 +68,12 @@ ExitCode config_command(const Arguments& arguments, Console& console) {
   if (arguments.subject == "diff") return config_diff_command(arguments, console);
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto composition = compose(arguments, schemas, sources);
-  if (!composition) return report(console, composition.errors());
-  warn(console, composition->warnings);
-  Value shown = composition->unresolved;
-  if (arguments.resolve) {
-    auto recipe = make_recipe(composition->recipe, schemas);
-    if (!recipe) return report(console, recipe.errors());
-    shown = std::move(recipe->resolved);
-  }
-  if (!arguments.explain.empty()) return explain(*composition, shown, arguments.explain, schemas, console);
-  return show(shown, arguments, console);
+  const auto shown = compose_to_show(arguments, schemas, sources);
+  if (!shown) return report(console, shown.errors());
+  warn(console, shown->composition.warnings);
+  if (!arguments.explain.empty())
+    return explain(shown->composition, shown->recipe, arguments.explain, schemas, console);
+  return show(shown->recipe, arguments, console);
 }
 
 }  // namespace runner

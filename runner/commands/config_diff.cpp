@@ -30,13 +30,10 @@ ExitCode config_diff_command(const Arguments& arguments, Console& console) {
   const SchemaSet schemas = shipped_schemas();
   Diagnostics errors;
   const auto value_of = [&](const Arguments& side) {
-    const auto composition = compose(side, schemas, sources);
-    const auto recipe =
-        composition && arguments.resolve ? make_recipe(composition->recipe, schemas) : Result<Recipe>(Recipe{});
-    const Diagnostics& found = !composition ? composition.errors() : !recipe ? recipe.errors() : Diagnostics{};
-    errors.insert(errors.end(), found.begin(), found.end());
-    if (!found.empty()) return Value{};
-    return arguments.resolve ? recipe->resolved : composition->unresolved;
+    const Result<Shown> shown = compose_to_show(side, schemas, sources);
+    if (shown) return shown->recipe;
+    errors.insert(errors.end(), shown.errors().begin(), shown.errors().end());
+    return Value{};
   };
   const Value left = value_of(before), right = value_of(after);
   if (!errors.empty()) return report(console, errors);

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
-#include "runner/config/alias.h"
 #include "runner/config/apply_override.h"
-#include "runner/config/config_files.h"
 #include "runner/config/defaults_item.h"
-#include "runner/config/defaults_list.h"
 #include "runner/config/interpolation.h"
 #include "runner/config/merge.h"
 #include "runner/suggest.h"
@@ -20,7 +18,7 @@ using std::filesystem::path;
 void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
 
 std::vector<path> config_folders(const ComposeRequest& request) {
-  std::vector<path> folders;
+  std::vector<path> folders = request.config_folders;
   for (const path& root : request.search_path) {
     folders.push_back(root / "experiments");
     folders.push_back(root / "recipes");
@@ -28,10 +26,11 @@ std::vector<path> config_folders(const ComposeRequest& request) {
   return folders;
 }
 
+bool has_extension(const std::string& recipe) { return recipe.ends_with(".yaml") || recipe.ends_with(".yml"); }
+
 /// Is the recipe given as a file rather than by name?
 bool is_file_name(const std::string& recipe, const FileSystem& files) {
-  if (recipe.ends_with(".yaml") || recipe.ends_with(".yml")) return true;
-  return recipe.find('/') != std::string::npos && files.is_file(recipe);
+  return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
 
 Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs) {
@@ -60,66 +59,74 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document, std::
   }
 }
 
-std::vector<Override> read_overrides(const ComposeRequest& request, const std::vector<Alias>& aliases, Sources& sources,
-                                     Diagnostics& errors) {
-  std::vector<Override> result;
-  for (std::size_t i = 0; i < request.overrides.size(); ++i) {
-    const SourceText& source = sources.add("override " + std::to_string(i + 1), request.overrides[i]);
-    const Result<Override> read = parse_override(source);
-    if (!read) {
-      add(errors, read.errors());
-      continue;
-    }
-    if (read->sweep) {
-      errors.push_back(needs_multirun(*read));
-      continue;
-    }
-    if (read->edit) {
-      errors.push_back({ErrorCode::kNotBuiltYet, read->where, "",
-                        "'" + read->value_text + "' is not part of this version", "write the whole value"});
-      continue;
-    }
-    Result<std::vector<Override>> meant = apply_alias(*read, aliases);
-    if (meant) result.insert(result.end(), meant->begin(), meant->end());
-    else add(errors, meant.errors());
-  }
-  return result;
+/// Is it about an entry of the defaults list, not about a value?
+bool chooses_config(const Override& override, const ConfigFiles& configs) {
+  if (override.edit || (override.value && override.value->map())) return false;
+  const bool deletes_path = override.kind == OverrideKind::kDelete && override.key.find('/') != std::string::npos;
+  return deletes_path || configs.is_group(override.key);
 }
 
-/// Is it about an entry of the defaults list, not about a value?
-bool chooses_group(const Override& override, const ConfigFiles& configs) {
-  return !(override.value && override.value->map()) && configs.is_group(override.key);
+/// What a setting of Hydra's own is called here; nullopt when it is none or has no counterpart.
+std::optional<std::string> counterpart(const std::string& hydra_key) {
+  static const std::map<std::string, std::string> kCounterparts = {
+      {"hydra.run.dir", "run.dir"}, {"hydra.sweep.dir", "sweep.dir"}, {"hydra.job.name", "name"}};
+  const auto found = kCounterparts.find(hydra_key);
+  return found == kCounterparts.end() ? std::nullopt : std::optional(found->second);
+}
+
+Diagnostic foreign_setting(const Override& override) {
+  const std::vector<std::string> known = {"hydra.run.dir", "hydra.sweep.dir", "hydra.job.name", "hydra.searchpath"};
+  const std::string near_name = did_you_mean(override.key, known);
+  return {ErrorCode::kOverrideUnknownKey, override.key_where, "", "'" + override.key + "' is a setting of Hydra's own",
+          near_name.empty()
+              ? "of those, hydra.run.dir, hydra.sweep.dir, hydra.job.name and hydra.searchpath are understood"
+              : near_name};
 }
 
 /// Divides overrides into those of the defaults list and those of values; refuses what is neither.
-void divide(std::vector<Override> overrides, const ConfigFiles& configs, std::vector<Override>& choices,
+void divide(std::span<const Override> overrides, const ConfigFiles& configs, std::vector<Override>& choices,
             std::vector<Override>& values, Diagnostics& errors) {
-  for (Override& override : overrides) {
-    const bool is_group = chooses_group(override, configs);
-    if (override.package) {
-      errors.push_back({ErrorCode::kNotBuiltYet, override.package_where, "",
-                        "a package (@) in an override is not part of this version", "write the whole key: a.b=value"});
-    } else if (is_group) {
+  for (Override override : overrides) {
+    const bool is_map = override.value && override.value->map();
+    if (chooses_config(override, configs)) {
       choices.push_back(std::move(override));
-    } else if (override.key.find('/') != std::string::npos && !(override.value && override.value->map())) {
+    } else if (override.package) {
+      errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
+                        "'" + override.where.source->contents +
+                            "' looks like the choice of a config, but there is no " + "config group '" + override.key +
+                            "'",
+                        did_you_mean(override.key, configs.groups())});
+    } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "there is no config group '" + override.key + "'", "a value is set with dots"});
+    } else if (override.key.starts_with("hydra.") && override.key != "hydra.searchpath" && !counterpart(override.key)) {
+      errors.push_back(foreign_setting(override));
     } else {
-      // device=X is short for device.select=X.
-      if (override.key == "device" && override.value && !override.value->map() &&
-          override.kind != OverrideKind::kDelete) {
-        override.key = "device.select";
-      }
       values.push_back(std::move(override));
     }
   }
 }
 
+/// Overrides under the names that a recipe has for what they set.
+std::vector<Override> in_our_terms(std::vector<Override> overrides) {
+  std::erase_if(overrides, [](const Override& override) { return override.key == "hydra.searchpath"; });
+  for (Override& override : overrides) {
+    const bool is_map = override.value && override.value->map();
+    if (const auto key = counterpart(override.key)) override.key = *key;
+    // device=X is short for device.select=X.
+    if (override.key == "device" && override.value && !is_map && override.kind != OverrideKind::kDelete)
+      override.key = "device.select";
+  }
+  return overrides;
+}
+
 /// The part's keys where its package wants them, without its defaults list.
-Value packaged(const ConfigPart& part) {
+Value packaged(const ConfigPart& part, bool has_schema) {
   Value contents = part.document->contents;
-  std::erase_if(*contents.map(), [](const Entry& entry) { return entry.key == "defaults"; });
-  if (part.package.empty()) {
+  if (auto* map = contents.map()) {
+    std::erase_if(*map, [](const Entry& entry) { return entry.key == "defaults"; });
+  }
+  if (has_schema && part.package.empty()) {
     Value* device = contents.find("device");
     if (device && !device->map() && !device->is_null()) {
       const Location where = device->where;
@@ -134,6 +141,51 @@ Value packaged(const ConfigPart& part) {
     package.erase(dot == package.npos ? 0 : dot);
   }
   return contents;
+}
+
+/// Takes a `hydra:` block out of the recipe: what it sets that has a counterpart is set, unless the recipe says it
+/// itself; the rest is said to have no effect.
+void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings) {
+  const Value* block = recipe.find("hydra");
+  if (!block) return;
+  const Value hydra = *block;
+  std::erase_if(*recipe.map(), [](const Entry& entry) { return entry.key == "hydra"; });
+  const std::function<void(const std::string&, const Value&)> take = [&](const std::string& key, const Value& value) {
+    if (const auto target = counterpart(key)) {
+      if (!has_schema || at_key(recipe, *target)) return;
+      const std::size_t dot = target->find('.');
+      Value set = value;
+      if (dot != target->npos) set = Value{Value::Map{{target->substr(dot + 1), value.where, value}}, value.where};
+      recipe.map()->push_back({target->substr(0, dot), value.where, std::move(set)});
+    } else if (value.map()) {
+      for (const Entry& entry : *value.map()) take(key + "." + entry.key, entry.value);
+    } else if (has_schema) {
+      warnings.push_back({ErrorCode::kOverrideUnknownKey,
+                          value.where,
+                          "",
+                          "'" + key + "' is a setting of Hydra's own and has no effect here",
+                          "",
+                          {},
+                          Severity::kWarning});
+    }
+  };
+  take("hydra", hydra);
+}
+
+/// Hydra's own way to name further roots of configs: hydra.searchpath=[dir, ...].
+void add_search_path(std::span<const Override> overrides, std::vector<path>& folders, Diagnostics& errors) {
+  for (const Override& override : overrides) {
+    if (override.key != "hydra.searchpath") continue;
+    const Value::List* list = override.value ? override.value->list() : nullptr;
+    for (const Value& item : list ? *list : Value::List{}) {
+      if (item.text() && item.text()->starts_with("file://")) folders.push_back(item.text()->substr(7));
+      else if (item.text() && item.text()->find("://") == std::string::npos) folders.push_back(*item.text());
+      else list = nullptr;
+    }
+    if (list) continue;
+    errors.push_back({ErrorCode::kOverrideSyntax, override.where, "", "hydra.searchpath takes a list of folders",
+                      "write hydra.searchpath=[dir,file:///dir], or --config-dir DIR"});
+  }
 }
 
 /// Every `???` that is left, by its dotted path.
@@ -160,44 +212,112 @@ std::optional<std::string> process_environment(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-Result<Composition> compose(const ComposeRequest& request, const FileSystem& files, const Declared& declared,
-                            Sources& sources) {
-  Diagnostics errors;
-  const bool by_file = is_file_name(request.recipe, files);
-  std::vector<path> folders = config_folders(request);
-  if (by_file) folders.insert(folders.begin(), path(request.recipe).parent_path());
-  ConfigFiles configs(files, std::move(folders), sources);
+Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources) {
+  Composer composer(std::move(request), std::move(declared), sources);
+  const ComposeRequest& asked = composer.request_;
+  std::vector<Override> typed;
+  for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
+    const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
+    if (read) typed.push_back(*read);
+    else add(composer.errors_, read.errors());
+  }
 
-  const std::optional<path> file = by_file ? path(request.recipe).lexically_normal() : configs.find(request.recipe);
-  if (!file || !files.is_file(*file)) return recipe_not_found(request.recipe, configs);
-  const ConfigDocument* primary = configs.read(*file, errors);
+  const bool by_file = is_file_name(asked.recipe, files);
+  std::vector<path> folders = config_folders(asked);
+  if (by_file) folders.insert(folders.begin(), path(asked.recipe).parent_path());
+  add_search_path(typed, folders, composer.errors_);
+  composer.configs_ = std::make_unique<ConfigFiles>(files, std::move(folders), sources);
+  ConfigFiles& configs = *composer.configs_;
 
-  std::vector<Alias> aliases;
+  const path without_extension =
+      has_extension(asked.recipe) ? path(asked.recipe).replace_extension() : path(asked.recipe);
+  composer.name_ = by_file ? without_extension.stem().string() : without_extension.string();
+  const std::optional<path> file = by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
+  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs);
+  composer.file_ = *file;
+  composer.primary_ = configs.read(*file, composer.errors_);
+  if (composer.primary_ && !composer.primary_->contents.map()) {
+    composer.errors_.push_back({ErrorCode::kYamlSyntax, composer.primary_->contents.where, "",
+                                "a recipe must be a mapping, not " + describe(composer.primary_->contents),
+                                "write key: value"});
+    composer.primary_ = nullptr;
+  }
   std::vector<const ConfigDocument*> seen;
-  if (primary) collect_aliases(configs, *primary, seen, aliases, errors);
-  std::vector<Override> choices, values;
-  divide(read_overrides(request, aliases, sources, errors), configs, choices, values, errors);
-  if (!primary) return errors;
+  if (composer.primary_) collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
+  for (const Override& override : typed) {
+    Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
+    if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
+    else add(composer.errors_, meant.errors());
+  }
+  return composer;
+}
 
-  const Result<std::vector<ConfigPart>> parts = build_defaults(configs, *primary, choices);
-  if (!parts) add(errors, parts.errors());
+Result<Composition> Composer::compose(std::span<const Override> overrides) {
+  Diagnostics errors = errors_;
+  if (!primary_) return errors;
+  std::vector<Override> choices, values;
+  divide(overrides, *configs_, choices, values, errors);
+  Result<DefaultsList> defaults = build_defaults(*configs_, *primary_, name_, choices);
+  if (!defaults) add(errors, defaults.errors());
   if (!errors.empty()) return errors;
 
-  Composition result{*file, {Value::Map{}, primary->contents.where}, {}, configs.warnings(), {}, values};
-  for (const ConfigPart& part : *parts) {
-    result.layers.push_back(packaged(part));
+  Composition result{.file = file_, .unresolved = {Value::Map{}, primary_->contents.where}};
+  const bool has_schema = std::ranges::any_of(defaults->parts, [](const ConfigPart& part) {
+    return part.package.empty() && part.document->contents.find("schema");
+  });
+  result.has_schema = has_schema;
+  for (const ConfigPart& part : defaults->parts) {
+    result.layers.push_back(packaged(part, has_schema));
     merge(result.unresolved, result.layers.back(), "", errors);
   }
-  for (Diagnostic& found : apply_overrides(result.unresolved, values, declared, request.declared_keys)) {
+  result.defaults = *std::move(defaults);
+  const auto keep = [&](Diagnostic& found) {
     (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));
+  };
+  result.warnings = configs_->warnings();
+  take_hydra_block(result.unresolved, has_schema, result.warnings);
+  if (has_schema) {
+    values = in_our_terms(std::move(values));
+  } else {  // nothing is run, so Hydra's settings of runs set nothing
+    std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
-  report_mandatory(result.unresolved, "", "", errors);
-  result.recipe = resolve_interpolations(result.unresolved, declared, request.environment, errors);
+  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                                           has_schema ? request_.declared_keys : DeclaredKeys())) {
+    keep(found);
+  }
+  if (request_.strict) {
+    for (Diagnostic& warning : result.warnings) {
+      warning.severity = Severity::kError;
+      errors.push_back(std::move(warning));
+    }
+  }
   if (!errors.empty()) {
-    sort_by_place(errors, sources);
+    sort_by_place(errors, sources_);
     return errors;
   }
+  result.overrides = std::move(values);
   return result;
+}
+
+Result<Value> Composer::resolve(const Composition& composition) const {
+  Diagnostics errors;
+  if (composition.has_schema) report_mandatory(composition.unresolved, "", "", errors);
+  Value recipe = resolve_interpolations(composition.unresolved, composition.has_schema ? declared_ : Declared(),
+                                        request_.environment, errors);
+  if (errors.empty()) return recipe;
+  sort_by_place(errors, sources_);
+  return errors;
+}
+
+Result<Composition> Composer::compose_once() {
+  Diagnostics errors;
+  for (const Override& override : overrides_) {
+    if (override.sweep) errors.push_back(needs_multirun(override));
+  }
+  if (errors.empty()) return compose(overrides_);
+  add(errors, errors_);
+  sort_by_place(errors, sources_);
+  return errors;
 }
 
 }  // namespace runner

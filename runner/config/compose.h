@@ -2,11 +2,15 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runner/config/alias.h"
+#include "runner/config/config_files.h"
+#include "runner/config/defaults_list.h"
 #include "runner/config/override.h"
 #include "runner/file_system.h"
 #include "runner/result.h"
@@ -29,26 +33,70 @@ std::optional<std::string> process_environment(const std::string& name);
 
 /// What to compose: a recipe by name or file, and what the command line says about it.
 struct ComposeRequest {
-  std::string recipe;                              ///< "classify", or a path ending in .yaml
-  std::vector<std::string> overrides;              ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
-  std::vector<std::filesystem::path> search_path;  ///< roots that hold experiments/ and recipes/, nearest first
+  std::string recipe;                                      ///< "classify", or a path ending in .yaml
+  std::vector<std::string> overrides;                      ///< as typed: "train.epochs=5", "model=tiny", "+a=1", "~b"
+  std::vector<std::filesystem::path> search_path;          ///< roots that hold experiments/ and recipes/, nearest first
+  std::vector<std::filesystem::path> config_folders = {};  ///< folders that hold configs themselves; before all roots
   Environment environment = process_environment;
   DeclaredKeys declared_keys = {};  ///< may be empty
+  bool strict = false;              ///< every warning is an error
 };
 
 /// A recipe put together. Locations point into the files and overrides it came from.
 struct Composition {
-  std::filesystem::path file;  ///< the primary file
-  Value unresolved;            ///< defaults merged, overrides applied, interpolations as written
-  Value recipe;                ///< the same with interpolations resolved; ${item.*} is left for compile()
-  Diagnostics warnings;
+  std::filesystem::path file;       ///< the primary file
+  Value unresolved;                 ///< defaults merged, overrides applied, interpolations as written
+  bool has_schema = false;          ///< it has `schema:`, so it is a recipe; else any document, under Hydra's rules
+  DefaultsList defaults;            ///< the configs it was made of, and the choices
   std::vector<Value> layers;        ///< what was merged, in that order: each config's keys, where its package puts them
   std::vector<Override> overrides;  ///< what was applied after them
+  Diagnostics warnings;
 };
 
-/// Reads the recipe, follows its defaults list, applies aliases and overrides, resolves interpolations.
-/// Everything wrong is reported at once as far as one mistake does not hide the next.
-Result<Composition> compose(const ComposeRequest& request, const FileSystem& files, const Declared& declared,
-                            Sources& sources);
+/// A recipe opened for composing, once or for every job of a sweep: its files are read once, and aliases are applied to
+/// the overrides that were typed.
+///
+///   auto composer = Composer::open(request, files, declared, sources);
+///   auto composition = composer->compose_once();
+class Composer {
+ public:
+  /// Fails only when there is no such recipe; whatever else is wrong, compose() reports. What is passed by reference
+  /// must outlive the Composer.
+  static Result<Composer> open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources);
+
+  /// The overrides that could be read, aliases replaced; some may be sweeps.
+  const std::vector<Override>& overrides() const { return overrides_; }
+  /// The roots and files that configs come from.
+  const ConfigFiles& configs() const { return *configs_; }
+  const std::vector<Alias>& aliases() const { return aliases_; }
+  /// What is wrong with the recipe's aliases and with the overrides as typed.
+  const Diagnostics& errors() const { return errors_; }
+
+  /// Follows the defaults lists, merges, and applies `overrides`, none of which may be a sweep. Everything wrong is
+  /// reported at once, as far as one mistake does not hide the next.
+  Result<Composition> compose(std::span<const Override> overrides);
+
+  /// The composition of a single run, from the overrides as typed; one that is a sweep is refused.
+  Result<Composition> compose_once();
+
+  /// The composition with interpolations resolved (interpolation.h); a mandatory value that is still missing is an
+  /// error.
+  Result<Value> resolve(const Composition& composition) const;
+
+ private:
+  Composer(ComposeRequest request, Declared declared, Sources& sources)
+      : request_(std::move(request)), declared_(std::move(declared)), sources_(sources) {}
+
+  ComposeRequest request_;
+  Declared declared_;
+  Sources& sources_;
+  std::unique_ptr<ConfigFiles> configs_;
+  std::filesystem::path file_;
+  std::string name_;                         // of the primary config; what messages call it
+  const ConfigDocument* primary_ = nullptr;  // null: its file is broken
+  std::vector<Alias> aliases_;
+  std::vector<Override> overrides_;
+  Diagnostics errors_;
+};
 
 }  // namespace runner

@@ -7,6 +7,8 @@
 namespace runner {
 namespace {
 
+using std::filesystem::path;
+
 constexpr std::size_t kMaxFileSize = 4u << 20;
 constexpr std::size_t kMaxHeader = 512;  // bytes in which "# @package" is looked for
 
@@ -30,15 +32,36 @@ std::optional<std::string> package_header(std::string_view text) {
 }  // namespace
 
 std::optional<std::filesystem::path> ConfigFiles::find(const std::string& name) const {
+  const auto [known, is_new] = found_.try_emplace(name);
+  if (!is_new) return known->second;
   for (const auto& folder : folders_) {
     std::filesystem::path file = (folder / (name + ".yaml")).lexically_normal();
-    if (files_.is_file(file)) return file;
+    if (files_.is_file(file)) return known->second = file;
   }
   return std::nullopt;
 }
 
 bool ConfigFiles::is_group(const std::string& name) const {
-  return std::ranges::any_of(folders_, [&](const auto& folder) { return files_.is_folder(folder / name); });
+  const auto [known, is_new] = is_group_.try_emplace(name);
+  if (is_new) {
+    known->second = std::ranges::any_of(folders_, [&](const auto& folder) { return files_.is_folder(folder / name); });
+  }
+  return known->second;
+}
+
+std::vector<std::string> ConfigFiles::groups() const {
+  std::vector<std::string> groups;
+  const auto gather = [&](const auto& self, const path& folder, const std::string& above, int depth) -> void {
+    for (const std::string& name : files_.list(folder)) {
+      if (depth > 8 || name.find('.') != name.npos || !files_.is_folder(folder / name)) continue;
+      groups.push_back(above + name);
+      self(self, folder / name, above + name + "/", depth + 1);
+    }
+  };
+  for (const path& folder : folders_) gather(gather, folder, "", 0);
+  std::ranges::sort(groups);
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  return groups;
 }
 
 std::vector<std::string> ConfigFiles::options(const std::string& group) const {
@@ -73,9 +96,9 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
     errors.insert(errors.end(), contents.errors().begin(), contents.errors().end());
     return nullptr;
   }
-  if (!contents->map()) {
+  if (!contents->map() && !contents->list()) {
     errors.push_back({ErrorCode::kYamlSyntax, contents->where, "",
-                      "a recipe must be a mapping, not " + describe(*contents), "write key: value"});
+                      "a config must be a mapping or a list, not " + describe(*contents), "write key: value"});
     return nullptr;
   }
   found->second =

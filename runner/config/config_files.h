@@ -16,7 +16,7 @@ namespace runner {
 /// One config file, read.
 struct ConfigDocument {
   std::filesystem::path file;
-  Value contents;                      ///< a mapping, `defaults` still in it
+  Value contents;                      ///< a mapping, `defaults` still in it; or a list, for a package that is one
   std::optional<std::string> package;  ///< of the "# @package" header; empty for _global_
 };
 
@@ -31,6 +31,9 @@ class ConfigFiles {
   /// The file of a config; nullopt when no folder has it.
   std::optional<std::filesystem::path> find(const std::string& name) const;
   bool is_group(const std::string& name) const;
+  /// Every group, sorted: "data", "model", "model/backbone".
+  std::vector<std::string> groups() const;
+  const std::vector<std::filesystem::path>& folders() const { return folders_; }
   /// Names of the configs in a group, sorted; of the top level for "".
   std::vector<std::string> options(const std::string& group) const;
 
@@ -47,6 +50,9 @@ class ConfigFiles {
   Sources& sources_;
   Diagnostics warnings_;
   std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
+  // What was asked of the file system: a sweep asks the same for every job.
+  mutable std::map<std::string, std::optional<std::filesystem::path>> found_;
+  mutable std::map<std::string, bool> is_group_;
 };
 
 }  // namespace runner

@@ -1,6 +1,7 @@
 #include "runner/config/defaults_item.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "runner/config/merge.h"
@@ -19,22 +20,30 @@ struct BadItem {
   throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
 }
 
-/// Refuses names that could lead out of the folders, and what this version does not follow.
+/// Refuses names that could lead out of the folders.
 void check_name(const std::string& name, const Location& where) {
-  if (name.find("${") != name.npos) {
-    fail(where, "an interpolation in a defaults list is not part of this version", "name the option",
-         ErrorCode::kNotBuiltYet);
-  }
-  if (name.find('@') != name.npos) {
-    fail(where, "a package (@) in a defaults list is not part of this version", "put the option in the group's folder",
-         ErrorCode::kNotBuiltYet);
-  }
   std::istringstream parts(name);
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
   for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
   if (!good) fail(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' and extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
     fail(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
+  }
+}
+
+/// Takes "@package" from the end of `written` and puts it into `item`.
+void take_package(std::string& written, DefaultsItem& item, const Location& where) {
+  const std::size_t brace = written.rfind('}');  // ${db@backup} names a choice
+  const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
+  if (at == written.npos) return;
+  item.package = written.substr(at + 1);
+  item.has_package = true;
+  written.erase(at);
+  const auto is_bad = [](unsigned char c) {
+    return !(std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '$');
+  };
+  if (std::ranges::any_of(item.package, is_bad)) {
+    fail(where, "'" + item.package + "' is no package", "a package is written a.b.c, _here_ or _global_");
   }
 }
 
@@ -46,14 +55,9 @@ std::string absolute(const std::string& name, const std::string& group) {
 
 std::string without_slash(const std::string& name) { return name.starts_with('/') ? name.substr(1) : name; }
 
-DefaultsItem config_item(const std::string& written, const std::string& group, const Location& where) {
-  check_name(without_slash(written), where);
-  const std::string relative = without_slash(written);
-  const std::size_t slash = relative.rfind('/');
-  DefaultsItem item{DefaultsItem::Kind::kConfig, absolute(written, group),
-                    slash == relative.npos ? "" : relative.substr(0, slash)};
-  item.where = where;
-  return item;
+std::string dotted(std::string group) {
+  std::ranges::replace(group, '/', '.');
+  return group;
 }
 
 /// Words before the group: "optional", "override".
@@ -71,9 +75,26 @@ std::string take_keywords(std::string key, DefaultsItem& item, const Location& w
   return key;
 }
 
+DefaultsItem config_item(std::string written, const std::string& group, const Location& where) {
+  DefaultsItem item{DefaultsItem::Kind::kConfig};
+  item.where = where;
+  written = take_keywords(std::move(written), item, where);
+  if (item.kind == DefaultsItem::Kind::kOverride) {
+    fail(where, "'override' wants a group and its option", "write '- override group: option'");
+  }
+  take_package(written, item, where);
+  const std::string relative = without_slash(written);
+  check_name(relative, where);
+  item.name = absolute(written, group);
+  const std::size_t slash = relative.rfind('/');
+  if (!item.has_package && slash != relative.npos) item.package = dotted(relative.substr(0, slash));
+  return item;
+}
+
 DefaultsItem group_item(const Entry& entry, const std::string& group) {
   DefaultsItem item{DefaultsItem::Kind::kGroup};
   std::string written = take_keywords(entry.key, item, entry.key_where);
+  take_package(written, item, entry.key_where);
   check_name(without_slash(written), entry.key_where);
   item.where = entry.value.where;
   const auto add_option = [&](const Value& value) {
@@ -83,16 +104,21 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
     item.options.push_back(*value.text());
   };
   if (is_mandatory(entry.value)) item.mandatory = true;
-  else if (const auto* list = entry.value.list()) std::ranges::for_each(*list, add_option);
-  else if (!entry.value.is_null()) add_option(entry.value);
+  else if (const auto* list = entry.value.list()) {
+    item.is_list = true;
+    std::ranges::for_each(*list, add_option);
+  } else if (!entry.value.is_null()) add_option(entry.value);
   // "foo: bar/baz" is the option baz of foo/bar.
-  if (item.options.size() == 1 && item.options[0].find('/') != std::string::npos) {
+  if (!item.is_list && item.options.size() == 1 && item.options[0].find('/') != std::string::npos &&
+      !item.has_interpolation()) {
     const std::size_t slash = item.options[0].rfind('/');
     written += "/" + item.options[0].substr(0, slash);
     item.options[0].erase(0, slash + 1);
   }
   item.name = absolute(written, group);
-  item.package = without_slash(written);
+  if (!item.has_package) item.package = dotted(without_slash(written));
+  if (item.is_list && item.has_interpolation())
+    fail(item.where, "an interpolation cannot stand in a list of options", "name the options, or choose one");
   return item;
 }
 
@@ -111,6 +137,26 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
 }
 
 }  // namespace
+
+bool DefaultsItem::has_interpolation() const {
+  const auto holds = [](const std::string& text) { return text.find("${") != text.npos; };
+  return holds(name) || std::ranges::any_of(options, holds);
+}
+
+std::string choice_key(const std::string& group, const std::string& package) {
+  if (package == dotted(group)) return group;
+  return group + "@" + (package.empty() ? "_global_" : package);
+}
+
+std::string package_below(const std::string& parent, const DefaultsItem& item) {
+  std::string package = item.package == "_here_" ? "" : item.package;
+  if (package.empty() || parent.empty()) package = parent + package;
+  else package = parent + "." + package;
+  const std::size_t global = package.rfind("_global_");
+  if (global == package.npos) return package;
+  package.erase(0, global + std::string_view("_global_").size());
+  return package.substr(std::min(package.find_first_not_of('.'), package.size()));
+}
 
 std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group, Diagnostics& errors) {
   std::vector<DefaultsItem> items;

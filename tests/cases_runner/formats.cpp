@@ -5,6 +5,7 @@
 std::span<const Format> all_formats() {
   static constexpr std::array kFormats = {
       Format{"parse.jsonl", check_parse},
+      Format{"compose.jsonl", check_compose},
       Format{"yaml.jsonl", check_yaml},
   };
   return kFormats;

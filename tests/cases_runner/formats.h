@@ -15,4 +15,5 @@ struct Format {
 std::span<const Format> all_formats();
 
 Verdict check_parse(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
+Verdict check_compose(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
 Verdict check_yaml(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);

@@ -1,6 +1,5 @@
 #include "runner/prepare.h"
 
-
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
@@ -15,7 +14,8 @@ Result<Composition> composed(const std::string& text, bool strict) {
   arguments.recipe = (folder.path() / "a.yaml").string();
   arguments.strict = strict;
   static Sources sources;
-  return compose(arguments, shipped_schemas(), sources);
+  const SchemaSet schemas = shipped_schemas();
+  return open_recipe(arguments, schemas, sources)->compose_once();
 }
 
 TEST(Prepare, StrictTakesWarningsForErrors) {

@@ -89,16 +89,18 @@ TEST_P(Cases, Compose) {
     }
     return keys;
   };
-  const auto result = compose(request, files, declared, sources);
+  auto composer = Composer::open(request, files, declared, sources);
+  const auto result = composer ? composer->compose_once() : composer.errors();
+  const auto recipe = result ? composer->resolve(*result) : result.errors();
   if (sections.contains("errors")) {
-    EXPECT_EQ(result ? "composed:\n" + write_yaml(result->recipe) : printed(result.errors()),
-              trimmed(section("errors")));
+    EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(recipe.errors()), trimmed(section("errors")));
     return;
   }
-  ASSERT_TRUE(result) << printed(result.errors());
   if (sections.contains("yaml")) {
-    EXPECT_EQ(write_yaml(result->recipe), trimmed(section("yaml")));
+    ASSERT_TRUE(recipe) << printed(recipe.errors());
+    EXPECT_EQ(write_yaml(*recipe), trimmed(section("yaml")));
   }
+  ASSERT_TRUE(result) << printed(result.errors());
   if (sections.contains("unresolved")) {
     EXPECT_EQ(write_yaml(result->unresolved), trimmed(section("unresolved")));
   }

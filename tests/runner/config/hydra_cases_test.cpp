@@ -69,58 +69,5 @@ TEST(HydraCases, InterpolationsResolveAsRecorded) {
   EXPECT_GE(agreeing, 25);
 }
 
-/// What this version does not have: packages, interpolated options, casts, Hydra's own settings, lists as configs.
-bool beyond_this_version(const Json& recorded, const Diagnostics& errors) {
-  const std::string text = recorded["config"].get<std::string>() + recorded["overrides"].dump();
-  for (const char* unsupported : {"listtop", "hydra", "only_over"}) {
-    if (text.find(unsupported) != text.npos) return true;
-  }
-  return std::ranges::any_of(errors, [&](const Diagnostic& diagnostic) {
-    // Hydra resolves only what is asked for: what it could compose may hold interpolations that lead nowhere.
-    const bool unresolved = diagnostic.code == ErrorCode::kInterpolationUnknown && recorded["ok"];
-    return unresolved || diagnostic.code == ErrorCode::kNotBuiltYet || diagnostic.code == ErrorCode::kUnknownResolver ||
-           diagnostic.code == ErrorCode::kNonStringKey;
-  });
-}
-
-TEST(HydraCases, RecipesComposeAsRecorded) {
-  const auto path = shared_data("cases/hydra/compose.jsonl");
-  RETORT_NEEDS_SHARED(path);
-  const std::filesystem::path folder = shared_data("cases/hydra/conf");
-  int agreeing = 0, refused = 0, beyond = 0;
-  for (Json recorded : cases_of(path)) {
-    std::string name = recorded["config"];
-    const std::string label = name + " " + recorded["overrides"].dump();
-    // Our primary config has no package of its own, ~group drops a choice of several too, group=null is taken, and a
-    // missing value is an error at once, so the one in config.yaml is given.
-    if (name.find('/') != name.npos || label == "multi [\"~cb\"]" || label == "config [\"db=null\"]") continue;
-    if (!name.ends_with(".yaml")) name += ".yaml";
-    ComposeRequest request{(folder / name).string(), recorded["overrides"].get<std::vector<std::string>>(), {}};
-    if (name == "config.yaml" && label.find("miss") == label.npos) {
-      request.overrides.push_back("miss=1");
-      if (recorded["ok"]) recorded["raw"]["miss"] = 1;
-    }
-    Sources sources;
-    const auto result = compose(request, real_file_system(), {}, sources);
-    if (!result && beyond_this_version(recorded, result.errors())) {
-      ++beyond;
-    } else if (!result) {
-      const auto expected = [](const Diagnostic& diagnostic) { return diagnostic.code == ErrorCode::kMandatoryValue; };
-      EXPECT_TRUE(!recorded["ok"] || std::ranges::all_of(result.errors(), expected))
-          << label << ": " << result.errors()[0].message;
-      ++refused;
-    } else {
-      EXPECT_TRUE(recorded["ok"]) << label << " should be refused: " << recorded.value("error", "");
-      EXPECT_TRUE(recorded["ok"] && same_data(result->unresolved, from_json(recorded["raw"])))
-          << label << "\n"
-          << to_json(result->unresolved) << "\n"
-          << recorded.dump();
-      ++agreeing;
-    }
-  }
-  EXPECT_GE(agreeing, 70) << refused << " refused, " << beyond << " beyond this version";
-  RecordProperty("agreeing", agreeing);
-}
-
 }  // namespace
 }  // namespace runner

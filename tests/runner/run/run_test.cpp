@@ -27,7 +27,7 @@ class RunTest : public testing::Test {
     key.secret_as = "${oc.env:API_KEY}";
     const Value options{Value::Map{{"root", at(2, 25), {std::string("nowhere"), at(2, 31)}}, {"key", at(2, 40), key}},
                         at(2, 7)};
-    composition_.recipe = composition_.unresolved = recipe_.resolved =
+    composition_.unresolved = recipe_.resolved =
         Value{Value::Map{{"schema", at(1, 1), {std::int64_t{1}, at(1, 9)}}, {"data", at(2, 1), options}}, at(1, 1)};
     recipe_.name = graph_.recipe = "fake";
     graph_.device = "cpu";
