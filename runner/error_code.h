@@ -47,6 +47,7 @@ enum class ErrorCode : int {
   kNestedSweep = 231,
   kBadSweep = 232,
   kRepeatedJob = 233,
+  kBadEdit = 234,
 
   kUnknownKey = 301,
   kWrongType = 302,

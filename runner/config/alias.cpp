@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runner/config/number_range.h"
+#include "runner/config/override_text.h"
 #include "runner/config/scalar.h"
 #include "runner/suggest.h"
 
@@ -75,6 +77,75 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
   return result;
 }
 
+/// What one value of an alias stands for.
+Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
+  if (alias.targets.empty()) return chosen_case(override, alias);
+  std::vector<Override> result;
+  for (const std::string& target : alias.targets) {
+    Override renamed = override;
+    renamed.key = target + override.key.substr(alias.name.size());
+    result.push_back(std::move(renamed));
+  }
+  return result;
+}
+
+/// The values of a sweep, each of which stands for several overrides.
+Result<std::vector<Value>> values_of(const Override& override) {
+  const Sweep& sweep = *override.sweep;
+  if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice) return sweep.choices;
+  const std::string stands_for = "'" + override.key + "' stands for several keys";
+  if (sweep.kind != Sweep::Kind::kRange) {
+    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + ", for which values must be listed",
+                      "write " + override.key + "=a,b,c"};
+  }
+  const auto range = NumberRange::make(sweep);
+  if (!range) return range.errors();
+  constexpr std::uint64_t kMaxValues = 100'000;
+  if (range->size() > kMaxValues) {
+    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + " and takes 100000 values at most", ""};
+  }
+  std::vector<Value> values;
+  for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
+  return values;
+}
+
+/// A sweep over an alias that is more than another name: over rows of what each value stands for.
+Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
+  const auto values = values_of(override);
+  if (!values) return values.errors();
+  Override result = override;
+  result.sweep->kind = Sweep::Kind::kZip;
+  result.sweep->choices.clear();
+  Diagnostics errors;
+  for (const Value& value : *values) {
+    Override one = override;
+    one.sweep.reset();
+    one.value = value;
+    one.value_text = element_text(value);
+    auto row = meant(one, alias);
+    if (row) result.sweep->rows.push_back(*std::move(row));
+    else errors.insert(errors.end(), row.errors().begin(), row.errors().end());
+  }
+  if (!errors.empty()) return errors;
+  return std::vector<Override>{std::move(result)};
+}
+
+/// zip(): its rows may hold aliases.
+Result<std::vector<Override>> meant_by_rows(Override override, std::span<const Alias> aliases) {
+  Diagnostics errors;
+  for (std::vector<Override>& row : override.sweep->rows) {
+    std::vector<Override> all;
+    for (const Override& one : row) {
+      auto some = apply_alias(one, aliases);
+      if (some) all.insert(all.end(), some->begin(), some->end());
+      else errors.insert(errors.end(), some.errors().begin(), some.errors().end());
+    }
+    row = std::move(all);
+  }
+  if (!errors.empty()) return errors;
+  return std::vector<Override>{std::move(override)};
+}
+
 }  // namespace
 
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors) {
@@ -108,6 +179,7 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 }
 
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
+  if (override.sweep && override.sweep->kind == Sweep::Kind::kZip) return meant_by_rows(override, aliases);
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
     const bool covers_keys_below = alias.cases.empty();
@@ -124,14 +196,8 @@ Result<std::vector<Override>> apply_alias(const Override& override, std::span<co
                       longest->instead,
                       {{longest->where, "the recipe says so"}}};
   }
-  if (longest->targets.empty()) return chosen_case(override, *longest);
-  std::vector<Override> result;
-  for (const std::string& target : longest->targets) {
-    Override renamed = override;
-    renamed.key = target + override.key.substr(longest->name.size());
-    result.push_back(std::move(renamed));
-  }
-  return result;
+  const bool is_other_name = longest->targets.size() == 1;
+  return override.sweep && !is_other_name ? meant_by_each(override, *longest) : meant(override, *longest);
 }
 
 }  // namespace runner

@@ -27,8 +27,8 @@ struct Alias {
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors);
 
 /// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced; an
-/// error for one that says what to do instead.
-/// Everything keeps the Location of what was typed.
+/// error for one that says what to do instead. A sweep over an alias that stands for several overrides becomes one over
+/// rows of them. Everything keeps the Location of what was typed.
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases);
 
 }  // namespace runner

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "runner/config/apply_edit.h"
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
 #include "runner/suggest.h"
@@ -46,6 +47,7 @@ class Application {
         path_(split(override.key)) {}
 
   void apply() {
+    if (override_.edit) return edit();
     switch (override_.kind) {
       case OverrideKind::kChange:
         return change();
@@ -199,8 +201,12 @@ class Application {
       return;
     }
     if (override_.value->map() || override_.value->list()) return force();
+    exists_already(*existing);
+  }
+
+  void exists_already(const Value& existing) {
     error(ErrorCode::kOverrideExists, path_.size(),
-          "'" + dotted(path_.size()) + "' exists already: " + describe(*existing),
+          "'" + dotted(path_.size()) + "' exists already: " + describe(existing),
           "without + it is changed: " + with(OverrideKind::kChange));
   }
 
@@ -215,6 +221,36 @@ class Application {
     } else {
       *existing = *override_.value;
     }
+  }
+
+  /// append(x), replace(x) and so on; a list that only the schema has grows from its default.
+  void edit() {
+    const Edit& edit = *override_.edit;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) {
+      const std::optional<Value> fallback = declared_ ? declared_(recipe_, path_) : std::nullopt;
+      if (!fallback) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
+      if (misses_item()) return;
+      create(*fallback);
+      existing = walk(found);
+    }
+    if (edit.kind == Edit::Kind::kReplace) {
+      *existing = edit.values.front();
+      return;
+    }
+    if (existing->is_null() || is_mandatory(*existing)) *existing = Value{Value::List{}, override_.where};
+    if (!existing->list()) {
+      return error(ErrorCode::kBadEdit, path_.size(),
+                   "'" + dotted(path_.size()) + "' is " + describe(*existing) + " and not a list",
+                   is_interpolation(*existing) ? "write the whole list" : "");
+    }
+    if (const auto problem = apply_edit(*existing->list(), edit)) {
+      return error(ErrorCode::kBadEdit, path_.size(), "'" + dotted(path_.size()) + "' " + problem->message,
+                   problem->help);
+    }
+    existing->where = override_.where;
+    existing->is_default = false;
   }
 
   void remove() {

@@ -258,8 +258,11 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   std::vector<Override> choices, values;
   divide(overrides, *configs_, choices, values, errors);
   Result<DefaultsList> defaults = build_defaults(*configs_, *primary_, name_, choices);
-  if (!defaults) add(errors, defaults.errors());
-  if (!errors.empty()) return errors;
+  if (!defaults) {
+    add(errors, defaults.errors());
+    sort_by_place(errors, sources_);
+    return errors;
+  }
 
   Composition result{.file = file_, .unresolved = {Value::Map{}, primary_->contents.where}};
   const bool has_schema = std::ranges::any_of(defaults->parts, [](const ConfigPart& part) {
@@ -270,6 +273,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     result.layers.push_back(packaged(part, has_schema));
     merge(result.unresolved, result.layers.back(), "", errors);
   }
+  values.insert(values.begin(), defaults->about_values.begin(), defaults->about_values.end());
   result.defaults = *std::move(defaults);
   const auto keep = [&](Diagnostic& found) {
     (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));

@@ -77,10 +77,11 @@ class Tree {
       root = Node();
       grow(root);
     }
-    report_unused();
-    if (!errors_.empty()) return errors_;
     DefaultsList list;
     list.tree = flattened(root, list.parts);
+    list.about_values = take_about_values(list.parts);
+    report_unused();
+    if (!errors_.empty()) return errors_;
     for (const auto& [key, item] : chosen_) {
       if (item.is_list) continue;
       list.choices.push_back({key, item.options.empty() ? std::nullopt : std::optional(item.options.front())});
@@ -365,6 +366,21 @@ class Tree {
     }
   }
 
+  /// Unused choices of nothing whose group is the name of a key.
+  std::vector<Override> take_about_values(const std::vector<ConfigPart>& parts) {
+    std::vector<Override> result;
+    std::erase_if(choices_, [&](const auto& entry) {
+      const Choice& choice = entry.second;
+      const bool is_key = std::ranges::any_of(parts, [&](const ConfigPart& part) {
+        return part.package.empty() && part.document->contents.find(entry.first);
+      });
+      if (choice.used || !choice.override || !choice.options.empty() || !is_key) return false;
+      result.push_back(*choice.override);
+      return true;
+    });
+    return result;
+  }
+
   void report_unused() {
     std::vector<std::string> groups;
     for (const auto& [key, item] : chosen_) groups.push_back(key);
@@ -372,18 +388,31 @@ class Tree {
       if (choice.used) continue;
       const std::string value = joined(choice.options, ",");
       if (choice.deleted) {
+        const auto chosen = chosen_.find(key);
         error(
             ErrorCode::kCannotDelete, choice.override->key_where,
             "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
-            did_you_mean(key, groups));
+            chosen == chosen_.end() ? did_you_mean(key, groups)
+                                    : "'" + key + "' is '" + joined(chosen->second.options, ",") + "'");
       } else if (choice.override) {
         error(ErrorCode::kUnknownGroup, choice.override->key_where,
               "the defaults list has no '" + key + "' to override", how_to_choose(key, groups, value));
       } else {
         error(ErrorCode::kBadDefaults, choice.where, "no earlier item of the defaults lists chooses '" + key + "'",
-              did_you_mean(key, groups));
+              how_to_override(key, groups, value));
       }
     }
+  }
+
+  /// A file's override of `key` finds nothing: the same group from the root, or a similar name.
+  static std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
+                                     const std::string& value) {
+    const std::string group = key.substr(0, key.find('@'));
+    for (const std::string& other : groups) {
+      if (group.ends_with("/" + other))
+        return "for the group from the root write '- override /" + other + ": " + value + "'";
+    }
+    return did_you_mean(key, groups);
   }
 
   /// `key` chooses nothing: the same group under another package, a similar name, or how to add it.

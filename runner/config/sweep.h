@@ -31,7 +31,8 @@ struct Sweep {
 
   std::vector<Value> include = {}, exclude = {};  ///< of a glob: patterns
 
-  std::vector<std::vector<Override>> rows = {};  ///< of a zip: what each row sets, all of them the same keys
+  /// Of a zip, and of a sweep over an alias of several keys: what each row sets.
+  std::vector<std::vector<Override>> rows = {};
 };
 
 }  // namespace runner
