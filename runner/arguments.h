@@ -11,7 +11,8 @@ struct Arguments {
   std::string verb;
   std::string recipe;                    ///< a recipe's name or file
   std::vector<std::string> overrides;    ///< key=value, as typed
-  std::vector<std::string> config_dirs;  ///< further roots with recipes/ and experiments/
+  std::string config_path;               ///< the folder to look for recipes in instead of the working directory
+  std::vector<std::string> config_dirs;  ///< further folders with recipes, or with recipes/ and experiments/
   bool strict = false;                   ///< what composition warns of is an error
 
   bool json = false;
@@ -19,11 +20,13 @@ struct Arguments {
   bool quiet = false;
 
   bool smoke = false;    ///< run: two steps of every stage
+  std::string show;      ///< run: "job", Hydra's --cfg job: show the recipe instead
   std::string only;      ///< run: one node and what it needs
   std::string format;    ///< graph: text, dot, mermaid or json
   bool origin = false;   ///< config show: each value with the file or override it came from
   std::string explain;   ///< config show: the key whose writes are listed
   std::string package;   ///< config show: only what is below this key
+  std::string info;      ///< config show: how it was composed: defaults, defaults-tree or searchpath
   bool resolve = false;  ///< config show: defaults and interpolations filled in
   std::string subject;   ///< config: "show"; data: "make"; schema: a kind; init: the file to write
   std::string what;      ///< data make: "image_folder"

@@ -1,6 +1,9 @@
 #include "runner/command_line.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -14,12 +17,24 @@ namespace {
 constexpr const char* kOverrides = "key=value, +key=value, ++key=value, ~key or group=option, as in Hydra";
 
 void declare_recipe(CLI::App& app, Arguments& arguments) {
-  app.add_option("recipe", arguments.recipe, "A recipe's name, or a file ending in .yaml")->required();
+  app.add_option("recipe", arguments.recipe, "A recipe's name, or a file ending in .yaml");
   app.add_option("overrides", arguments.overrides, kOverrides);
-  app.add_option("--config-dir", arguments.config_dirs, "A further folder with recipes/ and experiments/")
+  app.add_option("--config-name", "-cn: the recipe, as Hydra has it")->type_name("NAME");
+  app.add_option("--config-path", arguments.config_path, "-cp: look here instead of in the working directory")
+      ->type_name("DIR");
+  app.add_option("--config-dir", arguments.config_dirs, "-cd: a further folder of recipes")
       ->type_name("DIR")
       ->allow_extra_args(false);
   app.add_flag("--strict", arguments.strict, "Take what is only warned of for an error");
+}
+
+/// What `config show` shows, and `run` with --cfg or --info.
+void declare_views(CLI::App& app, Arguments& arguments) {
+  app.add_option("-p,--package", arguments.package, "Show only what is below this key")->type_name("KEY");
+  app.add_flag("--resolve", arguments.resolve, "Show it with interpolations and every default filled in");
+  app.add_option("-i,--info", arguments.info, "How it is composed: defaults, defaults-tree or searchpath")
+      ->check(CLI::IsMember({"defaults", "defaults-tree", "searchpath"}))
+      ->type_name("VIEW");
 }
 
 /// The flags and positionals of each verb.
@@ -31,6 +46,10 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     declare_recipe(app, arguments);
     app.add_flag("--smoke", arguments.smoke, "Two steps of every stage: does it hold together?");
     app.add_option("--only", arguments.only, "Run this node and what it needs")->type_name("NODE");
+    app.add_option("-c,--cfg", arguments.show, "job: show the recipe instead, as `config show` does")
+        ->check(CLI::IsMember({"job", "all"}))
+        ->type_name("VIEW");
+    declare_views(app, arguments);
   } else if (verb == "validate") {
     declare_recipe(app, arguments);
   } else if (verb == "graph") {
@@ -46,8 +65,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     declare_recipe(app, arguments);
     app.add_flag("--origin", arguments.origin, "Say behind each value which file or override it came from");
     app.add_option("--explain", arguments.explain, "List everything that wrote this key, in order")->type_name("KEY");
-    app.add_option("-p,--package", arguments.package, "Show only what is below this key")->type_name("KEY");
-    app.add_flag("--resolve", arguments.resolve, "Fill in interpolations and every default");
+    declare_views(app, arguments);
   } else if (verb == "schema") {
     app.add_option("kind", arguments.subject, "A kind of stage, such as train.supervised; none: recipes");
   } else if (verb == "init") {
@@ -67,6 +85,40 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
   }
+}
+
+/// Hydra's flags of two letters, spelled out.
+std::string spelled_out(const std::string& word) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
+      {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
+  for (const auto& [brief, full] : kShort) {
+    if (word == brief || word.starts_with(std::string(brief) + "="))
+      return std::string(full) + word.substr(brief.size());
+  }
+  return word;
+}
+
+/// The recipe is what --config-name says, or the first word that is no override, wherever it stands.
+std::optional<Diagnostic> place_recipe(const CLI::App& app, Arguments& arguments) {
+  const CLI::Option* config_name = app.get_option_no_throw("--config-name");
+  if (!config_name) return std::nullopt;
+  std::vector<std::string>& words = arguments.overrides;
+  if (!arguments.recipe.empty()) words.insert(words.begin(), std::exchange(arguments.recipe, ""));
+  if (!config_name->empty()) {
+    arguments.recipe = config_name->as<std::string>();
+    return std::nullopt;
+  }
+  const auto recipe = std::ranges::find_if_not(words, is_override);
+  if (recipe == words.end()) {
+    return Diagnostic{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "no recipe is named",
+                      "write its name or file: retort " + arguments.verb + " classify"};
+  }
+  arguments.recipe = *recipe;
+  words.erase(recipe);
+  return std::nullopt;
 }
 
 std::string overview() {
@@ -123,6 +175,7 @@ Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std
   app.get_formatter()->column_width(26);
   declare(app, arguments.verb, arguments);
   std::vector<std::string> reversed(words.rbegin(), words.rend() - 1);  // CLI11 takes them from the back
+  std::ranges::transform(reversed, reversed.begin(), spelled_out);
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
@@ -132,7 +185,16 @@ Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std
     std::ranges::replace(message, '\n', ' ');
     return Diagnostic{ErrorCode::kUsage, {}, "", message, flag_help(app, words, arguments.verb)};
   }
+  if (auto problem = place_recipe(app, arguments)) return *std::move(problem);
   return Parsed{std::move(arguments)};
+}
+
+bool is_override(const std::string& word) {
+  if (word.starts_with('~') || word.starts_with('+')) return true;
+  if (word.find('=') == word.npos) return false;
+  const bool names_file = word.ends_with(".yaml") || word.ends_with(".yml");  // runs/lr=0.1/recipe.yaml
+  std::error_code ignored;
+  return !(names_file && std::filesystem::is_regular_file(word, ignored));
 }
 
 }  // namespace runner

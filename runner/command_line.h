@@ -18,4 +18,7 @@ struct HelpText {
 /// An unknown verb or flag is a diagnostic with the nearest name.
 Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std::string> words);
 
+/// Is it meant as an override, and not as the name or file of a recipe?
+bool is_override(const std::string& word);
+
 }  // namespace runner

@@ -13,22 +13,42 @@ SchemaSet shipped_schemas() {
 }
 
 std::vector<std::filesystem::path> search_path(const Arguments& arguments) {
-  std::vector<std::filesystem::path> roots = {"."};
+  std::vector<std::filesystem::path> roots = {arguments.config_path.empty() ? "." : arguments.config_path};
   roots.insert(roots.end(), arguments.config_dirs.begin(), arguments.config_dirs.end());
   roots.push_back(share_folder());
   return roots;
 }
 
+namespace {
+
+/// The folders that the command line names for configs; those that are not there are added to `errors`.
+std::vector<std::filesystem::path> config_folders(const Arguments& arguments, Diagnostics& errors) {
+  std::vector<std::filesystem::path> folders;
+  const auto add = [&](const std::string& folder, const std::string& flag) {
+    folders.push_back(folder);
+    if (!real_file_system().is_folder(folder))
+      errors.push_back({ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "it was given by " + flag});
+  };
+  if (!arguments.config_path.empty()) add(arguments.config_path, "--config-path");
+  for (const std::string& folder : arguments.config_dirs) add(folder, "--config-dir");
+  return folders;
+}
+
+}  // namespace
+
 Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
   const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
   };
+  Diagnostics errors;
   ComposeRequest request{
       .recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
   request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
   request.strict = arguments.strict;
+  request.config_folders = config_folders(arguments, errors);
+  if (!errors.empty()) return errors;
   return Composer::open(std::move(request), real_file_system(), declared, sources);
 }
 

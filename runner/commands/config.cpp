@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
+#include "runner/config/composition_views.h"
 #include "runner/config/origin.h"
 #include "runner/config/provenance.h"
 #include "runner/config/yaml_writer.h"
@@ -62,12 +63,32 @@ ExitCode show(const Value& recipe, const Arguments& arguments, Console& console)
   return ExitCode::kDone;
 }
 
+/// How it is composed, one of the views of --info.
+ExitCode info(const std::string& view, const Composer& composer, const DefaultsList& list, Console& console) {
+  if (view == "searchpath") {
+    console.out << (console.json ? search_path_json(composer.configs()).dump(2) + "\n"
+                                 : search_path_text(composer.configs()));
+  } else if (view == "defaults") {
+    console.out << (console.json ? defaults_json(list).dump(2) + "\n" : defaults_text(list));
+  } else {
+    console.out << (console.json ? defaults_tree_json(list).dump(2) + "\n" : defaults_tree_text(list));
+  }
+  return ExitCode::kDone;
+}
+
 }  // namespace
 
 ExitCode config_command(const Arguments& arguments, Console& console) {
   if (arguments.subject == "diff") return config_diff_command(arguments, console);
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
+  if (!arguments.info.empty()) {
+    auto composer = open_recipe(arguments, schemas, sources);
+    if (!composer) return report(console, composer.errors());
+    const auto composition = composer->compose_once();
+    if (!composition) return report(console, composition.errors());
+    return info(arguments.info, *composer, composition->defaults, console);
+  }
   const auto shown = compose_to_show(arguments, schemas, sources);
   if (!shown) return report(console, shown.errors());
   warn(console, shown->composition.warnings);

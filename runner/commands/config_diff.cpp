@@ -3,18 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
+#include "runner/command_line.h"
 #include "runner/config/difference.h"
 #include "runner/prepare.h"
 
 namespace runner {
-namespace {
-
-bool is_override(const std::string& word) {
-  return word.find('=') != word.npos || word.starts_with('~') || word.starts_with('+');
-}
-
-}  // namespace
-
 ExitCode config_diff_command(const Arguments& arguments, Console& console) {
   // The words are: recipe, its overrides, and perhaps another recipe with its own.
   const auto second = std::ranges::find_if_not(arguments.overrides, is_override);

@@ -33,7 +33,9 @@ class ConfigFiles {
   bool is_group(const std::string& name) const;
   /// Every group, sorted: "data", "model", "model/backbone".
   std::vector<std::string> groups() const;
+  /// Where configs are looked for, nearest first.
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
+  bool has_folder(const std::filesystem::path& folder) const { return files_.is_folder(folder); }
   /// Names of the configs in a group, sorted; of the top level for "".
   std::vector<std::string> options(const std::string& group) const;
 

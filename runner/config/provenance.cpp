@@ -70,9 +70,10 @@ std::string provenance_text(std::string_view key, const Value* value, const std:
   std::size_t width = 0;
   for (const auto& [origin, said] : lines) width = std::max(width, origin.size());
   std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not there") + "\n";
+  const bool marks_last = lines.size() > 1 && !(value && value->map());  // of mappings, all count
   for (const auto& line : lines) {
     text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
-    text += lines.size() > 1 && &line == &lines.back() ? "    <- this one counts\n" : "\n";
+    text += marks_last && &line == &lines.back() ? "    <- this one counts\n" : "\n";
   }
   return text;
 }

@@ -24,7 +24,7 @@ struct Write {
 /// The last one counts, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides, std::string_view key);
 
-/// For people, the last line of those that counts marked:
+/// For people, the last line of those that counts marked, but for a mapping, of which all count:
 ///
 ///   train.epochs: 8
 ///     default                               10

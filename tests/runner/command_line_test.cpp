@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/command.h"
+#include "tests/support/temporary_folder.h"
 
 namespace runner {
 namespace {
@@ -52,6 +53,28 @@ TEST(CommandLine, EveryVerbWithARecipeMayBeStrict) {
   EXPECT_FALSE(parsed({"validate", "classify"}).strict);
 }
 
+TEST(CommandLine, RecipeMayStandBehindOverrides) {
+  const Arguments arguments = parsed({"run", "a=1", "~b", "classify", "+c=2"});
+  EXPECT_EQ(arguments.recipe, "classify");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=1", "~b", "+c=2"}));
+}
+
+TEST(CommandLine, HydrasShortFlags) {
+  const Arguments arguments =
+      parsed({"run", "a=1", "-cn", "classify", "-cp=conf", "b=2", "-cd", "more", "-cd", "most"});
+  EXPECT_EQ(arguments.recipe, "classify");
+  EXPECT_EQ(arguments.config_path, "conf");
+  EXPECT_EQ(arguments.config_dirs, (std::vector<std::string>{"more", "most"}));
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=1", "b=2"}));
+}
+
+TEST(CommandLine, FileWhoseFolderHoldsAnEqualSignIsARecipe) {
+  const TemporaryFolder folder;
+  folder.write("lr=1/recipe.yaml", "a: 1\n");
+  const std::string file = (folder.path() / "lr=1/recipe.yaml").string();
+  EXPECT_EQ(parsed({"run", file}).recipe, file);
+}
+
 TEST(CommandLine, UnknownVerbSuggestsNearest) {
   EXPECT_EQ(error_of({"rum"}), "E0502: unknown verb 'rum' | did you mean 'run'?");
   EXPECT_EQ(error_of({"frobnicate"}), "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
@@ -65,7 +88,8 @@ TEST(CommandLine, UnknownFlagSuggestsNearest) {
 }
 
 TEST(CommandLine, MissingRecipeSaysHow) {
-  EXPECT_EQ(error_of({"run"}), "E0501: recipe is required | `retort run --help` shows how it is used");
+  EXPECT_EQ(error_of({"run"}), "E0501: no recipe is named | write its name or file: retort run classify");
+  EXPECT_EQ(error_of({"graph", "a=1"}), "E0501: no recipe is named | write its name or file: retort graph classify");
 }
 
 TEST(CommandLine, FormatMustBeKnown) {

@@ -38,6 +38,16 @@ TEST_F(ProvenanceTest, WritesAreListedInTheirOrder) {
             "  override 'train.epochs=9'    9    <- this one counts\n");
 }
 
+TEST_F(ProvenanceTest, OfAMappingAllCount) {
+  layer("a.yaml", "train: {epochs: 1}\n");
+  layer("b.yaml", "train: {seed: 2}\n");
+  const Value merged{Value::Map{}, {}};
+  EXPECT_EQ(provenance_text("train", &merged, {}, writes(layers_, overrides_, "train")),
+            "train: {}\n"
+            "  a.yaml:1    {\"epochs\":1}\n"
+            "  b.yaml:1    {\"seed\":2}\n");
+}
+
 TEST_F(ProvenanceTest, WhatWritesTheMappingAroundItCounts) {
   layer("a.yaml", "train: {optimizer: {lr: 1}}\n");
   layer("b.yaml", "train: null\n");
