@@ -1,0 +1,56 @@
+// Runs the program itself on the cases in tests/cases/commands and compares all it says.
+
+#include <algorithm>
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+#include "tests/support/text_case.h"
+
+namespace {
+
+std::vector<TextCase> all_cases() {
+  std::vector<std::filesystem::path> paths;
+  const std::filesystem::path folder = std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases/commands";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  std::vector<TextCase> cases;
+  for (const auto& path : paths) {
+    for (TextCase& one : read_cases(path)) cases.push_back(std::move(one));
+  }
+  return cases;
+}
+
+/// Without the blank line that parts it from the next section.
+std::string trimmed(std::string text) {
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text == "\n" ? "" : text;
+}
+
+/// With the folder of this build replaced by a name, and columns, whose width depends on it, two blanks apart.
+std::string comparable(const std::string& text) {
+  static const std::regex build(RETORT_BINARY_DIR), columns("([^ \n])  +");
+  return std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), columns, "$1  ");
+}
+
+class Commands : public testing::TestWithParam<TextCase> {};
+
+TEST_P(Commands, SayWhatTheyDo) {
+  const TemporaryFolder folder;
+  std::map<std::string, std::string> sections = GetParam().sections;
+  for (const auto& [name, text] : sections) {
+    if (name.starts_with("file ")) folder.write(name.substr(5), trimmed(text));
+  }
+  ASSERT_TRUE(sections["run"].starts_with("retort ")) << "a case runs retort";
+  const Ended ended = retort(sections["run"].substr(std::string("retort ").size()), folder.path());
+  EXPECT_EQ(comparable(ended.out), comparable(sections["out"]));
+  EXPECT_EQ(comparable(ended.err), comparable(sections["err"]));
+  const std::string exit = sections.contains("exit") ? sections["exit"] : "0";
+  EXPECT_EQ(ended.exit, std::stoi(exit));
+}
+
+INSTANTIATE_TEST_SUITE_P(Text, Commands, testing::ValuesIn(all_cases()),
+                         [](const auto& info) { return test_name(info.param); });
+
+}  // namespace
