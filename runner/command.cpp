@@ -21,6 +21,8 @@ std::span<const Command> all_commands() {
       Command{"data", "Makes data to try things out with.",
               "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", data_command},
       Command{"doctor", "Looks at this machine: programs, LibTorch, devices, memory.", "retort doctor", doctor_command},
+      Command{"completion", "Prints what makes a shell complete retort's words.",
+              "retort completion bash", completion_command},
   };
   return kCommands;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <sstream>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -70,6 +71,10 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("kind", arguments.subject, "A kind of stage, such as train.supervised; none: recipes");
   } else if (verb == "init") {
     app.add_option("file", arguments.subject, "The file to write; it must not exist")->default_str("recipe.yaml");
+  } else if (verb == "completion") {
+    app.add_option("shell", arguments.subject, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   } else if (verb == "data") {
     app.add_option("action", arguments.subject, "make")->required()->check(CLI::IsMember({"make"}));
     app.add_option("what", arguments.what, "image_folder")->required()->check(CLI::IsMember({"image_folder"}));
@@ -126,11 +131,11 @@ std::string overview() {
       "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves a record.\n\n"
       "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
   for (const Command& command : all_commands()) {
-    text += "  " + std::string(command.name) + std::string(10 - command.name.size(), ' ') +
+    text += "  " + std::string(command.name) + std::string(12 - command.name.size(), ' ') +
             std::string(command.summary) + '\n';
   }
   return text +
-         "\n  --help     This text; `retort VERB --help` tells more\n  --version  Versions of retort, LibTorch and "
+         "\n  --help      This text; `retort VERB --help` tells more\n  --version   Versions of retort, LibTorch and "
          "CUDA\n\n"
          "Example: retort run quickstart\n";
 }
@@ -157,6 +162,18 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words, c
   return "`retort " + verb + " --help` shows how it is used";
 }
 
+Parameter described(const CLI::Option& option) {
+  Parameter parameter{option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
+                      option.get_description(), option.get_type_name()};
+  // "FORMAT:{text,dot}", as CLI11 writes it in help.
+  const std::size_t open = parameter.type.find(":{");
+  if (open == std::string::npos || !parameter.type.ends_with('}')) return parameter;
+  std::istringstream list(parameter.type.substr(open + 2, parameter.type.size() - open - 3));
+  for (std::string choice; std::getline(list, choice, ',');) parameter.choices.push_back(choice);
+  parameter.type.resize(open);
+  return parameter;
+}
+
 }  // namespace
 
 Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std::string> words) {
@@ -179,7 +196,8 @@ Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    return Parsed{HelpText{app.help()}};
+    place_recipe(app, arguments);
+    return Parsed{HelpText{app.help(), std::move(arguments)}};
   } catch (const CLI::ParseError& error) {
     std::string message = error.what();
     std::ranges::replace(message, '\n', ' ');
@@ -187,6 +205,35 @@ Result<std::variant<Arguments, HelpText>> parse_command_line(std::span<const std
   }
   if (auto problem = place_recipe(app, arguments)) return *std::move(problem);
   return Parsed{std::move(arguments)};
+}
+
+UnfinishedLine parse_unfinished(std::span<const std::string> words) {
+  UnfinishedLine line;
+  line.arguments.verb = words[0];
+  CLI::App app;
+  declare(app, words[0], line.arguments);
+  app.allow_extras();
+  std::vector<std::string> reversed(words.rbegin(), words.rend() - 1);
+  std::ranges::transform(reversed, reversed.begin(), spelled_out);
+  if (!reversed.empty() && reversed[0].starts_with('-')) {
+    const CLI::Option* flag = app.get_option_no_throw(reversed[0]);
+    if (flag && flag->get_items_expected_max() > 0) {
+      line.next = described(*flag);
+      line.is_flag_value = true;
+      reversed.erase(reversed.begin());
+    }
+  }
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError&) {  // what came before the mistake is in line.arguments
+  }
+  place_recipe(app, line.arguments);
+  for (const CLI::Option* option : std::as_const(app).get_options()) {
+    const bool is_free = option->count() == 0 || option->get_items_expected_max() > 1;
+    if (!option->get_positional()) line.flags.push_back(described(*option));
+    else if (!line.next && is_free) line.next = described(*option);
+  }
+  return line;
 }
 
 bool is_override(const std::string& word) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <iostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   Console console{.out = std::cout, .err = std::cerr, .color = wants_color(STDERR_FILENO)};
   try {
+    if (!words.empty() && words[0] == "__complete")
+      return static_cast<int>(complete_words(std::span(words).subspan(1), console));
     const auto parsed = parse_command_line(words);
     if (!parsed) return static_cast<int>(report(console, parsed.errors()));
     if (const auto* help = std::get_if<HelpText>(&*parsed)) {
       std::cout << help->text;
-      return 0;
+      return help->about.recipe.empty() ? 0 : static_cast<int>(help_about_recipe(help->about, console));
     }
     const auto& arguments = std::get<Arguments>(*parsed);
     console.json = arguments.json;

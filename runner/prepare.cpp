@@ -36,6 +36,16 @@ std::vector<std::filesystem::path> config_folders(const Arguments& arguments, Di
 
 }  // namespace
 
+std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments) {
+  Diagnostics ignored;
+  std::vector<std::filesystem::path> folders = config_folders(arguments, ignored);
+  for (const auto& root : search_path(arguments)) {
+    folders.push_back(root / "experiments");
+    folders.push_back(root / "recipes");
+  }
+  return folders;
+}
+
 Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
   const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
@@ -50,6 +60,11 @@ Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schema
   request.config_folders = config_folders(arguments, errors);
   if (!errors.empty()) return errors;
   return Composer::open(std::move(request), real_file_system(), declared, sources);
+}
+
+Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources) {
+  std::erase_if(arguments.overrides, [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
+  return open_recipe(arguments, schemas, sources);
 }
 
 Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {

@@ -14,8 +14,14 @@ SchemaSet shipped_schemas();
 /// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
 std::vector<std::filesystem::path> search_path(const Arguments& arguments);
 
+/// The folders of the search path that hold recipes and their groups, nearest first.
+std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments);
+
 /// The recipe that the command line names, opened for composing. Borrows `schemas` and `sources`.
 Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+
+/// The same without overrides, but for those that say where configs are: for compose_leniently().
+Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources);
 
 /// What `retort config` shows: the composition as written, or with --resolve every interpolation and, where a schema
 /// applies, every default filled in.

@@ -66,6 +66,8 @@ class Composer {
 
   /// The overrides that could be read, aliases replaced; some may be sweeps.
   const std::vector<Override>& overrides() const { return overrides_; }
+  /// The recipe's own file.
+  const std::filesystem::path& file() const { return file_; }
   /// The roots and files that configs come from.
   const ConfigFiles& configs() const { return *configs_; }
   const std::vector<Alias>& aliases() const { return aliases_; }

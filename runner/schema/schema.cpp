@@ -7,6 +7,7 @@
 
 #include "runner/schema/kind_reader.h"
 #include "runner/schema/planned.h"
+#include "runner/schema/schema_choices.h"
 #include "runner/schema/schema_declared.h"
 #include "runner/schema/schema_defaults.h"
 #include "runner/schema/schema_phrase.h"
@@ -133,6 +134,11 @@ std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const st
 std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
   const SchemaNode* schema = store_->at("recipe.schema.json");
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
+}
+
+KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  return schema ? key_choices(*schema, recipe, path) : KeyChoices();
 }
 
 const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {

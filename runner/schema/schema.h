@@ -24,6 +24,8 @@ struct Port {
   bool many = false;      ///< inputs only: gathers every matching output
 };
 
+struct KeyChoices;
+
 /// What a schema says about one kind of stage.
 struct Kind {
   std::string name;     ///< "train.supervised"
@@ -85,6 +87,9 @@ class SchemaSet {
 
   /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".
   std::vector<std::string> declared_keys(const Value& recipe, std::span<const std::string> path) const;
+
+  /// What may stand at `path` of `recipe`, as far as it can be listed; for completion.
+  KeyChoices choices(const Value& recipe, std::span<const std::string> path) const;
 
   /// The schema file of a kind, or by its path without the ending: "recipe", "train/optimizer/adam". Null: none.
   const nlohmann::ordered_json* document(std::string_view kind) const;

@@ -47,6 +47,7 @@ struct SchemaNode {
 
   std::string description, unit;
   std::optional<Value> default_value;
+  std::vector<Value> examples;
   bool planned = false;  ///< x-planned
 
   unsigned types = 0;                         ///< 0: any

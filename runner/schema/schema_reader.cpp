@@ -143,6 +143,9 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kDefault:
       node.default_value = from_json(json);
       break;
+    case Keyword::kExamples:
+      for (const auto& example : json) node.examples.push_back(from_json(example));
+      break;
     case Keyword::kDefinitions:
       named();
       break;
@@ -248,7 +251,6 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kSchema:
     case Keyword::kComment:
     case Keyword::kTitle:
-    case Keyword::kExamples:
       break;
   }
 }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace runner {
+
+/// A command line up to the cursor, read as a POSIX shell reads it.
+struct ShellLine {
+  std::vector<std::string> words;  ///< without quotes; the last, perhaps empty, is the one at the cursor
+  std::size_t kept = 0;    ///< bytes of the last word that bash leaves alone: it replaces only what follows a break
+  bool in_quotes = false;  ///< the cursor is inside quotes
+};
+
+/// `breaks` are bash's COMP_WORDBREAKS.
+ShellLine read_shell_line(std::string_view line, std::string_view breaks);
+
+/// What bash is to put in for the last word's becoming `text`: the part behind what is kept, safe from the shell.
+std::string shell_replacement(const ShellLine& line, std::string_view text);
+
+}  // namespace runner
