@@ -8,6 +8,8 @@ std::span<const Command> all_commands() {
   static constexpr std::array kCommands = {
       Command{"run", "Runs a recipe and leaves a record of it.", "retort run classify data.root=photos train.epochs=20",
               run_command},
+      Command{"sweep", "Lists the runs of a recipe for every combination of some values.",
+              "retort sweep classify data.root=photos train.epochs=5,10 seed=range(0,3) --dry-run", sweep_command},
       Command{"validate", "Checks a recipe and reports everything wrong with it.",
               "retort validate classify data.root=photos", validate_command},
       Command{"graph", "Draws the stages of a recipe and what flows between them.",

@@ -51,6 +51,11 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->check(CLI::IsMember({"job", "all"}))
         ->type_name("VIEW");
     declare_views(app, arguments);
+    app.add_flag("-m,--multirun", arguments.multirun, "As `sweep`");
+    app.add_flag("--dry-run", arguments.dry_run, "With --multirun: list the runs and start none");
+  } else if (verb == "sweep") {
+    declare_recipe(app, arguments);
+    app.add_flag("--dry-run", arguments.dry_run, "List the runs and start none");
   } else if (verb == "validate") {
     declare_recipe(app, arguments);
   } else if (verb == "graph") {

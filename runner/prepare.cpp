@@ -90,6 +90,15 @@ Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, S
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
+  if (const Value* params = at_key(composition->unresolved, "sweep.params")) {
+    composition->warnings.push_back({ErrorCode::kNeedsMultirun,
+                                     params->where,
+                                     "/sweep/params",
+                                     "sweep.params is not used: this is a single run",
+                                     "`retort sweep " + arguments.recipe + "` runs them all",
+                                     {},
+                                     Severity::kWarning});
+  }
   auto resolved = composer->resolve(*composition);
   if (!resolved) return resolved.errors();
   auto recipe = make_recipe(*std::move(resolved), schemas);

@@ -9,6 +9,7 @@ namespace runner {
 
 ExitCode run_command(const Arguments& arguments, Console& console) {
   if (!arguments.show.empty() || !arguments.info.empty()) return config_command(arguments, console);
+  if (arguments.multirun) return sweep_command(arguments, console);
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(arguments, schemas, sources);

@@ -6,6 +6,7 @@ std::span<const Format> all_formats() {
   static constexpr std::array kFormats = {
       Format{"parse.jsonl", check_parse},
       Format{"compose.jsonl", check_compose},
+      Format{"sweep.jsonl", check_sweep},
       Format{"yaml.jsonl", check_yaml},
   };
   return kFormats;

@@ -28,10 +28,12 @@ std::string trimmed(std::string text) {
   return text == "\n" ? "" : text;
 }
 
-/// With the folder of this build replaced by a name, and columns, whose width depends on it, two blanks apart.
+/// With the folder of this build and hashes of recipes replaced by names, and columns, whose width depends on the
+/// folder, two blanks apart.
 std::string comparable(const std::string& text) {
-  static const std::regex build(RETORT_BINARY_DIR), columns("([^ \n])  +");
-  return std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), columns, "$1  ");
+  static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"), columns("([^ |\n])  +");
+  const std::string named = std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), hash, "HASH");
+  return std::regex_replace(named, columns, "$1  ");
 }
 
 class Commands : public testing::TestWithParam<TextCase> {};

@@ -1,0 +1,158 @@
+#include "runner/config/job_list.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "runner/config/number_range.h"
+#include "runner/config/override_text.h"
+#include "runner/config/scalar.h"
+#include "runner/config/seeded_order.h"
+#include "runner/suggest.h"
+
+namespace runner {
+namespace {
+
+/// A mistake in one dimension; the others are read on.
+struct BadSweep {
+  Diagnostic diagnostic;
+};
+
+[[noreturn]] void fail(const Location& where, std::string message, std::string help) {
+  throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
+}
+
+/// What is set, as it was typed before the '=': "+a", "db@source".
+std::string key_text(const Override& override) {
+  std::string text = std::string(prefix(override.kind)) + override.key;
+  if (override.package) text += "@" + *override.package;
+  return text;
+}
+
+std::vector<Value> numbers_of(const Sweep& sweep) {
+  const auto range = NumberRange::make(sweep);
+  if (!range) throw BadSweep{range.errors().front()};
+  if (range->size() > JobList::kMaxJobs) {
+    fail(sweep.where, "the range holds more than " + std::to_string(JobList::kMaxJobs) + " numbers",
+         "take larger steps");
+  }
+  std::vector<Value> values;
+  for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
+  return values;
+}
+
+bool matches(const std::vector<Value>& patterns, const std::string& name) {
+  return std::ranges::any_of(patterns, [&](const Value& pattern) {
+    return fnmatch(scalar_text(pattern).c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+  });
+}
+
+std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
+  const Sweep& sweep = *override.sweep;
+  if (!configs.is_group(override.key)) {
+    fail(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is none",
+         did_you_mean(override.key, configs.groups()));
+  }
+  std::vector<Value> values;
+  std::string all;
+  for (const std::string& name : configs.options(override.key)) {
+    all += (all.empty() ? "" : ", ") + name;
+    if (matches(sweep.include, name) && !matches(sweep.exclude, name)) values.push_back({name, sweep.where});
+  }
+  if (values.empty()) fail(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
+  return values;
+}
+
+/// The values of a sweep, in order.
+std::vector<Value> values_of(const Override& override, const ConfigFiles& configs) {
+  const Sweep& sweep = *override.sweep;
+  switch (sweep.kind) {
+    case Sweep::Kind::kRange:
+      return numbers_of(sweep);
+    case Sweep::Kind::kGlob:
+      return options_of(override, configs);
+    case Sweep::Kind::kInterval:
+      fail(sweep.where, "an interval has no list of values to run", "write range(start,stop,step), or values a,b,c");
+    default:
+      return sweep.choices;
+  }
+}
+
+/// What each run may set of an override: itself, or one value of its sweep.
+std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs, std::uint64_t seed) {
+  if (!override.sweep) return {{override}};
+  std::vector<std::vector<Override>> rows = override.sweep->rows;
+  if (override.sweep->kind != Sweep::Kind::kZip) {
+    for (Value& value : values_of(override, configs)) {
+      Override one = override;
+      one.sweep.reset();
+      one.value_text = element_text(value);
+      one.value = std::move(value);
+      rows.push_back({std::move(one)});
+    }
+  }
+  if (rows.empty()) fail(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+  if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
+  return rows;
+}
+
+}  // namespace
+
+Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs, std::uint64_t seed) {
+  JobList list;
+  Diagnostics errors;
+  std::map<std::string, std::size_t> dimension_of;  // by what is set
+  for (const Override& override : overrides) {
+    try {
+      Dimension dimension{rows_of(override, configs, seed), override.sweep.has_value(), override.where};
+      std::size_t at = list.dimensions_.size();
+      for (const Override& one : dimension.values.front()) {
+        const auto [known, is_new] = dimension_of.try_emplace(key_text(one), at);
+        if (is_new || known->second == at) continue;
+        const Dimension& earlier = list.dimensions_[known->second];
+        if (earlier.is_sweep || dimension.is_sweep) {
+          errors.push_back({ErrorCode::kBadSweep,
+                            override.key_where,
+                            "",
+                            "'" + key_text(one) + "' is given twice, and one of the two is a sweep",
+                            "leave one of them out",
+                            {{earlier.where, "given here too"}}});
+        }
+        if (earlier.values.front().size() == 1 && dimension.values.front().size() == 1) at = known->second;
+      }
+      if (at < list.dimensions_.size()) list.dimensions_[at] = std::move(dimension);
+      else list.dimensions_.push_back(std::move(dimension));
+    } catch (const BadSweep& bad) {
+      errors.push_back(bad.diagnostic);
+    }
+  }
+  if (errors.empty() && list.size() > kMaxJobs) {
+    errors.push_back({ErrorCode::kBadSweep, list.dimensions_.front().where, "",
+                      "these are more than " + std::to_string(kMaxJobs) + " runs", "sweep over less at a time"});
+  }
+  if (!errors.empty()) return errors;
+  return list;
+}
+
+std::uint64_t JobList::size() const {
+  std::uint64_t size = 1;
+  for (const Dimension& dimension : dimensions_) {
+    size = std::min(size * dimension.values.size(), kMaxJobs + 1);  // no dimension is larger, so nothing overflows
+  }
+  return size;
+}
+
+std::vector<Override> JobList::operator[](std::uint64_t number) const {
+  std::vector<Override> job;
+  std::uint64_t below = size();
+  for (const Dimension& dimension : dimensions_) {
+    below /= dimension.values.size();
+    const std::vector<Override>& row = dimension.values[number / below % dimension.values.size()];
+    job.insert(job.end(), row.begin(), row.end());
+  }
+  return job;
+}
+
+}  // namespace runner

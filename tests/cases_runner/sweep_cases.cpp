@@ -1,0 +1,67 @@
+// sweep.jsonl: the overrides of a sweep of conf/config.yaml, and the overrides of each of its jobs, in batches.
+
+#include <algorithm>
+
+#include "runner/config/compose.h"
+#include "runner/config/job_list.h"
+#include "runner/config/override_text.h"
+#include "tests/cases_runner/formats.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json batches_of(const runner::JobList& jobs, const Json& max_batch_size) {
+  const std::uint64_t size = max_batch_size.is_null() ? jobs.size() : max_batch_size.get<std::uint64_t>();
+  Json batches = Json::array();
+  for (std::uint64_t number = 0; number < jobs.size(); ++number) {
+    if (number % size == 0) batches.push_back(Json::array());
+    Json job = Json::array();
+    for (const runner::Override& override : jobs[number]) job.push_back(override_text(override));
+    batches.back().push_back(std::move(job));
+  }
+  return batches;
+}
+
+/// Why our jobs are others than Hydra's; empty: there is no reason to.
+std::string reason_to_differ(const Json& recorded, const runner::Diagnostics& errors) {
+  for (const runner::Diagnostic& error : errors) {
+    if (error.message.find("twice") != std::string::npos) return "a sweep is not overwritten in silence";
+    if (error.message.find("no values") != std::string::npos) return "an empty sweep is refused";
+  }
+  const std::string text = recorded["overrides"].dump();
+  if (text.find("~") != std::string::npos) return "~key stays ~key, and does not become ~key=null";
+  if (text.find("choice('") != std::string::npos || text.find("str(") != std::string::npos) return "texts stay texts";
+  return "";
+}
+
+}  // namespace
+
+Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
+  const std::string label = recorded["overrides"].dump();
+  runner::Sources sources;
+  runner::ComposeRequest request{"config", recorded["overrides"].get<std::vector<std::string>>(), {}};
+  request.config_folders = {folder / "conf"};
+  const auto composer = runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
+  runner::Diagnostics errors = composer ? composer->errors() : composer.errors();
+  if (errors.empty()) {
+    const auto jobs = runner::JobList::make(composer->overrides(), composer->configs(), 0);
+    if (jobs && !recorded["ok"]) {
+      const bool is_accepted = label.find_first_of("#!&;<>^") != std::string::npos;
+      return is_accepted ? Verdict::known_difference("accepted: # ! & ; < > ^ need no quotes")
+                         : Verdict::different(label + ": should be refused");
+    }
+    if (jobs) {
+      const Json batches = batches_of(*jobs, recorded["max_batch_size"]);
+      if (batches == recorded["batches"]) return Verdict::same();
+      const std::string reason = reason_to_differ(recorded, {});
+      if (!reason.empty()) return Verdict::known_difference(reason);
+      return Verdict::different(label + ": gives " + batches.dump());
+    }
+    errors = jobs.errors();
+  }
+  if (!recorded["ok"]) return Verdict::same();
+  const std::string reason = reason_to_differ(recorded, errors);
+  if (!reason.empty()) return Verdict::known_difference(reason);
+  return Verdict::different(label + ": refused: " + errors.front().message);
+}
