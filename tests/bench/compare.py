@@ -99,13 +99,14 @@ def compose(arguments, results):
         sys.exit(f"bench: there is no folder of configs '{tree}': name one by --configs")
     retort, recipe = str(ROOT / "build/bin/retort"), str(tree / "config.yaml")
     hydra = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config"]
+    sweep = [retort, "sweep", str(ROOT / "experiments/quickstart.yaml"), "--dry-run"]  # composed, validated, compiled
     few, many = 20, 1000
     with tempfile.TemporaryDirectory() as folder:
         pairs = {
             "show": ([retort, "config", "show", recipe, "db=pg"], [*hydra, "--cfg", "job", "db=pg"], {}),
-            "complete": ([retort, "__complete", "config", "show", recipe, "db="], [*hydra, "-sc", "query=bash"], {"COMP_LINE": "hydra_app.py db="}),
-            f"{few} jobs": ([retort, "sweep", recipe, "miss=1", f"lr=range({few})", "--dry-run"], [*hydra, "-m", f"lr=range({few})", "hydra.sweep.dir=sweep"], {}),
-            f"{many} jobs": ([retort, "sweep", recipe, "miss=1", f"lr=range({many})", "--dry-run"], None, {}),
+            "complete": ([retort, "__complete", "line", f"retort config show {recipe} db=", " =:"], [*hydra, "-sc", "query=bash"], {"COMP_LINE": "hydra_app.py db="}),
+            f"{few} jobs": ([*sweep, f"seed=range({few})"], [*hydra, "-m", f"lr=range({few})", "hydra.sweep.dir=sweep"], {}),
+            f"{many} jobs": ([*sweep, f"seed=range({many})"], None, {}),
         }
         times = {name: {"retort": [], "Hydra": []} for name in pairs}
         for turn in range(arguments.blocks + 1):
