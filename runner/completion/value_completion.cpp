@@ -25,11 +25,10 @@ std::set<std::string, std::less<>> items(std::string_view list) {
   return result;
 }
 
-Candidates options_of(const Outline::Group& group, const Outline& outline, const FileSystem& files) {
+Candidates options_of(const std::string& group, const Outline& outline, const FileSystem& files) {
   Candidates found;
-  const std::string folder = group.key.substr(0, group.key.find('@'));
-  for (const std::string& option : outline.options(group)) {
-    const auto file = outline.configs().find(folder + "/" + option);
+  for (const std::string& option : outline.configs().options(group)) {
+    const auto file = outline.configs().find(group + "/" + option);
     const auto text = file ? files.read(*file, kMaxOption) : std::nullopt;
     found.push_back({option, text ? first_sentence(*text) : ""});
   }
@@ -70,7 +69,8 @@ Candidates possible_values(const std::string& key, bool in_list, std::string_vie
     return found;
   }
   std::string meant = outline.meant(key);
-  if (const Outline::Group* group = outline.group(meant)) return options_of(*group, outline, files);
+  const std::string config_group = meant.substr(0, meant.find('@'));
+  if (outline.configs().is_group(config_group)) return options_of(config_group, outline, files);
   if (meant == "device") meant = "device.select";
   return values_of(meant, in_list, typed, outline, files);
 }

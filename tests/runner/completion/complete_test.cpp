@@ -166,6 +166,7 @@ TEST_F(Complete, OptionsOfAGroup) {
   EXPECT_THAT(of_petals({"data=r"}), ElementsAre("data=rose"));
   EXPECT_EQ(description({"run", "petals", "data="}, "data=rose"), "Photographs of roses.");
   EXPECT_THAT(of_petals({"+shape="}), ElementsAre("+shape=round"));
+  EXPECT_THAT(of_petals({"+shape@data.shape=r"}), ElementsAre("+shape@data.shape=round"));
 }
 
 TEST_F(Complete, LastOfSeveralValues) {
