@@ -116,10 +116,10 @@ Result<std::vector<Override>> meant_by_each(const Override& override, const Alia
   Override result = override;
   result.sweep->kind = Sweep::Kind::kZip;
   result.sweep->choices.clear();
+  Override one = override;
+  one.sweep.reset();
   Diagnostics errors;
   for (const Value& value : *values) {
-    Override one = override;
-    one.sweep.reset();
     one.value = value;
     one.value_text = element_text(value);
     auto row = meant(one, alias);

@@ -31,13 +31,12 @@ std::string key_text(const Override& override) {
   return text;
 }
 
+std::string too_many() { return "these are more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
+
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > JobList::kMaxJobs) {
-    fail(sweep.where, "the range holds more than " + std::to_string(JobList::kMaxJobs) + " numbers",
-         "take larger steps");
-  }
+  if (range->size() > JobList::kMaxJobs) fail(sweep.where, too_many(), "sweep over less at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
@@ -85,9 +84,13 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   if (!override.sweep) return {{override}};
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
-    for (Value& value : values_of(override, configs)) {
-      Override one = override;
-      one.sweep.reset();
+    std::vector<Value> values = values_of(override, configs);
+    if (values.size() > JobList::kMaxJobs) fail(override.sweep->where, too_many(), "sweep over less at a time");
+    Override one_value = override;  // copied for each, so without the whole sweep
+    one_value.sweep.reset();
+    one_value.value_text.clear();
+    for (Value& value : values) {
+      Override one = one_value;
       one.value_text = element_text(value);
       one.value = std::move(value);
       rows.push_back({std::move(one)});
@@ -129,8 +132,8 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
     }
   }
   if (errors.empty() && list.size() > kMaxJobs) {
-    errors.push_back({ErrorCode::kBadSweep, list.dimensions_.front().where, "",
-                      "these are more than " + std::to_string(kMaxJobs) + " runs", "sweep over less at a time"});
+    errors.push_back(
+        {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over less at a time"});
   }
   if (!errors.empty()) return errors;
   return list;

@@ -104,7 +104,7 @@ TEST_F(JobListTest, TooManyJobsAreRefused) {
   EXPECT_THAT(
       jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)", "e=range(0,10000)"}),
       ElementsAre("these are more than 10000 runs"));
-  EXPECT_THAT(jobs({"a=range(0,10001)"}), ElementsAre("the range holds more than 10000 numbers"));
+  EXPECT_THAT(jobs({"a=range(0,10001)"}), ElementsAre("these are more than 10000 runs"));
 }
 
 }  // namespace
