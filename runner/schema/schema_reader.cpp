@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "runner/schema/schema_keyword.h"
@@ -16,24 +15,62 @@ using Json = SchemaReader::Json;
 
 constexpr int kMaxDepth = 100;  // of nested subschemas
 
-/// The JSON text, refusing keys written twice, which the parser would drop; what is wrong goes into `problem`.
-Json parse(std::string_view text, std::string& problem) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second && problem.empty()) {
-      problem = "key '" + parsed.get<std::string>() + "' stands there twice";
-    }
+/// Makes Json of the parser's events, as the parser does itself, but keys written twice are refused. Reading schemas is
+/// most of what a short command takes, so this must be quick.
+class JsonBuilder : public Json::json_sax_t {
+ public:
+  Json root;
+  std::string problem;
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not in a text
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    if (object.empty()) object.reserve(8);
+    if (object.find(name) != object.end() && problem.empty()) problem = "key '" + name + "' stands there twice";
+    value_of_key_ = &object[name];
     return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    problem = error.what();
-    return {};
   }
-}
+
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    problem = error.what();
+    return false;
+  }
+
+ private:
+  Json& place() {
+    if (open_.empty()) return root;
+    return open_.back()->is_array() ? open_.back()->emplace_back() : *value_of_key_;
+  }
+  template <typename T>
+  bool add(T&& value) {
+    place() = std::forward<T>(value);
+    return true;
+  }
+  bool open(Json container) {
+    Json& here = place();
+    here = std::move(container);
+    open_.push_back(&here);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::vector<Json*> open_;  // a container does not grow while one inside it is open
+  Json* value_of_key_ = nullptr;
+};
 
 std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
 
@@ -63,10 +100,10 @@ void SchemaReader::fail(const std::string& file, std::string pointer, const std:
 }
 
 void SchemaReader::read_file(const std::string& path, std::string_view text) {
-  std::string problem;
-  Json json = parse(text, problem);
-  if (!problem.empty()) return fail(path, "", problem);
-  const auto [document, is_new] = documents.emplace(path, std::move(json));
+  JsonBuilder json;
+  Json::sax_parse(text, &json);
+  if (!json.problem.empty()) return fail(path, "", json.problem);
+  const auto [document, is_new] = documents.emplace(path, std::move(json.root));
   if (!is_new) return fail(path, "", "the file is there twice");
   if (!fits(Needs::kSchema, document->second)) return fail(path, "", "a schema is a mapping, true or false");
   read(document->second, path, "", 0);
