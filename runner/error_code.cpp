@@ -47,6 +47,7 @@ constexpr std::array kErrors = {
     ErrorInfo{kBadSweep, kRecipe, "a sweep cannot be expanded into runs"},
     ErrorInfo{kRepeatedJob, kRecipe, "two runs of a sweep are the same"},
     ErrorInfo{kBadEdit, kRecipe, "a list cannot be changed like that"},
+    ErrorInfo{kDeprecatedKey, kRecipe, "an interpolation marks its key as deprecated"},
 
     ErrorInfo{kUnknownKey, kRecipe, "the schema does not know this key"},
     ErrorInfo{kWrongType, kRecipe, "a value has the wrong type"},

@@ -48,6 +48,7 @@ enum class ErrorCode : int {
   kBadSweep = 232,
   kRepeatedJob = 233,
   kBadEdit = 234,
+  kDeprecatedKey = 235,
 
   kUnknownKey = 301,
   kWrongType = 302,

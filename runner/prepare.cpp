@@ -75,7 +75,7 @@ Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schem
   Shown shown{.composition = *std::move(composition)};
   shown.recipe = shown.composition.unresolved;
   if (!arguments.resolve) return shown;
-  auto resolved = composer->resolve(shown.composition);
+  auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
   if (!resolved) return resolved.errors();
   shown.recipe = *std::move(resolved);
   if (!shown.composition.has_schema) return shown;
@@ -99,7 +99,7 @@ Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, S
                                      {},
                                      Severity::kWarning});
   }
-  auto resolved = composer->resolve(*composition);
+  auto resolved = composer->resolve(*composition, &composition->warnings);
   if (!resolved) return resolved.errors();
   auto recipe = make_recipe(*std::move(resolved), schemas);
   if (!recipe) return recipe.errors();

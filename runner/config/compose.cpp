@@ -305,11 +305,18 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   return result;
 }
 
-Result<Value> Composer::resolve(const Composition& composition) const {
+Result<Value> Composer::resolve(const Composition& composition, Diagnostics* warnings) const {
+  Diagnostics found;
+  if (composition.has_schema) report_mandatory(composition.unresolved, "", "", found);
+  const InterpolationSources sources{composition.has_schema ? declared_ : Declared(), request_.environment,
+                                     request_.now};
+  Value recipe = resolve_interpolations(composition.unresolved, sources, found);
   Diagnostics errors;
-  if (composition.has_schema) report_mandatory(composition.unresolved, "", "", errors);
-  Value recipe = resolve_interpolations(composition.unresolved, composition.has_schema ? declared_ : Declared(),
-                                        request_.environment, errors);
+  for (Diagnostic& each : found) {
+    if (request_.strict) each.severity = Severity::kError;
+    if (each.severity == Severity::kError) errors.push_back(std::move(each));
+    else if (warnings) warnings->push_back(std::move(each));
+  }
   if (errors.empty()) return recipe;
   sort_by_place(errors, sources_);
   return errors;

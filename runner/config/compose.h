@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -38,8 +39,9 @@ struct ComposeRequest {
   std::vector<std::filesystem::path> search_path;          ///< roots that hold experiments/ and recipes/, nearest first
   std::vector<std::filesystem::path> config_folders = {};  ///< folders that hold configs themselves; before all roots
   Environment environment = process_environment;
-  DeclaredKeys declared_keys = {};  ///< may be empty
-  bool strict = false;              ///< every warning is an error
+  std::chrono::system_clock::time_point now = std::chrono::system_clock::now();  ///< what every ${now:...} tells
+  DeclaredKeys declared_keys = {};                                               ///< may be empty
+  bool strict = false;                                                           ///< every warning is an error
 };
 
 /// A recipe put together. Locations point into the files and overrides it came from.
@@ -82,8 +84,8 @@ class Composer {
   Result<Composition> compose_once();
 
   /// The composition with interpolations resolved (interpolation.h); a mandatory value that is still missing is an
-  /// error.
-  Result<Value> resolve(const Composition& composition) const;
+  /// error. Warnings, of keys that are deprecated, are added where the pointer leads.
+  Result<Value> resolve(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
  private:
   Composer(ComposeRequest request, Declared declared, Sources& sources)

@@ -1,49 +1,26 @@
 #include "runner/config/interpolation.h"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <deque>
+#include <functional>
 #include <unordered_map>
 #include <utility>
 
 #include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
+#include "runner/config/resolvers.h"
 #include "runner/config/scalar.h"
+#include "runner/config/scope.h"
 #include "runner/suggest.h"
-#include "runner/utf8.h"
 
 namespace runner {
 namespace {
 
 constexpr int kMaxDepth = 200;
 constexpr std::size_t kMaxCost = 100'000;
+constexpr std::size_t kMaxSuggestions = 100;  // looking for a near name is slow where there are many
 
-/// A value and the way to it from the root.
-struct Scope {
-  const Value* value;
-  std::string key;
-  const Scope* parent;  ///< null for the root
-};
-
-std::vector<std::string> path_of(const Scope* scope) {
-  std::vector<std::string> path;
-  for (; scope && scope->parent; scope = scope->parent) path.push_back(scope->key);
-  std::ranges::reverse(path);
-  return path;
-}
-
-std::string dotted(const std::vector<std::string>& path) {
-  std::string result;
-  for (const std::string& key : path) result += (result.empty() ? "" : ".") + key;
-  return result;
-}
-
-std::string pointer_of(const Scope* scope) {
-  std::string result;
-  for (const std::string& key : path_of(scope)) result = pointer_to(result, key);
-  return result;
-}
+using Resolved = std::optional<Value>;  // nullopt: failed, and the error is recorded
 
 /// What a copy of `value` costs: its values, and a little for long texts.
 std::size_t cost(const Value& value) {
@@ -58,43 +35,52 @@ std::size_t cost(const Value& value) {
   return total;
 }
 
-const Value* child(const Value& parent, const std::string& key) {
-  const auto* list = parent.list();
-  if (!list) return parent.find(key);
-  std::int64_t index = 0;
-  const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
-  if (result.ec != std::errc() || result.ptr != key.data() + key.size()) return nullptr;
-  const auto size = static_cast<std::int64_t>(list->size());
-  if (index < 0) index += size;
-  return index >= 0 && index < size ? &(*list)[static_cast<std::size_t>(index)] : nullptr;
+/// Calls `change` with `value` and everything in it.
+void for_all(Value& value, const std::function<void(Value&)>& change) {
+  change(value);
+  if (auto* list = value.list()) {
+    for (Value& item : *list) for_all(item, change);
+  }
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) for_all(entry.value, change);
+  }
 }
 
-bool names_a_secret(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return std::ranges::any_of(std::initializer_list<std::string_view>{"TOKEN", "KEY", "SECRET", "PASSWORD"},
-                             [&](std::string_view word) { return name.find(word) != std::string::npos; });
+/// Makes all of `value` a secret that is shown as `as`.
+void hide(Value& value, const std::string& as) {
+  for_all(value, [&](Value& part) { part.secret_as = as; });
 }
 
-class Resolver {
+class Resolution {
  public:
-  Resolver(const Value& recipe, const Declared& declared, const Environment& environment, Diagnostics& errors)
-      : recipe_(recipe), root_{&recipe, "", nullptr}, declared_(declared), environment_(environment), errors_(errors) {}
+  Resolution(const Value& document, const InterpolationSources& sources, Diagnostics& found)
+      : document_(document), root_{&document, "", nullptr}, sources_(sources), found_(found) {}
 
   Value resolve_all() {
-    std::optional<Value> result = resolve(root_);
-    return result ? *std::move(result) : Value{nullptr, recipe_.where};
+    Resolved result = resolve(root_);
+    return result ? *std::move(result) : Value{nullptr, document_.where};
   }
 
  private:
+  class Context;
+
   /// A text with an interpolation: being resolved, resolved, or (nullopt) failed.
   struct Memo {
     bool active = true;
-    std::optional<Value> value;
+    Resolved value;
   };
-  using Resolved = std::optional<Value>;  ///< nullopt: failed, and the error is recorded
+
+  /// What a key named: a value, or nothing; and then what lacked it, null when the key leads out of the document.
+  struct Found {
+    Resolved value;
+    bool failed = false;
+    bool is_secret = false;  ///< a part of the key was one, or this is a part of one
+    const Value* parent = nullptr;
+    std::string missing_key = {};
+  };
 
   void error(const Scope& scope, ErrorCode code, std::string message, std::string help = "") {
-    errors_.push_back({code, scope.value->where, pointer_of(&scope), std::move(message), std::move(help)});
+    found_.push_back({code, scope.value->where, pointer_of(scope), std::move(message), std::move(help)});
   }
 
   /// True when there is too much to go on; said once.
@@ -102,24 +88,28 @@ class Resolver {
     cost_ += added;
     if (cost_ <= kMaxCost && depth_ <= kMaxDepth) return false;
     if (!std::exchange(stopped_, true)) {
-      const bool deep = depth_ > kMaxDepth;
-      error(
-          scope, deep ? ErrorCode::kNestingTooDeep : ErrorCode::kAliasBomb,
-          deep ? "interpolations lead more than 200 levels deep" : "interpolations expand to more than 100000 values");
+      if (depth_ > kMaxDepth) {
+        error(scope, ErrorCode::kNestingTooDeep, "interpolations lead more than 200 levels deep");
+      } else {
+        error(scope, ErrorCode::kAliasBomb, "interpolations expand to more than 100000 values");
+      }
     }
     return true;
   }
 
   Resolved resolve(const Scope& scope) {
     ++depth_;
-    Resolved result = stopped_ || exhausted(scope, 1) ? std::nullopt : resolve_within(scope);
+    Resolved result = stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_within(scope);
     --depth_;
     return result;
   }
 
   Resolved resolve_within(const Scope& scope) {
     const Value& value = *scope.value;
-    if (is_interpolation(value)) return remembered(scope);
+    if (is_interpolation(value)) {
+      const Value* resolved = remembered(scope);
+      return resolved ? Resolved(*resolved) : std::nullopt;
+    }
     if (!value.list() && !value.map()) return value;
     bool failed = false;
     Value result{nullptr, value.where};
@@ -143,66 +133,66 @@ class Resolver {
     return failed ? std::nullopt : Resolved(std::move(result));
   }
 
-  /// Each text is resolved once, whoever asks.
-  Resolved remembered(const Scope& scope) {
-    const auto [found, is_new] = memos_.try_emplace(scope.value);
-    Memo& memo = found->second;  // stays put when others are added
-    if (!is_new) {
-      if (memo.active) {
-        report_cycle(scope);
-        return std::nullopt;
-      }
-      if (memo.value && exhausted(scope, cost(*memo.value))) return std::nullopt;
-      return memo.value;
+  /// Each text is resolved once, whoever asks. Null: failed.
+  const Value* remembered(const Scope& scope) {
+    const auto [entry, is_new] = memos_.try_emplace(scope.value);
+    Memo& memo = entry->second;  // stays put when others are added
+    if (is_new) {
+      active_.push_back(&scope);
+      memo.value = resolve_text(*scope.value, scope, false);
+      if (memo.value) for_all(*memo.value, [](Value& part) { part.is_default = false; });  // somebody wrote this
+      memo.active = false;
+      active_.pop_back();
+    } else if (memo.active) {
+      report_cycle(scope);
     }
-    active_.push_back(&scope);
-    memo.value = resolve_text(scope);
-    memo.active = false;
-    active_.pop_back();
-    return memo.value;
+    return memo.value ? &*memo.value : nullptr;
   }
 
   void report_cycle(const Scope& scope) {
     const auto start = std::ranges::find(active_, scope.value, &Scope::value);
     std::string chain;
-    for (auto step = start; step != active_.end(); ++step) chain += dotted(path_of(*step)) + " -> ";
-    const std::string name = dotted(path_of(*start));
+    for (auto step = start; step != active_.end(); ++step) chain += dotted_path(**step) + " -> ";
+    const std::string name = dotted_path(**start);
     error(**start, ErrorCode::kInterpolationCycle, "'" + name + "' refers to itself: " + chain + name,
           "give one of them a value of its own");
   }
 
-  Resolved resolve_text(const Scope& scope) {
-    const std::string& text = *scope.value->text();
+  /// The value of a text, which stands at `scope` or came into being there.
+  Resolved resolve_text(const Value& value, const Scope& scope, bool stays_text) {
+    const std::string& text = *value.text();
     TextPieces pieces;
     try {
       pieces = parse_interpolations(text);
     } catch (const InterpolationSyntaxError& syntax) {
-      error(scope, ErrorCode::kInterpolationSyntax, "cannot read " + describe(*scope.value) + ": " + syntax.message,
-            "a literal ${ is written \\${");
+      error(scope, ErrorCode::kInterpolationSyntax, "cannot read " + describe(value) + ": " + syntax.message,
+            syntax.help);
       return std::nullopt;
     }
-    if (pieces.size() == 1) {
+    if (pieces.size() == 1 && !stays_text) {
       if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
-        Resolved value = evaluate(**alone, scope);
-        if (value) value->where = scope.value->where;
-        return value;
+        Resolved result = evaluate(**alone, scope);
+        if (result) result->where = scope.value->where;
+        return result;
       }
     }
-    bool secret = false;
-    Resolved joined = join(pieces, scope, secret);
-    if (joined && secret) joined->secret_as = text;
-    return joined;
+    return join(pieces, scope, text);
   }
 
-  /// The pieces as one text. `secret` is set when one of them is.
-  Resolved join(const TextPieces& pieces, const Scope& scope, bool& secret) {
-    const auto keeps_item = [](const TextPiece& piece) {
+  static bool keeps_item(const TextPieces& pieces) {
+    return std::ranges::any_of(pieces, [](const TextPiece& piece) {
       const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
       return inner && is_item(**inner);
-    };
-    const bool is_read_again = std::ranges::any_of(pieces, keeps_item);
-    std::string text;
-    bool failed = false;
+    });
+  }
+
+  /// The pieces as one text, `written`; `???` when one of them is.
+  Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written) {
+    constexpr std::size_t kMaxText = 1u << 20;
+    const bool is_read_again = keeps_item(pieces);
+    Value result{std::string(), scope.value->where};
+    std::string& text = std::get<std::string>(result.data);
+    bool failed = false, is_missing = false;
     for (const TextPiece& piece : pieces) {
       if (const auto* literal = std::get_if<std::string>(&piece)) {
         text += is_read_again ? escaped(*literal) : *literal;
@@ -218,16 +208,17 @@ class Resolver {
               "name one of its values");
         failed = true;
       } else {
-        secret = secret || !value->secret_as.empty();
+        is_missing = is_missing || is_mandatory(*value);
+        if (!value->secret_as.empty()) result.secret_as = written;
         text += scalar_text(*value);
       }
-      if (text.size() > (1u << 20)) {
+      if (text.size() > kMaxText) {
         error(scope, ErrorCode::kAliasBomb, "the text is longer than a megabyte once its interpolations are resolved");
         return std::nullopt;
       }
     }
-    if (failed) return std::nullopt;
-    return Value{std::move(text), scope.value->where};
+    if (is_missing) text = "???";
+    return failed || exhausted(scope, cost(result)) ? std::nullopt : Resolved(std::move(result));
   }
 
   /// A text that compile() will read again for ${item.x} keeps its literal ${ escaped.
@@ -239,156 +230,270 @@ class Resolver {
 
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope) {
     if (is_item(interpolation)) return Value{interpolation.written, scope.value->where};
-    bool secret = false;
-    Resolved value =
-        interpolation.resolver.empty() ? look_up(interpolation, scope, secret) : call(interpolation, scope, secret);
-    if (value && secret && value->secret_as.empty()) value->secret_as = interpolation.written;
+    Resolved value = interpolation.resolver.empty() ? look_up(interpolation, scope) : call(interpolation, scope);
+    if (!value || exhausted(scope, cost(*value))) return std::nullopt;
     return value;
   }
 
-  Resolved look_up(const Interpolation& interpolation, const Scope& scope, bool& secret) {
+  /// The error of a text that must be known now and holds ${item.x}.
+  bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use) {
+    if (!keeps_item(pieces)) return false;
+    for (const TextPiece& piece : pieces) {
+      const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
+      if (!inner || !is_item(**inner)) continue;
+      error(scope, ErrorCode::kInterpolationSyntax, "'" + (*inner)->written + "' cannot " + use,
+            "an item is known only after composition");
+    }
+    return true;
+  }
+
+  Resolved look_up(const Interpolation& interpolation, const Scope& scope) {
+    Found found = find(interpolation, scope);
+    if (found.value && found.is_secret) hide(*found.value, interpolation.written);
+    if (!found.value && !found.failed) report_unknown(interpolation, scope, found);
+    return std::move(found.value);
+  }
+
+  /// What the interpolation's key names.
+  Found find(const Interpolation& interpolation, const Scope& scope) {
+    bool is_secret = false;
     std::vector<std::string> keys;
     for (const TextPieces& pieces : interpolation.keys) {
-      const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0]);
-      if (inner && is_item(**inner)) {
-        error(scope, ErrorCode::kInterpolationSyntax,
-              "'" + (*inner)->written + "' cannot choose the key of another interpolation",
-              "an item is known only after composition");
-        return std::nullopt;
-      }
-      const Resolved key = join(pieces, scope, secret);
-      if (!key) return std::nullopt;
+      if (refuses_item(pieces, scope, "choose the key of another interpolation")) return {.failed = true};
+      Resolved key = join(pieces, scope, interpolation.written);
+      if (!key) return {.failed = true};
+      if (is_mandatory(*key)) return {std::move(key)};
+      is_secret = is_secret || !key->secret_as.empty();
       keys.push_back(*key->text());
     }
     const Scope* start = &root_;
     if (interpolation.dots > 0) {
       start = scope.parent;
       for (int i = 1; i < interpolation.dots && start; ++i) start = start->parent;
-      if (!start) {
-        error(scope, ErrorCode::kInterpolationUnknown, "'" + interpolation.written + "' leads out of the recipe",
-              "write one dot for the same mapping, one more for each further out");
-        return std::nullopt;
-      }
+      if (!start) return {};
     }
-    return walk(interpolation, scope, *start, keys, secret);
+    Found found = walk(*start, keys);
+    found.is_secret = found.is_secret || is_secret;
+    return found;
   }
 
-  Resolved walk(const Interpolation& interpolation, const Scope& scope, const Scope& start,
-                const std::vector<std::string>& keys, bool secret) {
+  Found walk(const Scope& start, const std::vector<std::string>& keys) {
     std::deque<Scope> way = {start};
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const Scope& here = way.back();
-      if (is_interpolation(*here.value)) return descend(interpolation, scope, here, std::span(keys).subspan(i), secret);
-      if (is_mandatory(*here.value)) return std::nullopt;  // reported for itself
-      const Value* next = child(*here.value, keys[i]);
-      if (!next) return from_schema(interpolation, scope, here, std::span(keys).subspan(i), secret);
+      if (is_interpolation(*here.value)) {
+        const Value* resolved = stands_for(here);
+        if (!resolved) return {.failed = true};
+        return descend(*resolved, std::span(keys).subspan(i));
+      }
+      if (is_mandatory(*here.value)) return {*here.value};
+      const Value* next = children_.find(*here.value, keys[i]);
+      if (!next) return declared(here, std::span(keys).subspan(i));
       way.push_back({next, keys[i], &here});
     }
-    if (is_mandatory(*way.back().value)) return std::nullopt;
-    return resolve(way.back());
+    Resolved value = resolve(way.back());
+    const bool failed = !value;
+    return {.value = std::move(value), .failed = failed};
+  }
+
+  /// remembered(), within the bound on depth.
+  const Value* stands_for(const Scope& scope) {
+    ++depth_;
+    const Value* value = stopped_ || exhausted(scope, 0) ? nullptr : remembered(scope);
+    --depth_;
+    return value;
   }
 
   /// Goes on inside what an interpolation on the way stands for.
-  Resolved descend(const Interpolation& interpolation, const Scope& scope, const Scope& here,
-                   std::span<const std::string> keys, bool secret) {
-    const Resolved resolved = resolve(here);
-    if (!resolved) return std::nullopt;
-    const Value* value = &*resolved;
-    std::string hidden = value->secret_as;
+  Found descend(const Value& resolved, std::span<const std::string> keys) {
+    const Value* value = &resolved;
     for (const std::string& key : keys) {
-      const Value* next = child(*value, key);
-      if (!next) return unknown(interpolation, scope, *value, key, secret);
+      if (is_mandatory(*value)) return {*value};
+      const Value* next = children_.find(*value, key);
+      if (!next) return {.is_secret = !resolved.secret_as.empty(), .parent = value, .missing_key = key};
       value = next;
-      if (hidden.empty()) hidden = value->secret_as;
     }
-    Value result = *value;
-    result.secret_as = hidden;
+    return {.value = *value, .is_secret = !resolved.secret_as.empty()};
+  }
+
+  Found declared(const Scope& here, std::span<const std::string> keys) {
+    std::vector<std::string> path = path_of(here);
+    path.insert(path.end(), keys.begin(), keys.end());
+    Found result{.parent = here.value, .missing_key = keys.front()};
+    if (sources_.declared && !here.value->list()) result.value = sources_.declared(document_, path);
     return result;
   }
 
-  Resolved from_schema(const Interpolation& interpolation, const Scope& scope, const Scope& here,
-                       std::span<const std::string> keys, bool secret) {
-    std::vector<std::string> path = path_of(&here);
-    path.insert(path.end(), keys.begin(), keys.end());
-    if (declared_ && !here.value->list()) {
-      if (std::optional<Value> value = declared_(recipe_, path)) return value;
+  void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
+    if (!found.parent) {
+      error(scope, ErrorCode::kInterpolationUnknown, "'" + interpolation.written + "' leads out of the recipe",
+            "write one dot for the same mapping, one more for each further out");
+      return;
     }
-    return unknown(interpolation, scope, *here.value, keys.front(), secret);
-  }
-
-  Resolved unknown(const Interpolation& interpolation, const Scope& scope, const Value& parent, const std::string& key,
-                   bool secret) {
-    const std::string shown = secret ? "the key" : "'" + key + "'";
-    if (parent.map()) {
+    const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";
+    std::string message = "'" + interpolation.written + "': ", help;
+    if (const auto* map = found.parent->map()) {
+      message += "there is no " + shown;
       std::vector<std::string> names;
-      for (const Entry& entry : *parent.map()) names.push_back(entry.key);
-      error(scope, ErrorCode::kInterpolationUnknown, "'" + interpolation.written + "': there is no " + shown,
-            secret ? "" : did_you_mean(key, names));
-    } else if (const auto* list = parent.list()) {
-      error(scope, ErrorCode::kInterpolationUnknown,
-            "'" + interpolation.written + "': a list of " + std::to_string(list->size()) + " has no item " + shown,
-            "items are counted from 0");
+      if (!found.is_secret && ++suggestions_ <= kMaxSuggestions) {
+        for (const Entry& entry : *map) names.push_back(entry.key);
+      }
+      help = did_you_mean(found.missing_key, names);
+    } else if (const auto* list = found.parent->list()) {
+      message += "a list of " + std::to_string(list->size()) + " has no item " + shown;
+      help = "items are counted from 0";
     } else {
-      error(scope, ErrorCode::kInterpolationUnknown,
-            "'" + interpolation.written + "': " + describe(parent) + " is no mapping and has no " + shown);
+      message += describe(*found.parent) + " is no mapping and has no " + shown;
     }
-    return std::nullopt;
+    error(scope, ErrorCode::kInterpolationUnknown, std::move(message), std::move(help));
   }
 
-  Resolved call(const Interpolation& interpolation, const Scope& scope, bool& secret) {
-    if (interpolation.resolver != "oc.env") {
-      const std::vector<std::string> known = {"oc.env"};
-      const std::string near_name = did_you_mean(interpolation.resolver, known);
-      error(scope, ErrorCode::kUnknownResolver,
-            "unknown resolver '" + interpolation.resolver + "' in '" + interpolation.written + "'",
-            near_name.empty() ? "available: oc.env" : near_name);
-      return std::nullopt;
+  /// `written` with the interpolations in its texts resolved; it is no part of the document. A text in quotes stays
+  /// one.
+  Resolved resolve_written(const Value& written, const Scope& scope) {
+    if (stopped_ || exhausted(scope, 1)) return std::nullopt;
+    if (is_interpolation(written)) {
+      ++depth_;
+      const bool is_quoted = written.form != ScalarForm::kPlain;
+      Resolved result = stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_text(written, scope, is_quoted);
+      --depth_;
+      return result;
     }
-    if (interpolation.arguments.empty() || interpolation.arguments.size() > 2) {
-      error(scope, ErrorCode::kInterpolationSyntax,
-            "'" + interpolation.written + "': oc.env takes a name and a default",
-            "write ${oc.env:NAME} or ${oc.env:NAME,default}");
-      return std::nullopt;
+    Value result = written;
+    if (result.form != ScalarForm::kBigInteger) result.form = ScalarForm::kPlain;
+    result.where = scope.value->where;
+    bool failed = false;
+    const auto resolve_part = [&](Value& part) {
+      Resolved resolved = resolve_written(part, scope);
+      failed = failed || !resolved;
+      if (resolved) part = *std::move(resolved);
+    };
+    if (auto* list = result.list()) std::ranges::for_each(*list, resolve_part);
+    if (auto* map = result.map()) {
+      for (Entry& entry : *map) resolve_part(entry.value);
     }
-    const Resolved name = join(interpolation.arguments[0], scope, secret);
-    if (!name) return std::nullopt;
-    const bool hides = secret;
-    secret = secret || names_a_secret(*name->text());
-    if (std::optional<std::string> value = environment_(*name->text())) {
-      if (!invalid_utf8(*value)) return Value{*std::move(value), scope.value->where};
-      error(scope, ErrorCode::kInvalidUtf8,
-            "'" + interpolation.written + "': the environment variable does not hold UTF-8");
-      return std::nullopt;
-    }
-    if (interpolation.arguments.size() == 2) {
-      Resolved value = join(interpolation.arguments[1], scope, secret);
-      if (value && !interpolation.quoted[1] && *value->text() == "null") value->data = nullptr;
-      return value;
-    }
-    error(scope, ErrorCode::kMissingEnvironment,
-          "the environment variable " + (hides ? "of " + interpolation.written : "'" + *name->text() + "'") +
-              " is not set",
-          "set it, or give a default: ${oc.env:NAME,default}");
-    return std::nullopt;
+    return failed ? std::nullopt : Resolved(std::move(result));
   }
 
-  const Value& recipe_;
+  /// Does a text in `written` hold ${item.x}? Then the error is recorded.
+  bool argument_refuses_item(const Value& written, const Scope& scope) {
+    bool refused = false;
+    Value copy = written;
+    for_all(copy, [&](const Value& part) {
+      if (!refused && is_interpolation(part)) {
+        refused = refuses_item(parse_interpolations(*part.text()), scope, "be the argument of a resolver");
+      }
+    });
+    return refused;
+  }
+
+  Resolved call(const Interpolation& interpolation, const Scope& scope);
+
+  const Value& document_;
   const Scope root_;
-  const Declared& declared_;
-  const Environment& environment_;
-  Diagnostics& errors_;
+  const InterpolationSources& sources_;
+  Diagnostics& found_;
+  ChildFinder children_;
   std::unordered_map<const Value*, Memo> memos_;
   std::vector<const Scope*> active_;
-  std::size_t cost_ = 0;
+  std::size_t cost_ = 0, suggestions_ = 0;
   int depth_ = 0;
   bool stopped_ = false;
 };
 
+/// One call of a resolver.
+class Resolution::Context final : public ResolverContext {
+ public:
+  Context(Resolution& resolution, const Interpolation& interpolation, const Scope& scope)
+      : resolution_(resolution), interpolation_(interpolation), scope_(scope) {}
+
+  std::optional<std::string> environment(const std::string& name) const override {
+    return resolution_.sources_.environment(name);
+  }
+
+  std::chrono::system_clock::time_point now() const override { return resolution_.sources_.now; }
+
+  Selected select(const std::string& key) override {
+    try {
+      Interpolation parsed = parse_interpolation_key(key);
+      parsed.written = interpolation_.written;
+      Found found = resolution_.find(parsed, scope_);
+      return {std::move(found.value), found.failed};
+    } catch (const InterpolationSyntaxError&) {
+      fail(ErrorCode::kInterpolationSyntax, "its argument is no key", "a key is a.b, a[0] or, from this mapping, .x");
+      return {.failed = true};
+    }
+  }
+
+  std::optional<Value> evaluate(const Value& written) override {
+    if (resolution_.argument_refuses_item(written, scope_)) return std::nullopt;
+    return resolution_.resolve_written(written, scope_);
+  }
+
+  void fail(ErrorCode code, const std::string& message, const std::string& help) override {
+    resolution_.error(scope_, code, "'" + interpolation_.written + "': " + message, help);
+  }
+
+  void warn(ErrorCode code, const std::string& message, const std::string& help) override {
+    fail(code, message, help);
+    resolution_.found_.back().severity = Severity::kWarning;
+  }
+
+  std::string shown(const Value& text) const override {
+    constexpr std::size_t kMaxShown = 60;
+    if (!text.secret_as.empty()) return "its argument";
+    return text.text()->size() > kMaxShown ? describe(text) : "'" + *text.text() + "'";
+  }
+
+ private:
+  Resolution& resolution_;
+  const Interpolation& interpolation_;
+  const Scope& scope_;
+};
+
+Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope) {
+  const auto resolver = std::ranges::find(resolvers(), interpolation.resolver, &Resolver::name);
+  if (resolver == resolvers().end()) {
+    std::vector<std::string> known;
+    std::string available = "available:";
+    for (const Resolver& each : resolvers()) {
+      known.emplace_back(each.name);
+      available += " " + known.back();
+    }
+    const std::string near_name = did_you_mean(interpolation.resolver, known);
+    error(scope, ErrorCode::kUnknownResolver,
+          "unknown resolver '" + interpolation.resolver + "' in '" + interpolation.written + "'",
+          near_name.empty() ? available : near_name);
+    return std::nullopt;
+  }
+  Context context(*this, interpolation, scope);
+  const std::size_t count = interpolation.arguments.size();
+  if (count < resolver->least || count > resolver->most) {
+    const std::string takes = resolver->most == 1 ? "one argument" : "one or two arguments";
+    context.fail(ErrorCode::kInterpolationSyntax,
+                 std::string(resolver->name) + " takes " + takes + ", not " + std::to_string(count),
+                 "write " + std::string(resolver->usage));
+    return std::nullopt;
+  }
+  std::vector<Value> arguments;
+  bool is_secret = false;
+  for (const Value& written : interpolation.arguments) {
+    Resolved argument = context.evaluate(written);
+    if (!argument) return std::nullopt;
+    if (is_mandatory(*argument)) return argument;
+    for_all(*argument, [&](const Value& part) { is_secret = is_secret || !part.secret_as.empty(); });
+    arguments.push_back(*std::move(argument));
+  }
+  if (resolver->name == "oc.env" && arguments[0].text()) is_secret = is_secret || names_a_secret(*arguments[0].text());
+  Resolved result = resolver->call(context, arguments);
+  if (result && (is_secret || !result->secret_as.empty())) hide(*result, interpolation.written);
+  return result;
+}
+
 }  // namespace
 
-Value resolve_interpolations(const Value& recipe, const Declared& declared, const Environment& environment,
-                             Diagnostics& errors) {
-  return Resolver(recipe, declared, environment, errors).resolve_all();
+Value resolve_interpolations(const Value& document, const InterpolationSources& sources, Diagnostics& found) {
+  return Resolution(document, sources, found).resolve_all();
 }
 
 }  // namespace runner

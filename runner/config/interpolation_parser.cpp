@@ -1,7 +1,12 @@
 #include "runner/config/interpolation_parser.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
+
+#include "runner/config/override_error.h"
+#include "runner/config/override_value.h"
+#include "runner/location.h"
 
 namespace runner {
 namespace {
@@ -23,6 +28,67 @@ void add_text(TextPieces& pieces, std::string_view text) {
   else pieces.emplace_back(std::string(text));
 }
 
+/// How many backslashes stand directly before `at`, none before `start`.
+std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_t start) {
+  std::size_t count = 0;
+  while (at - count > start && text[at - count - 1] == '\\') ++count;
+  return count;
+}
+
+/// A text in the grammar of overrides whose interpolations were taken out, as that grammar cannot see where they end:
+/// "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+struct Template {
+  std::string text;
+  std::vector<std::string> interpolations;
+
+  /// Puts the interpolations back.
+  std::string filled(const std::string& part) const {
+    std::string result;
+    std::size_t at = 0;
+    for (std::size_t start; (start = part.find("${", at)) != part.npos;) {
+      std::size_t index = 0;
+      const auto end = std::from_chars(part.data() + start + 2, part.data() + part.size(), index).ptr;
+      const bool is_escaped = backslashes_before(part, start, at) % 2 == 1;
+      if (is_escaped || index >= interpolations.size() || end == part.data() + part.size() || *end != '}') {
+        result += part.substr(at, start + 2 - at);
+        at = start + 2;
+      } else {
+        result += part.substr(at, start - at) + interpolations[index];
+        at = static_cast<std::size_t>(end - part.data()) + 1;
+      }
+    }
+    return result + part.substr(at);
+  }
+};
+
+/// Puts the interpolations back, and takes away the places, which are in a text that goes away.
+void finish(Value& value, const Template& written) {
+  value.where = {};
+  if (auto* text = std::get_if<std::string>(&value.data)) *text = written.filled(*text);
+  if (auto* list = value.list()) {
+    for (Value& item : *list) finish(item, written);
+  }
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) {
+      entry.key = written.filled(entry.key);
+      entry.key_where = {};
+      finish(entry.value, written);
+    }
+  }
+}
+
+Value read(const Template& written) {
+  const SourceText source{"", written.text};
+  try {
+    Element element = read_override_value(source, 0);
+    if (!element.value()) throw InterpolationSyntaxError{"a sweep or a change is no value", "name one value"};
+    finish(*element.value(), written);
+    return *std::move(element.value());
+  } catch (const OverrideError& error) {
+    throw InterpolationSyntaxError{error.diagnostic.message, "an argument with special characters goes in quotes"};
+  }
+}
+
 /// Reads from left to right; positions are offsets in the whole text.
 class Reader {
  public:
@@ -37,8 +103,7 @@ class Reader {
         add_text(pieces, text_.substr(at_));
         break;
       }
-      std::size_t backslashes = 0;
-      while (start - backslashes > at_ && text_[start - backslashes - 1] == '\\') ++backslashes;
+      const std::size_t backslashes = backslashes_before(text_, start, at_);
       add_text(pieces, text_.substr(at_, start - backslashes - at_));
       add_text(pieces, std::string(backslashes / 2, '\\'));
       at_ = start;
@@ -51,6 +116,17 @@ class Reader {
     }
     return pieces;
   }
+
+  /// A key that fills the whole text.
+  Interpolation whole_key() {
+    Interpolation result;
+    key_parts(result, 0);
+    if (at_ < text_.size()) fail("unexpected '" + std::string(1, peek()) + "'");
+    return result;
+  }
+
+  /// A value that fills the whole text.
+  Value whole_value() { return read(value_template(0, false)); }
 
  private:
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -85,6 +161,12 @@ class Reader {
   }
 
   void key(Interpolation& result, int depth) {
+    key_parts(result, depth);
+    skip_blanks();
+    if (!take('}')) fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
+  }
+
+  void key_parts(Interpolation& result, int depth) {
     while (take('.')) ++result.dots;
     while (true) {
       if (take('[')) {
@@ -96,8 +178,6 @@ class Reader {
       if (peek() == '[') continue;
       if (!take('.')) break;
     }
-    skip_blanks();
-    if (!take('}')) fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
   }
 
   TextPieces key_part(int depth) {
@@ -105,7 +185,8 @@ class Reader {
     if (at_interpolation()) {
       pieces.emplace_back(interpolation(depth + 1));
     } else {
-      const std::size_t end = std::min(text_.find_first_of("\\{}()[]:. \t'\"$,", at_), text_.size());
+      std::size_t end = std::min(text_.find_first_of("\\{}()[]:. \t'\"", at_), text_.size());
+      if (end > at_ && end < text_.size() && text_[end] == '{' && text_[end - 1] == '$') --end;
       if (end == at_) fail(end == text_.size() ? "a '${' without its '}'" : "a key is missing");
       pieces.emplace_back(std::string(text_.substr(at_, end - at_)));
       at_ = end;
@@ -121,57 +202,49 @@ class Reader {
     skip_blanks();
     if (take('}')) return;
     while (true) {
-      skip_blanks();
-      const bool quoted = peek() == '\'' || peek() == '"';
-      result.quoted.push_back(quoted);
-      result.arguments.push_back(quoted ? quoted_argument(depth) : plain_argument(depth));
-      skip_blanks();
+      result.arguments.push_back(read(value_template(depth, true)));
       if (take('}')) return;
-      if (!take(','))
-        fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
+      if (!take(',')) fail("a '${' without its '}'");
     }
   }
 
-  TextPieces quoted_argument(int depth) {
-    const char quote = text_[at_++];
-    TextPieces pieces;
-    while (!take(quote)) {
-      if (at_ >= text_.size()) fail("the quote " + std::string(1, quote) + " is never closed");
-      if (at_interpolation()) {
-        pieces.emplace_back(interpolation(depth + 1));
-      } else {
-        if (peek() == '\\' && at_ + 1 < text_.size() && (text_[at_ + 1] == quote || text_[at_ + 1] == '\\')) ++at_;
-        add_text(pieces, text_.substr(at_++, 1));
-      }
-    }
-    return pieces;
-  }
-
-  /// Up to the comma or brace that ends it, blanks around it removed.
-  TextPieces plain_argument(int depth) {
-    TextPieces pieces;
+  /// Up to the end of the text, or for an argument to the ',' or '}' behind it, without the blanks around it.
+  Template value_template(int depth, bool is_argument) {
+    Template result;
+    const std::size_t start = at_;
     int open = 0;
-    std::size_t blanks = 0;  // not yet known to be inside
-    while (at_ < text_.size()) {
+    char quote = '\0';
+    for (; at_ < text_.size(); ++at_) {
       const char c = peek();
-      if (open == 0 && (c == ',' || c == '}')) break;
-      if (at_interpolation()) {
-        add_text(pieces, std::string(std::exchange(blanks, 0), ' '));
-        pieces.emplace_back(interpolation(depth + 1));
+      if (is_argument && !quote && open == 0 && (c == ',' || c == '}')) break;
+      if (at_interpolation() && backslashes_before(text_, at_, start) % 2 == 0) {
+        const auto inner = interpolation(depth + 1);
+        result.text += "${" + std::to_string(result.interpolations.size()) + "}";
+        result.interpolations.push_back(inner->written);
+        --at_;
         continue;
       }
-      if (is_blank(c)) {
-        ++blanks;
-        ++at_;
-        continue;
+      result.text += c;
+      if (quote) {
+        if (c == quote && backslashes_before(text_, at_, start) % 2 == 0) quote = '\0';
+      } else if (c == '\'' || c == '"') {
+        quote = c;
+      } else if (c == '\\' && at_ + 1 < text_.size() && is_escapable(text_[at_ + 1])) {
+        result.text += text_[++at_];
+      } else {
+        open += c == '[' || c == '{' || c == '(';
+        open -= c == ']' || c == '}' || c == ')';
       }
-      if (c == '[' || c == '{' || c == '(') ++open;
-      if (c == ']' || c == '}' || c == ')') --open;
-      add_text(pieces, std::string(std::exchange(blanks, 0), ' '));
-      if (c == '\\' && at_ + 1 < text_.size()) ++at_;
-      add_text(pieces, text_.substr(at_++, 1));
     }
-    return pieces;
+    if (is_argument) trim(result.text);
+    return result;
+  }
+
+  static bool is_escapable(char c) { return std::string_view("\\()[]{}:=, \t").find(c) != std::string_view::npos; }
+
+  static void trim(std::string& text) {
+    while (!text.empty() && is_blank(text.back()) && !text.ends_with("\\ ") && !text.ends_with("\\\t")) text.pop_back();
+    text.erase(0, std::min(text.find_first_not_of(" \t"), text.size()));
   }
 
   const std::string_view text_;
@@ -181,6 +254,10 @@ class Reader {
 }  // namespace
 
 TextPieces parse_interpolations(std::string_view text) { return Reader(text).whole(); }
+
+Interpolation parse_interpolation_key(std::string_view text) { return Reader(text).whole_key(); }
+
+Value parse_written_value(std::string_view text) { return Reader(text).whole_value(); }
 
 bool is_item(const Interpolation& interpolation) {
   if (interpolation.dots > 0 || interpolation.keys.size() < 2) return false;

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "runner/result.h"
+#include "runner/value.h"
 
 namespace runner {
 
@@ -22,18 +22,26 @@ struct Interpolation {
   int dots = 0;                  ///< leading dots of a relative key; 0: from the root
   std::vector<TextPieces> keys;  ///< ${a.b.c}: each a literal or a nested interpolation
   std::string resolver;          ///< "oc.env" of ${oc.env:HOME}; empty for a key
-  std::vector<TextPieces> arguments;
-  std::vector<bool> quoted;  ///< one for each argument
+  std::vector<Value> arguments;  ///< of the resolver, as parse_written_value() reads them
 };
 
-/// What is wrong with an interpolation.
+/// What is wrong with an interpolation, and what to do about it.
 struct InterpolationSyntaxError {
   std::string message;
+  std::string help = "a literal ${ is written \\${";
 };
 
 /// Cuts `text` at its interpolations and removes the backslashes that escape `${`.
 /// Throws InterpolationSyntaxError; nesting is bounded.
 TextPieces parse_interpolations(std::string_view text);
+
+/// A key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
+Interpolation parse_interpolation_key(std::string_view text);
+
+/// A value in the grammar of overrides, without sweeps and functions that change what is there. Interpolations are left
+/// in its texts as they are written, and a text in quotes has its ScalarForm; no value has a place.
+/// Throws InterpolationSyntaxError.
+Value parse_written_value(std::string_view text);
 
 /// Is this ${item.x}, which composition leaves to the compiler?
 bool is_item(const Interpolation& interpolation);

@@ -137,7 +137,7 @@ class Parser {
 
   [[noreturn]] void unexpected() {
     const Location place = where();
-    if (kind() == TokenKind::kEnd) fail_override(place, "the override ends too early", "close what was opened");
+    if (kind() == TokenKind::kEnd) fail_override(place, "the value ends too early", "close what was opened");
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
     if (kind() == TokenKind::kQuoted) {

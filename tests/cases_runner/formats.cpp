@@ -7,6 +7,7 @@ std::span<const Format> all_formats() {
       Format{"parse.jsonl", check_parse},
       Format{"compose.jsonl", check_compose},
       Format{"sweep.jsonl", check_sweep},
+      Format{"interp.jsonl", check_interp},
       Format{"yaml.jsonl", check_yaml},
   };
   return kFormats;

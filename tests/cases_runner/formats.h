@@ -17,4 +17,5 @@ std::span<const Format> all_formats();
 Verdict check_parse(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
 Verdict check_compose(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
 Verdict check_sweep(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
+Verdict check_interp(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);
 Verdict check_yaml(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);

@@ -1,5 +1,7 @@
 // Runs the text cases of tests/cases; their format is described in tests/cases/README.md.
 
+#include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -59,6 +61,8 @@ std::map<std::string, Value> declarations(const std::string& text, Sources& sour
 class Cases : public testing::TestWithParam<TextCase> {};
 
 TEST_P(Cases, Compose) {
+  setenv("TZ", "UTC", 1);
+  tzset();
   const std::map<std::string, std::string>& sections = GetParam().sections;
   const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
   MemoryFileSystem files;
@@ -81,6 +85,7 @@ TEST_P(Cases, Compose) {
     }
     return std::nullopt;
   };
+  request.now = std::chrono::system_clock::time_point(std::chrono::microseconds(1'750'000'000'000'250));
   request.declared_keys = [&](const Value&, std::span<const std::string> path) {
     std::vector<std::string> keys;
     const std::string start = path.empty() ? "" : dotted(path) + ".";
@@ -90,8 +95,8 @@ TEST_P(Cases, Compose) {
     return keys;
   };
   auto composer = Composer::open(request, files, declared, sources);
-  const auto result = composer ? composer->compose_once() : composer.errors();
-  const auto recipe = result ? composer->resolve(*result) : result.errors();
+  auto result = composer ? composer->compose_once() : composer.errors();
+  const auto recipe = result ? composer->resolve(*result, &result->warnings) : result.errors();
   if (sections.contains("errors")) {
     EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(recipe.errors()), trimmed(section("errors")));
     return;

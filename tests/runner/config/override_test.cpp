@@ -48,7 +48,7 @@ TEST(Override, SyntaxErrorHasCaretAndCorrectedArgument) {
 
 TEST(Override, UnclosedListSaysSo) {
   EXPECT_EQ(errors_of("lr=[1,2"),
-            "override 1:1:8: error[E0202]: the override ends too early\n"
+            "override 1:1:8: error[E0202]: the value ends too early\n"
             "  1 | lr=[1,2\n"
             "    |        ^\n"
             "  help: close what was opened\n");
