@@ -57,6 +57,7 @@ if command -v fish >/dev/null; then
   expect fish 'retort run flow' flowers
   expect fish 'retort run flowers data=p' data=petals
   expect fish 'retort run flowers data=petals,l' $'data=petals,lakes\ndata=petals,leaves'
+  expect fish "retort run flowers 'data=p" data=petals
 fi
 
 if command -v zsh >/dev/null; then

@@ -48,7 +48,7 @@ constexpr std::string_view kFish =
     R"(# Completion of retort for fish. In ~/.config/fish/config.fish: retort completion fish | source
 function __retort_complete
     set -l words (commandline -opc)
-    set -l current (commandline -ct)
+    set -l current (commandline -ct | string replace -r '^[\'"]' '')
     set -l program $words[1]
     type -q $program; or set program retort
     $program __complete words $words[2..-1] "$current" 2>/dev/null
