@@ -112,7 +112,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, Job& job, 
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   warnings = std::move(composition->warnings);
-  auto resolved = composer.resolve(*composition);
+  auto resolved = composer.resolve(*composition, &warnings);
   if (!resolved) return resolved.errors();
   std::erase_if(*resolved->map(), [](const Entry& entry) { return entry.key == "sweep"; });  // a job is none
   auto recipe = make_recipe(*std::move(resolved), schemas);

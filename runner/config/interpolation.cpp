@@ -18,13 +18,13 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 constexpr std::size_t kMaxCost = 100'000;
-constexpr std::size_t kMaxSuggestions = 100;  // looking for a near name is slow where there are many
+constexpr std::size_t kMaxCompared = 1'000'000;  // names looked through for near ones
 
 using Resolved = std::optional<Value>;  // nullopt: failed, and the error is recorded
 
 /// What a copy of `value` costs: its values, and a little for long texts.
 std::size_t cost(const Value& value) {
-  std::size_t total = 1;
+  std::size_t total = 1 + value.secret_as.size() / 256;
   if (const auto* text = value.text()) total += text->size() / 256;
   if (const auto* list = value.list()) {
     for (const Value& item : *list) total += cost(item);
@@ -46,9 +46,11 @@ void for_all(Value& value, const std::function<void(Value&)>& change) {
   }
 }
 
-/// Makes all of `value` a secret that is shown as `as`.
-void hide(Value& value, const std::string& as) {
-  for_all(value, [&](Value& part) { part.secret_as = as; });
+/// An interpolation as messages show it.
+std::string quoted(const Interpolation& interpolation) {
+  constexpr std::size_t kMaxShown = 200;
+  if (interpolation.written.size() <= kMaxShown) return "'" + interpolation.written + "'";
+  return describe({interpolation.written, {}});
 }
 
 class Resolution {
@@ -139,7 +141,7 @@ class Resolution {
     Memo& memo = entry->second;  // stays put when others are added
     if (is_new) {
       active_.push_back(&scope);
-      memo.value = resolve_text(*scope.value, scope, false);
+      memo.value = resolve_text(*scope.value, scope);
       if (memo.value) for_all(*memo.value, [](Value& part) { part.is_default = false; });  // somebody wrote this
       memo.active = false;
       active_.pop_back();
@@ -158,8 +160,8 @@ class Resolution {
           "give one of them a value of its own");
   }
 
-  /// The value of a text, which stands at `scope` or came into being there.
-  Resolved resolve_text(const Value& value, const Scope& scope, bool stays_text) {
+  /// The value of a text, which stands at `scope`, or came into being there as the argument of a resolver.
+  Resolved resolve_text(const Value& value, const Scope& scope, bool is_argument = false) {
     const std::string& text = *value.text();
     TextPieces pieces;
     try {
@@ -169,6 +171,8 @@ class Resolution {
             syntax.help);
       return std::nullopt;
     }
+    if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver")) return std::nullopt;
+    const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // it was in quotes
     if (pieces.size() == 1 && !stays_text) {
       if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
         Resolved result = evaluate(**alone, scope);
@@ -204,7 +208,7 @@ class Resolution {
         failed = true;
       } else if (value->list() || value->map()) {
         error(scope, ErrorCode::kInterpolationSyntax,
-              "'" + inner.written + "' is a " + std::string(type_name(*value)) + " and cannot stand inside a text",
+              quoted(inner) + " is a " + std::string(type_name(*value)) + " and cannot stand inside a text",
               "name one of its values");
         failed = true;
       } else {
@@ -241,7 +245,7 @@ class Resolution {
     for (const TextPiece& piece : pieces) {
       const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
       if (!inner || !is_item(**inner)) continue;
-      error(scope, ErrorCode::kInterpolationSyntax, "'" + (*inner)->written + "' cannot " + use,
+      error(scope, ErrorCode::kInterpolationSyntax, quoted(**inner) + " cannot " + use,
             "an item is known only after composition");
     }
     return true;
@@ -249,9 +253,15 @@ class Resolution {
 
   Resolved look_up(const Interpolation& interpolation, const Scope& scope) {
     Found found = find(interpolation, scope);
-    if (found.value && found.is_secret) hide(*found.value, interpolation.written);
     if (!found.value && !found.failed) report_unknown(interpolation, scope, found);
-    return std::move(found.value);
+    return found.is_secret ? hidden(std::move(found.value), interpolation, scope) : std::move(found.value);
+  }
+
+  /// `value`, all of it a secret that is shown as `interpolation`.
+  Resolved hidden(Resolved value, const Interpolation& interpolation, const Scope& scope) {
+    if (!value || exhausted(scope, cost(*value) * (interpolation.written.size() / 256))) return std::nullopt;
+    for_all(*value, [&](Value& part) { part.secret_as = interpolation.written; });
+    return value;
   }
 
   /// What the interpolation's key names.
@@ -326,16 +336,16 @@ class Resolution {
 
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
     if (!found.parent) {
-      error(scope, ErrorCode::kInterpolationUnknown, "'" + interpolation.written + "' leads out of the recipe",
+      error(scope, ErrorCode::kInterpolationUnknown, quoted(interpolation) + " leads out of the recipe",
             "write one dot for the same mapping, one more for each further out");
       return;
     }
     const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";
-    std::string message = "'" + interpolation.written + "': ", help;
+    std::string message = quoted(interpolation) + ": ", help;
     if (const auto* map = found.parent->map()) {
       message += "there is no " + shown;
       std::vector<std::string> names;
-      if (!found.is_secret && ++suggestions_ <= kMaxSuggestions) {
+      if (!found.is_secret && (compared_ += map->size()) <= kMaxCompared) {
         for (const Entry& entry : *map) names.push_back(entry.key);
       }
       help = did_you_mean(found.missing_key, names);
@@ -354,8 +364,7 @@ class Resolution {
     if (stopped_ || exhausted(scope, 1)) return std::nullopt;
     if (is_interpolation(written)) {
       ++depth_;
-      const bool is_quoted = written.form != ScalarForm::kPlain;
-      Resolved result = stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_text(written, scope, is_quoted);
+      Resolved result = stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_text(written, scope, true);
       --depth_;
       return result;
     }
@@ -375,18 +384,6 @@ class Resolution {
     return failed ? std::nullopt : Resolved(std::move(result));
   }
 
-  /// Does a text in `written` hold ${item.x}? Then the error is recorded.
-  bool argument_refuses_item(const Value& written, const Scope& scope) {
-    bool refused = false;
-    Value copy = written;
-    for_all(copy, [&](const Value& part) {
-      if (!refused && is_interpolation(part)) {
-        refused = refuses_item(parse_interpolations(*part.text()), scope, "be the argument of a resolver");
-      }
-    });
-    return refused;
-  }
-
   Resolved call(const Interpolation& interpolation, const Scope& scope);
 
   const Value& document_;
@@ -396,7 +393,7 @@ class Resolution {
   ChildFinder children_;
   std::unordered_map<const Value*, Memo> memos_;
   std::vector<const Scope*> active_;
-  std::size_t cost_ = 0, suggestions_ = 0;
+  std::size_t cost_ = 0, compared_ = 0;
   int depth_ = 0;
   bool stopped_ = false;
 };
@@ -426,12 +423,21 @@ class Resolution::Context final : public ResolverContext {
   }
 
   std::optional<Value> evaluate(const Value& written) override {
-    if (resolution_.argument_refuses_item(written, scope_)) return std::nullopt;
-    return resolution_.resolve_written(written, scope_);
+    const std::size_t before = resolution_.found_.size();
+    Resolved value = resolution_.resolve_written(written, scope_);
+    if (!is_secret_) return value;
+    for (std::size_t i = before; i < resolution_.found_.size(); ++i) {  // they quote the secret
+      resolution_.found_[i].message = quoted(interpolation_) + ": its argument holds an interpolation with a mistake";
+      resolution_.found_[i].help.clear();
+    }
+    return value;
   }
 
+  /// From here on what is evaluated comes from a secret.
+  void set_secret() { is_secret_ = true; }
+
   void fail(ErrorCode code, const std::string& message, const std::string& help) override {
-    resolution_.error(scope_, code, "'" + interpolation_.written + "': " + message, help);
+    resolution_.error(scope_, code, quoted(interpolation_) + ": " + message, help);
   }
 
   void warn(ErrorCode code, const std::string& message, const std::string& help) override {
@@ -449,6 +455,7 @@ class Resolution::Context final : public ResolverContext {
   Resolution& resolution_;
   const Interpolation& interpolation_;
   const Scope& scope_;
+  bool is_secret_ = false;
 };
 
 Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope) {
@@ -462,7 +469,7 @@ Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope
     }
     const std::string near_name = did_you_mean(interpolation.resolver, known);
     error(scope, ErrorCode::kUnknownResolver,
-          "unknown resolver '" + interpolation.resolver + "' in '" + interpolation.written + "'",
+          "unknown resolver '" + interpolation.resolver + "' in " + quoted(interpolation),
           near_name.empty() ? available : near_name);
     return std::nullopt;
   }
@@ -485,9 +492,10 @@ Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope
     arguments.push_back(*std::move(argument));
   }
   if (resolver->name == "oc.env" && arguments[0].text()) is_secret = is_secret || names_a_secret(*arguments[0].text());
+  if (is_secret) context.set_secret();
   Resolved result = resolver->call(context, arguments);
-  if (result && (is_secret || !result->secret_as.empty())) hide(*result, interpolation.written);
-  return result;
+  is_secret = is_secret || (result && !result->secret_as.empty());
+  return is_secret ? hidden(std::move(result), interpolation, scope) : result;
 }
 
 }  // namespace
