@@ -1,0 +1,18 @@
+// The override parser; what it reads is written and read again.
+
+#include "runner/config/override.h"
+#include "runner/config/override_text.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace runner;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const SourceText source{"override 1", text_of(bytes, size)};
+  const Result<Override> read = parse_override(source);
+  if (!read || !read->value) return 0;
+  const SourceText again{"override 2", override_text(*read)};
+  const Result<Override> reread = parse_override(again);
+  require(reread && reread->value, "does not read again", again.contents);
+  require(reread->key == read->key && same_data(*reread->value, *read->value), "reads as another", again.contents);
+  return 0;
+}

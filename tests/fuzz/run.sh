@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Builds the fuzzers and runs each for some seconds; what made one fail is kept in build-fuzz/found/.
+#   tests/fuzz/run.sh SECONDS [NAME...]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
+shift
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event)
+
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz -- --quiet
+failed=no
+for name in "${names[@]}"; do
+  work="build-fuzz/corpus/$name"
+  mkdir -p "$work" build-fuzz/found
+  if [ -e "tests/fuzz/seeds/$name.txt" ]; then split -l 1 -a 4 "tests/fuzz/seeds/$name.txt" "$work/seed-"; fi
+  seeds=("$work")
+  case "$name" in
+    yaml | interpolation | schema) seeds+=(recipes experiments) ;;
+  esac
+  printf '== %s, %s s\n' "$name" "$seconds"
+  if ! "build-fuzz/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=65536 \
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="build-fuzz/found/$name-" "${seeds[@]}" >"build-fuzz/$name.log" 2>&1; then
+    tail -n 60 "build-fuzz/$name.log"
+    failed=yes
+  fi
+  grep -E 'number_of_executed_units|peak_rss_mb' "build-fuzz/$name.log" || true
+done
+[ "$failed" = no ]

@@ -1,0 +1,19 @@
+// Validating, filling in defaults and compiling: the input is a recipe.
+
+#include "runner/config/yaml_reader.h"
+#include "runner/graph/graph.h"
+#include "runner/graph/recipe.h"
+#include "runner/prepare.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace runner;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const SchemaSet schemas = shipped_schemas();
+  const SourceText source{"a.yaml", text_of(bytes, size)};
+  Result<Value> read = read_yaml(source);
+  if (!read || !read->map()) return 0;
+  const Result<Recipe> recipe = make_recipe(*std::move(read), schemas);
+  if (recipe) (void)compile(*recipe, schemas);
+  return 0;
+}

@@ -1,0 +1,18 @@
+// The YAML reader; what it reads is written and read again.
+
+#include "runner/config/yaml_reader.h"
+#include "runner/config/yaml_writer.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace runner;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const SourceText source{"a.yaml", text_of(bytes, size)};
+  Diagnostics warnings;
+  const Result<Value> read = read_yaml(source, &warnings);
+  if (!read) return 0;
+  const SourceText again{"again.yaml", write_yaml(*read)};
+  const Result<Value> reread = read_yaml(again);
+  require(reread && same_data(*reread, *read), "reads as another", again.contents);
+  return 0;
+}
