@@ -14,6 +14,7 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kMaxParts = 1000;
+constexpr std::ptrdiff_t kMaxDepth = 64;
 
 std::string joined(const std::vector<std::string>& names, std::string_view separator) {
   std::string result;
@@ -227,6 +228,9 @@ class Tree {
     if (!document) return;
     std::string package = package_below(parent_package, item);
     if (document->package && !item.has_package) package = header_package(*document->package);
+    if (std::ranges::count(package, '.') >= kMaxDepth) {
+      return error(ErrorCode::kNestingTooDeep, item.where, "packages lead more than 64 levels deep", "");
+    }
     if (document->contents.list() && package.empty()) {
       return error(ErrorCode::kBadDefaults, document->contents.where, "a list cannot stand at the root of a recipe",
                    "give it a package: '# @package a.b', or group@a.b in the defaults list");

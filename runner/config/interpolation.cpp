@@ -426,9 +426,9 @@ class Resolution::Context final : public ResolverContext {
     const std::size_t before = resolution_.found_.size();
     Resolved value = resolution_.resolve_written(written, scope_);
     if (!is_secret_) return value;
-    for (std::size_t i = before; i < resolution_.found_.size(); ++i) {  // they quote the secret
-      resolution_.found_[i].message = quoted(interpolation_) + ": its argument holds an interpolation with a mistake";
-      resolution_.found_[i].help.clear();
+    if (resolution_.found_.size() > before) {  // what is said quotes the secret
+      resolution_.found_.resize(before);
+      fail(ErrorCode::kInterpolationSyntax, "its argument holds an interpolation with a mistake", "");
     }
     return value;
   }

@@ -8,6 +8,8 @@
 namespace runner {
 namespace {
 
+constexpr std::ptrdiff_t kMaxDepth = 64;
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
 bool continues_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-'; }
 
@@ -75,6 +77,10 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
     }
   }
   if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
+  const auto is_separator = [](char c) { return c == '.' || c == '/'; };
+  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kMaxDepth) {
+    fail_override(result.key_where, "the key leads more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
+  }
   const bool is_group = key.find('/') != key.npos && is_joined(key, '/', is_identifier);
   if (is_group || is_dotted(result.key)) return;
   const std::size_t blank = key.find_first_of(" \t");

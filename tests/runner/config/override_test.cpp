@@ -211,6 +211,13 @@ TEST(Override, DeepNestingIsRefusedNotCrashed) {
   EXPECT_THAT(errors_of("a=" + std::string(100'000, '[')), testing::HasSubstr("error[E0108]"));
 }
 
+TEST(Override, DeepKeyIsRefused) {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  EXPECT_THAT(errors_of("+" + key + "=1"), testing::HasSubstr("error[E0108]: the key leads more than 64 levels deep"));
+  EXPECT_THAT(errors_of("+db@" + key + "=x"), testing::HasSubstr("error[E0108]"));
+}
+
 TEST(Override, InvalidUtf8IsRefused) { EXPECT_THAT(errors_of("a=\xff"), testing::HasSubstr("error[E0107]")); }
 
 TEST(Override, TakesLettersBeyondAsciiNestedInterpolationsAndTrailingBlanks) {
