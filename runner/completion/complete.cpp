@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/command.h"
 #include "runner/command_line.h"
 #include "runner/comment_header.h"
@@ -48,11 +50,16 @@ Candidates recipes(const Arguments& arguments, std::string_view typed) {
   return found;
 }
 
-Candidates kinds() {
-  const SchemaSet schemas = shipped_schemas();
+/// Kinds of stages, "train.supervised", and of their sub-mappings, "train/optimizer/adam".
+Candidates kinds(const SchemaSet& schemas) {
   Candidates found;
   for (const Kind& kind : schemas.kinds()) {
     found.push_back({kind.name, (kind.planned ? "not built yet: " : "") + kind.summary});
+  }
+  for (const SchemaFile& file : embedded_schemas()) {
+    if (std::ranges::count(file.path, '/') != 2) continue;
+    const std::string name(file.path.substr(0, file.path.find('.')));
+    found.push_back({name, schemas.document(name)->value("description", "")});
   }
   return found;
 }
@@ -98,7 +105,7 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   }
   if (what.type == "DIR") return complete_folder(real_file_system(), typed);
   if (what.type == "NAME") return recipes(arguments, typed);
-  if (what.name == "kind") return kinds();
+  if (what.name == "kind") return kinds(shipped_schemas());
   if (what.name == "file") return complete_path(real_file_system(), typed, ".yaml");
   const bool is_word_of_recipe = what.name == "recipe" || what.name == "overrides";
   if (is_word_of_recipe && arguments.recipe.empty()) return recipes(arguments, typed);

@@ -87,6 +87,7 @@ TEST_F(Complete, WordsOfAVerb) {
   EXPECT_THAT(texts({"config", "d"}), ElementsAre("diff"));
   EXPECT_THAT(texts({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(texts({"schema", "train.sup"}), ElementsAre("train.supervised"));
+  EXPECT_THAT(texts({"schema", "train/optimizer/a"}), ElementsAre("train/optimizer/adam", "train/optimizer/adamw"));
 }
 
 TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
