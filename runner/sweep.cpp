@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config/job_list.h"
+#include "runner/config/merge.h"
 #include "runner/config/override_text.h"
 #include "runner/graph/graph.h"
 #include "runner/prepare.h"
@@ -43,8 +44,8 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
   for (const Entry& entry : *params->map()) {
     const std::string* grammar = entry.value.text();
     const std::string place = place_text(entry.key_where);
-    Result<Override> read =
-        parse_override(sources.add("sweep.params, " + place, entry.key + "=" + (grammar ? *grammar : "0")));
+    Result<Override> read = parse_override(
+        sources.add("sweep.params, " + place, entry.key + "=" + (grammar ? *grammar : element_text(entry.value))));
     if (!read) {
       add(errors, read.errors());
       continue;
@@ -107,19 +108,60 @@ class Findings {
   std::vector<Finding> findings_;
 };
 
-/// Composes, validates and compiles one job; what is wrong is returned.
-Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, Job& job, Diagnostics& warnings) {
+/// A job that chose configs with a `sweep` of their own would need other jobs than these.
+Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
+  const Value* sweep = job.unresolved.find("sweep");
+  const Value* expected = first.unresolved.find("sweep");
+  if (!sweep && !expected) return {};
+  // NaN is not the same data as itself, but the same JSON.
+  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
+  return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
+           "the runs of a sweep have one 'sweep' in common, and these differ in it",
+           "do not sweep over what brings or changes a 'sweep': give it one value"}};
+}
+
+/// The jobs are listed before interpolations are resolved, for those may be others in each job.
+void check_written_out(const Value& recipe, Diagnostics& errors) {
+  for (const char* key : {"sweep", "sweep.params", "sweep.seed"}) {
+    const Value* value = at_key(recipe, key);
+    if (!value || !is_interpolation(*value)) continue;
+    errors.push_back({ErrorCode::kBadSweep, value->where, "",
+                      "'" + std::string(key) + "' is read before interpolations are resolved",
+                      "write it out; only the values in sweep.params may be interpolations"});
+  }
+}
+
+/// What the schema says of `sweep`, before there are jobs.
+void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
+  const Value* sweep = recipe.find("sweep");
+  if (!sweep) return;
+  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}}, {}};
+  add(errors, schemas.validate(alone));
+}
+
+void erase(Value* map, std::string_view key) {
+  if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
+}
+
+/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
+/// when that has mistakes.
+Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
+                        Diagnostics& warnings) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
+  if (first) {
+    if (auto errors = check_same_sweep(*composition, *first); !errors.empty()) return errors;
+  }
   warnings = std::move(composition->warnings);
+  erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
   auto resolved = composer.resolve(*composition, &warnings);
   if (!resolved) return resolved.errors();
-  std::erase_if(*resolved->map(), [](const Entry& entry) { return entry.key == "sweep"; });  // a job is none
   auto recipe = make_recipe(*std::move(resolved), schemas);
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
+  erase(&job.recipe, "sweep");                                    // a job is none
   job.hash = sha256(nlohmann::json(to_json(job.recipe)).dump());  // keys sorted: their order says nothing
   return {};
 }
@@ -151,6 +193,10 @@ Result<PreparedSweep> prepare_sweep(const Arguments& arguments, const SchemaSet&
   if (!composer) return composer.errors();
   Diagnostics errors;
   const auto base = composer->compose(first_values(*composer));
+  if (base) {
+    check_written_out(base->unresolved, errors);
+    if (errors.empty()) check_schema(base->unresolved, schemas, errors);
+  }
   std::vector<Override> overrides =
       base ? params_of(base->unresolved, *composer, sources, errors) : std::vector<Override>();
   std::erase_if(overrides, [&](const Override& param) {
@@ -178,7 +224,7 @@ Result<PreparedSweep> prepare_sweep(const Arguments& arguments, const SchemaSet&
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, job, warnings), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings), job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }

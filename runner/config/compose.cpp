@@ -68,8 +68,10 @@ bool chooses_config(const Override& override, const ConfigFiles& configs) {
 
 /// What a setting of Hydra's own is called here; nullopt when it is none or has no counterpart.
 std::optional<std::string> counterpart(const std::string& hydra_key) {
-  static const std::map<std::string, std::string> kCounterparts = {
-      {"hydra.run.dir", "run.dir"}, {"hydra.sweep.dir", "sweep.dir"}, {"hydra.sweeper.params", "sweep.params"}, {"hydra.job.name", "name"}};
+  static const std::map<std::string, std::string> kCounterparts = {{"hydra.run.dir", "run.dir"},
+                                                                   {"hydra.sweep.dir", "sweep.dir"},
+                                                                   {"hydra.sweeper.params", "sweep.params"},
+                                                                   {"hydra.job.name", "name"}};
   const auto found = kCounterparts.find(hydra_key);
   return found == kCounterparts.end() ? std::nullopt : std::optional(found->second);
 }
@@ -78,11 +80,12 @@ Diagnostic foreign_setting(const Override& override) {
   const std::vector<std::string> known = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweeper.params", "hydra.job.name",
                                           "hydra.searchpath"};
   const std::string near_name = did_you_mean(override.key, known);
-  return {ErrorCode::kOverrideUnknownKey, override.key_where, "", "'" + override.key + "' is a setting of Hydra's own",
-          near_name.empty()
-              ? "of those, hydra.run.dir, hydra.sweep.dir, hydra.sweeper.params, hydra.job.name and hydra.searchpath are "
-                "understood"
-              : near_name};
+  return {
+      ErrorCode::kOverrideUnknownKey, override.key_where, "", "'" + override.key + "' is a setting of Hydra's own",
+      near_name.empty()
+          ? "of those, hydra.run.dir, hydra.sweep.dir, hydra.sweeper.params, hydra.job.name and hydra.searchpath are "
+            "understood"
+          : near_name};
 }
 
 /// Divides overrides into those of the defaults list and those of values; refuses what is neither.

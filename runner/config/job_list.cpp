@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "runner/config/number_range.h"
@@ -29,6 +30,12 @@ std::string key_text(const Override& override) {
   std::string text = std::string(prefix(override.kind)) + override.key;
   if (override.package) text += "@" + *override.package;
   return text;
+}
+
+/// The same whichever way it is set: a=1 and ++a=2 are of one target. ~a is not, for ~a +a=1,2 repeats nothing.
+std::string target_of(const Override& override) {
+  return override.kind == OverrideKind::kDelete ? key_text(override)
+                                                : key_text(override).substr(prefix(override.kind).size());
 }
 
 std::string too_many() { return "these are more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
@@ -101,31 +108,41 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   return rows;
 }
 
+std::set<std::string> targets_of(const std::vector<std::vector<Override>>& rows) {
+  std::set<std::string> targets;
+  for (const std::vector<Override>& row : rows) {
+    for (const Override& override : row) targets.insert(target_of(override));
+  }
+  return targets;
+}
+
 }  // namespace
 
 Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs, std::uint64_t seed) {
   JobList list;
   Diagnostics errors;
-  std::map<std::string, std::size_t> dimension_of;  // by what is set
+  std::map<std::string, std::size_t> place_of;   // of single values, by key_text()
+  std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
   for (const Override& override : overrides) {
     try {
       Dimension dimension{rows_of(override, configs, seed), override.sweep.has_value(), override.where};
-      std::size_t at = list.dimensions_.size();
-      for (const Override& one : dimension.values.front()) {
-        const auto [known, is_new] = dimension_of.try_emplace(key_text(one), at);
-        if (is_new || known->second == at) continue;
-        const Dimension& earlier = list.dimensions_[known->second];
-        if (earlier.is_sweep || dimension.is_sweep) {
-          errors.push_back({ErrorCode::kBadSweep,
-                            override.key_where,
-                            "",
-                            "'" + key_text(one) + "' is given twice, and one of the two is a sweep",
-                            "leave one of them out",
-                            {{earlier.where, "given here too"}}});
+      const std::size_t next = list.dimensions_.size();
+      for (const std::string& target : targets_of(dimension.values)) {
+        if (dimension.is_sweep && target.starts_with("hydra.")) {
+          fail(override.where, "Sweeping over Hydra's configuration is not supported : '" + target + "'",
+               "give it one value");
         }
-        if (earlier.values.front().size() == 1 && dimension.values.front().size() == 1) at = known->second;
+        const std::size_t first = target_at.try_emplace(target, next).first->second;
+        if (first == next || !(list.dimensions_[first].is_sweep || dimension.is_sweep)) continue;
+        errors.push_back({ErrorCode::kBadSweep,
+                          override.key_where,
+                          "",
+                          "'" + target + "' is given twice, and one of the two is a sweep",
+                          "leave one of them out",
+                          {{list.dimensions_[first].where, "given here too"}}});
       }
-      if (at < list.dimensions_.size()) list.dimensions_[at] = std::move(dimension);
+      const std::size_t at = dimension.is_sweep ? next : place_of.try_emplace(key_text(override), next).first->second;
+      if (at < next) list.dimensions_[at] = std::move(dimension);
       else list.dimensions_.push_back(std::move(dimension));
     } catch (const BadSweep& bad) {
       errors.push_back(bad.diagnostic);

@@ -20,7 +20,8 @@ class JobList {
 
   /// The options of a group that glob() chooses from are those of `configs`; what is shuffled follows from `seed`.
   /// Of a key that is given twice the last value counts, at the first one's place; where one of the two is a sweep that
-  /// is an error, and so are a sweep without values, interval(), and more than kMaxJobs runs.
+  /// is an error, and so are a sweep without values, interval(), a sweep of Hydra's own settings, and more than
+  /// kMaxJobs runs.
   static Result<JobList> make(std::span<const Override> overrides, const ConfigFiles& configs, std::uint64_t seed);
 
   std::uint64_t size() const;

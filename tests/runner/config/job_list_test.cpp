@@ -64,6 +64,19 @@ TEST_F(JobListTest, SweepIsNeverOverwritten) {
   EXPECT_THAT(jobs({"p=zip(a=[1],b=[2])", "b=3"}), ElementsAre("'b' is given twice, and one of the two is a sweep"));
 }
 
+TEST_F(JobListTest, PrefixHidesNoRepeatedSweep) {
+  EXPECT_THAT(jobs({"a=1,2", "++a=3"}), ElementsAre("'a' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}), ElementsAre("'z' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"~a", "+a=1,2"}), ElementsAre("~a +a=1", "~a +a=2"));
+  EXPECT_THAT(jobs({"a=1", "++a=2", "a=3", "++a=4"}), ElementsAre("a=3 ++a=4"));
+}
+
+TEST_F(JobListTest, HydrasOwnSettingsAreNotSwept) {
+  EXPECT_THAT(jobs({"hydra.run.dir=a,b"}),
+              ElementsAre("Sweeping over Hydra's configuration is not supported : 'hydra.run.dir'"));
+  EXPECT_THAT(jobs({"hydra.run.dir=a", "b=1,2"}), ElementsAre("hydra.run.dir=a b=1", "hydra.run.dir=a b=2"));
+}
+
 TEST_F(JobListTest, ZipSetsItsKeysTogether) {
   EXPECT_THAT(jobs({"p=zip(a=[1,2],b.c=[x,y])", "d=3,4"}),
               ElementsAre("a=1 b.c=x d=3", "a=1 b.c=x d=4", "a=2 b.c=y d=3", "a=2 b.c=y d=4"));
