@@ -53,6 +53,34 @@ std::string quoted(const Interpolation& interpolation) {
   return describe({interpolation.written, {}});
 }
 
+bool keeps_item(const TextPieces& pieces) {
+  return std::ranges::any_of(pieces, [](const TextPiece& piece) {
+    const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
+    return inner && is_item(**inner);
+  });
+}
+
+/// A text that gives `literal` when its interpolations are resolved.
+std::string escaped(const std::string& literal) {
+  std::string result;
+  std::size_t backslashes = 0;
+  for (std::size_t i = 0; i < literal.size(); ++i) {
+    if (literal.compare(i, 2, "${") == 0) result.append(backslashes + 1, '\\');
+    backslashes = literal[i] == '\\' ? backslashes + 1 : 0;
+    result += literal[i];
+  }
+  return result;
+}
+
+/// Does `text` hold ${item.x}, and nothing that is wrong?
+bool holds_item(const std::string& text) {
+  try {
+    return keeps_item(parse_interpolations(text));
+  } catch (const InterpolationSyntaxError&) {
+    return false;
+  }
+}
+
 class Resolution {
  public:
   Resolution(const Value& document, const InterpolationSources& sources, Diagnostics& found)
@@ -183,17 +211,10 @@ class Resolution {
     return join(pieces, scope, text);
   }
 
-  static bool keeps_item(const TextPieces& pieces) {
-    return std::ranges::any_of(pieces, [](const TextPiece& piece) {
-      const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
-      return inner && is_item(**inner);
-    });
-  }
-
   /// The pieces as one text, `written`; `???` when one of them is.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written) {
     constexpr std::size_t kMaxText = 1u << 20;
-    const bool is_read_again = keeps_item(pieces);
+    const bool is_read_again = keeps_item(pieces);  // by compile(), for ${item.x}
     Value result{std::string(), scope.value->where};
     std::string& text = std::get<std::string>(result.data);
     bool failed = false, is_missing = false;
@@ -223,13 +244,6 @@ class Resolution {
     }
     if (is_missing) text = "???";
     return failed || exhausted(scope, cost(result)) ? std::nullopt : Resolved(std::move(result));
-  }
-
-  /// A text that compile() will read again for ${item.x} keeps its literal ${ escaped.
-  static std::string escaped(const std::string& literal) {
-    std::string result = literal;
-    for (std::size_t at = 0; (at = result.find("${", at)) != std::string::npos; at += 3) result.insert(at, 1, '\\');
-    return result;
   }
 
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope) {
@@ -502,6 +516,13 @@ Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope
 
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources, Diagnostics& found) {
   return Resolution(document, sources, found).resolve_all();
+}
+
+Value as_unresolved(Value resolved) {
+  for_all(resolved, [](Value& part) {
+    if (is_interpolation(part) && !holds_item(*part.text())) part.data = escaped(*part.text());
+  });
+  return resolved;
 }
 
 }  // namespace runner

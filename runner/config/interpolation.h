@@ -30,4 +30,8 @@ struct InterpolationSources {
 /// resolution.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources, Diagnostics& found);
 
+/// A document that `resolved`, which resolve_interpolations() gave, is the resolution of: a literal ${ is escaped. A
+/// text that still holds ${item.x} is written so already.
+Value as_unresolved(Value resolved);
+
 }  // namespace runner

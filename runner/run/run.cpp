@@ -10,6 +10,7 @@
 #include "runner/run/environment_record.h"
 #include "runner/run/run_summary.h"
 #include "runner/run/supervise.h"
+#include "runner/config/interpolation.h"
 #include "runner/config/yaml_writer.h"
 
 namespace runner {
@@ -132,7 +133,7 @@ class Run {
     folder_.emplace(*path, surroundings_.write);
     folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
     folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
-    folder_->record("recipe.yaml", write_yaml(request_.recipe.resolved));
+    folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
     folder_->record_json("graph.json", graph_record());
     Json environment = environment_record(versions_, environ);
     environment["device"] = ready.device;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "runner/config/yaml_reader.h"
+#include "runner/config/yaml_writer.h"
 
 namespace runner {
 namespace {
@@ -78,6 +79,15 @@ TEST_F(Interpolations, SecretsDoNotRepeatALongTextOften) {
   for (int i = 0; i < 40'000; ++i) list += "1,";
   EXPECT_EQ(first_error("a: '${oc.select:nope,[" + list + "1]," + std::string(300'000, 'x') + ",${oc.env:A_KEY}]}'\n"),
             ErrorCode::kAliasBomb);
+}
+
+TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
+  const std::string text =
+      "y: 5\na: \\${y}\nb: \\\\${y}\nc: 'x\\\\\\${y}'\nd: ${item.x}\ne: '\\${y} \\\\\\${y} ${item.x}'\n";
+  const Value once = resolve(text).value;
+  EXPECT_EQ(*once.find("c")->text(), "x\\${y}");
+  const Value twice = resolve(write_yaml(as_unresolved(once))).value;
+  EXPECT_EQ(write_yaml(twice), write_yaml(once));
 }
 
 TEST_F(Interpolations, DecodedTextsThatHoldEachOtherEnd) {
