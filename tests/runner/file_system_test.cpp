@@ -5,14 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/temporary_folder.h"
+
 namespace runner {
 namespace {
 
 class Disk : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder / "sub"); }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "retort_disk_test";
+
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
 };
 
 TEST_F(Disk, ReadsAFileUpToItsLimit) {
