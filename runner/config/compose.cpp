@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 #include "runner/config/apply_override.h"
 #include "runner/config/defaults_item.h"
+#include "runner/config/hydra_settings.h"
 #include "runner/config/interpolation.h"
 #include "runner/config/merge.h"
 #include "runner/suggest.h"
@@ -66,28 +66,6 @@ bool chooses_config(const Override& override, const ConfigFiles& configs) {
   return deletes_path || configs.is_group(override.key);
 }
 
-/// What a setting of Hydra's own is called here; nullopt when it is none or has no counterpart.
-std::optional<std::string> counterpart(const std::string& hydra_key) {
-  static const std::map<std::string, std::string> kCounterparts = {{"hydra.run.dir", "run.dir"},
-                                                                   {"hydra.sweep.dir", "sweep.dir"},
-                                                                   {"hydra.sweeper.params", "sweep.params"},
-                                                                   {"hydra.job.name", "name"}};
-  const auto found = kCounterparts.find(hydra_key);
-  return found == kCounterparts.end() ? std::nullopt : std::optional(found->second);
-}
-
-Diagnostic foreign_setting(const Override& override) {
-  const std::vector<std::string> known = {"hydra.run.dir", "hydra.sweep.dir", "hydra.sweeper.params", "hydra.job.name",
-                                          "hydra.searchpath"};
-  const std::string near_name = did_you_mean(override.key, known);
-  return {
-      ErrorCode::kOverrideUnknownKey, override.key_where, "", "'" + override.key + "' is a setting of Hydra's own",
-      near_name.empty()
-          ? "of those, hydra.run.dir, hydra.sweep.dir, hydra.sweeper.params, hydra.job.name and hydra.searchpath are "
-            "understood"
-          : near_name};
-}
-
 /// Divides overrides into those of the defaults list and those of values; refuses what is neither.
 void divide(std::span<const Override> overrides, const ConfigFiles& configs, std::vector<Override>& choices,
             std::vector<Override>& values, Diagnostics& errors) {
@@ -104,7 +82,7 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs, std
     } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "there is no config group '" + override.key + "'", "a value is set with dots"});
-    } else if (override.key.starts_with("hydra.") && override.key != "hydra.searchpath" && !counterpart(override.key)) {
+    } else if (is_foreign_setting(override.key)) {
       errors.push_back(foreign_setting(override));
     } else {
       values.push_back(std::move(override));
@@ -114,10 +92,10 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs, std
 
 /// Overrides under the names that a recipe has for what they set.
 std::vector<Override> in_our_terms(std::vector<Override> overrides) {
-  std::erase_if(overrides, [](const Override& override) { return override.key == "hydra.searchpath"; });
+  std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
   for (Override& override : overrides) {
     const bool is_map = override.value && override.value->map();
-    if (const auto key = counterpart(override.key)) override.key = *key;
+    if (const auto key = hydra_counterpart(override.key)) override.key = *key;
     // device=X is short for device.select=X.
     if (override.key == "device" && override.value && !is_map && override.kind != OverrideKind::kDelete)
       override.key = "device.select";
@@ -146,51 +124,6 @@ Value packaged(const ConfigPart& part, bool has_schema) {
     package.erase(dot == package.npos ? 0 : dot);
   }
   return contents;
-}
-
-/// Takes a `hydra:` block out of the recipe: what it sets that has a counterpart is set, unless the recipe says it
-/// itself; the rest is said to have no effect.
-void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings) {
-  const Value* block = recipe.find("hydra");
-  if (!block) return;
-  const Value hydra = *block;
-  std::erase_if(*recipe.map(), [](const Entry& entry) { return entry.key == "hydra"; });
-  const std::function<void(const std::string&, const Value&)> take = [&](const std::string& key, const Value& value) {
-    if (const auto target = counterpart(key)) {
-      if (!has_schema || at_key(recipe, *target)) return;
-      const std::size_t dot = target->find('.');
-      Value set = value;
-      if (dot != target->npos) set = Value{Value::Map{{target->substr(dot + 1), value.where, value}}, value.where};
-      recipe.map()->push_back({target->substr(0, dot), value.where, std::move(set)});
-    } else if (value.map()) {
-      for (const Entry& entry : *value.map()) take(key + "." + entry.key, entry.value);
-    } else if (has_schema) {
-      warnings.push_back({ErrorCode::kOverrideUnknownKey,
-                          value.where,
-                          "",
-                          "'" + key + "' is a setting of Hydra's own and has no effect here",
-                          "",
-                          {},
-                          Severity::kWarning});
-    }
-  };
-  take("hydra", hydra);
-}
-
-/// Hydra's own way to name further roots of configs: hydra.searchpath=[dir, ...].
-void add_search_path(std::span<const Override> overrides, std::vector<path>& folders, Diagnostics& errors) {
-  for (const Override& override : overrides) {
-    if (override.key != "hydra.searchpath") continue;
-    const Value::List* list = override.value ? override.value->list() : nullptr;
-    for (const Value& item : list ? *list : Value::List{}) {
-      if (item.text() && item.text()->starts_with("file://")) folders.push_back(item.text()->substr(7));
-      else if (item.text() && item.text()->find("://") == std::string::npos) folders.push_back(*item.text());
-      else list = nullptr;
-    }
-    if (list) continue;
-    errors.push_back({ErrorCode::kOverrideSyntax, override.where, "", "hydra.searchpath takes a list of folders",
-                      "write hydra.searchpath=[dir,file:///dir], or --config-dir DIR"});
-  }
 }
 
 /// Every `???` that is left, by its dotted path.
@@ -230,7 +163,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   const bool by_file = is_file_name(asked.recipe, files);
   std::vector<path> folders = config_folders(asked);
   if (by_file) folders.insert(folders.begin(), path(asked.recipe).parent_path());
-  add_search_path(typed, folders, composer.errors_);
+  add_hydra_search_path(typed, folders, composer.errors_);
   composer.configs_ = std::make_unique<ConfigFiles>(files, std::move(folders), sources);
   ConfigFiles& configs = *composer.configs_;
 
