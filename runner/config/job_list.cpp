@@ -1,7 +1,5 @@
 #include "runner/config/job_list.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "runner/config/override_text.h"
 #include "runner/config/scalar.h"
 #include "runner/config/seeded_order.h"
+#include "runner/config/wildcard.h"
 #include "runner/suggest.h"
 
 namespace runner {
@@ -50,9 +49,8 @@ std::vector<Value> numbers_of(const Sweep& sweep) {
 }
 
 bool matches(const std::vector<Value>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const Value& pattern) {
-    return fnmatch(scalar_text(pattern).c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-  });
+  return std::ranges::any_of(patterns,
+                             [&](const Value& pattern) { return matches_wildcard(name, scalar_text(pattern)); });
 }
 
 std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
