@@ -23,15 +23,39 @@ Json batches_of(const runner::JobList& jobs, const Json& max_batch_size) {
   return batches;
 }
 
-/// Why our jobs are others than Hydra's; empty: there is no reason to.
-std::string reason_to_differ(const Json& recorded, const runner::Diagnostics& errors) {
+/// Why Hydra's jobs are refused here; empty: there is no reason to.
+std::string reason_to_refuse(const runner::Diagnostics& errors) {
   for (const runner::Diagnostic& error : errors) {
     if (error.message.find("twice") != std::string::npos) return "a sweep is not overwritten in silence";
     if (error.message.find("no values") != std::string::npos) return "an empty sweep is refused";
   }
-  const std::string text = recorded["overrides"].dump();
-  if (text.find("~") != std::string::npos) return "~key stays ~key, and does not become ~key=null";
-  if (text.find("choice('") != std::string::npos || text.find("str(") != std::string::npos) return "texts stay texts";
+  return "";
+}
+
+/// The batches with `change` made to the text of each override.
+template <typename Change>
+Json changed(Json batches, Change change) {
+  for (Json& batch : batches) {
+    for (Json& job : batch) {
+      for (Json& text : job) text = change(text.get<std::string>());
+    }
+  }
+  return batches;
+}
+
+/// Why our jobs are others than Hydra's; empty: there is no reason to.
+std::string reason_to_differ(const Json& recorded, const Json& ours) {
+  const auto deletion = [](std::string text) {
+    if (text.starts_with("~") && text.ends_with("=null")) text.resize(text.size() - 5);
+    return text;
+  };
+  const auto unquoted = [&](std::string text) {
+    text = deletion(std::move(text));
+    std::erase_if(text, [](char each) { return each == '\'' || each == '"' || each == '\\'; });
+    return text;
+  };
+  if (changed(recorded, deletion) == changed(ours, deletion)) return "~key stays ~key, and does not become ~key=null";
+  if (changed(recorded, unquoted) == changed(ours, unquoted)) return "texts stay texts";
   return "";
 }
 
@@ -54,14 +78,14 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
     if (jobs) {
       const Json batches = batches_of(*jobs, recorded["max_batch_size"]);
       if (batches == recorded["batches"]) return Verdict::same();
-      const std::string reason = reason_to_differ(recorded, {});
+      const std::string reason = reason_to_differ(recorded["batches"], batches);
       if (!reason.empty()) return Verdict::known_difference(reason);
       return Verdict::different(label + ": gives " + batches.dump());
     }
     errors = jobs.errors();
   }
   if (!recorded["ok"]) return Verdict::same();
-  const std::string reason = reason_to_differ(recorded, errors);
+  const std::string reason = reason_to_refuse(errors);
   if (!reason.empty()) return Verdict::known_difference(reason);
   return Verdict::different(label + ": refused: " + errors.front().message);
 }
