@@ -214,13 +214,19 @@ class Resolution {
   /// The pieces as one text, `written`; `???` when one of them is.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written) {
     constexpr std::size_t kMaxText = 1u << 20;
-    const bool is_read_again = keeps_item(pieces);  // by compile(), for ${item.x}
     Value result{std::string(), scope.value->where};
     std::string& text = std::get<std::string>(result.data);
+    std::string reread;  // the same where compile() reads it again, for ${item.x}
+    bool is_read_again = false;
+    const auto add = [&](const std::string& part, bool has_item) {
+      text += part;
+      reread += has_item ? part : escaped(part);
+      is_read_again = is_read_again || has_item;
+    };
     bool failed = false, is_missing = false;
     for (const TextPiece& piece : pieces) {
       if (const auto* literal = std::get_if<std::string>(&piece)) {
-        text += is_read_again ? escaped(*literal) : *literal;
+        add(*literal, false);
         continue;
       }
       const Interpolation& inner = *std::get<std::unique_ptr<Interpolation>>(piece);
@@ -235,13 +241,14 @@ class Resolution {
       } else {
         is_missing = is_missing || is_mandatory(*value);
         if (!value->secret_as.empty()) result.secret_as = written;
-        text += scalar_text(*value);
+        add(scalar_text(*value), is_interpolation(*value) && holds_item(*value->text()));
       }
       if (text.size() > kMaxText) {
         error(scope, ErrorCode::kAliasBomb, "the text is longer than a megabyte once its interpolations are resolved");
         return std::nullopt;
       }
     }
+    if (is_read_again) text = std::move(reread);
     if (is_missing) text = "???";
     return failed || exhausted(scope, cost(result)) ? std::nullopt : Resolved(std::move(result));
   }

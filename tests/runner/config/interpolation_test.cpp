@@ -90,6 +90,14 @@ TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
   EXPECT_EQ(write_yaml(twice), write_yaml(once));
 }
 
+TEST_F(Interpolations, ValuesBesideAnItemAreNotReadAgain) {
+  variable_ = "${y}";
+  const std::string text = "y: 5\na: ${oc.env:A}-${item.x}\nb: '${c}\\${y}'\nc: ${item.x}\n";
+  const Value once = resolve(text).value;
+  EXPECT_EQ(*once.find("a")->text(), "\\${y}-${item.x}");
+  EXPECT_EQ(*once.find("b")->text(), "${item.x}\\${y}");
+}
+
 TEST_F(Interpolations, DecodedTextsThatHoldEachOtherEnd) {
   variable_ = "[${oc.decode:${oc.env:A}},${oc.decode:${oc.env:A}}]";
   EXPECT_EQ(first_error("a: ${oc.decode:${oc.env:A}}"), ErrorCode::kNestingTooDeep);
