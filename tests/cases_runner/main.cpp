@@ -45,6 +45,13 @@ Tally run_file(const Format& format, const std::filesystem::path& folder) {
   return tally;
 }
 
+std::string summary(const Tally& tally) {
+  int known = 0;
+  for (const auto& [reason, times] : tally.known_differences) known += times;
+  return std::to_string(tally.same) + " same, " + std::to_string(known) + " different on purpose, " +
+         std::to_string(tally.different) + " different\n";
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -57,15 +64,15 @@ int main(int count, char** words) {
     std::cout << "skipped: there is no folder " << folder.string() << "\n";
     return kSkipped;
   }
-  int different = 0;
+  Tally total;
   for (const Format& format : all_formats()) {
     const Tally tally = run_file(format, folder);
-    different += tally.different;
-    int known = 0;
-    for (const auto& [reason, times] : tally.known_differences) known += times;
-    std::cout << format.file << ": " << tally.same << " same, " << known << " different on purpose, " << tally.different
-              << " different\n";
+    std::cout << format.file << ": " << summary(tally);
     for (const auto& [reason, times] : tally.known_differences) std::cout << "  " << times << ": " << reason << "\n";
+    total.same += tally.same;
+    total.different += tally.different;
+    for (const auto& [reason, times] : tally.known_differences) total.known_differences[reason] += times;
   }
-  return different > 0 ? 1 : 0;
+  std::cout << "total: " << summary(total);
+  return total.different > 0 ? 1 : 0;
 }
