@@ -30,6 +30,7 @@ struct Arguments {
   std::string package;    ///< config show: only what is below this key
   std::string info;       ///< config show: how it was composed: defaults, defaults-tree or searchpath
   bool resolve = false;   ///< config show: defaults and interpolations filled in
+  bool editor = false;    ///< schema: what a file may say as written, for editors
   std::string subject;    ///< config: "show"; data: "make"; schema: a kind; init: the file to write
   std::string what;       ///< data make: "image_folder"
   std::string out;        ///< data make: the folder to write

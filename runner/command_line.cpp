@@ -73,7 +73,9 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--explain", arguments.explain, "List everything that wrote this key, in order")->type_name("KEY");
     declare_views(app, arguments);
   } else if (verb == "schema") {
-    app.add_option("kind", arguments.subject, "A kind of stage, such as train.supervised; none: recipes");
+    app.add_option("kind", arguments.subject, "A kind such as train.supervised or train/optimizer/adam; none: recipes");
+    app.add_flag("--editor", arguments.editor,
+                 "What a file may say as it is written: a recipe, or a group such as train");
   } else if (verb == "init") {
     app.add_option("file", arguments.subject, "The file to write; it must not exist")->default_str("recipe.yaml");
   } else if (verb == "completion") {

@@ -41,7 +41,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
 
 ExitCode init_command(const Arguments& arguments, Console& console) {
   const std::string file = arguments.subject.empty() ? "recipe.yaml" : arguments.subject;
-  const std::string text = starting_recipe((share_folder() / "schemas" / "recipe.schema.json").string(), file);
+  const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
     const std::string help = errno == EEXIST ? "choose another name: nothing is overwritten" : "";

@@ -125,6 +125,16 @@ std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
   return names;
 }
 
+std::vector<std::string> SchemaSet::sub_kind_folders() const {
+  std::vector<std::string> folders;
+  for (const auto& [path, document] : store_->schemas.documents) {
+    const std::string folder = path.substr(0, std::min(path.rfind('/'), path.size()));
+    const bool is_nested = folder.find('/') != folder.npos && path.size() > folder.size();
+    if (is_nested && (folders.empty() || folders.back() != folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
 std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
   const SchemaNode* schema = store_->at("recipe.schema.json");
   if (!schema) return std::nullopt;

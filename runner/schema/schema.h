@@ -80,6 +80,8 @@ class SchemaSet {
 
   /// The kinds of sub-mappings in a folder: {"adam", "adamw", "sgd"} for "train/optimizer".
   std::vector<std::string> sub_kinds(std::string_view folder) const;
+  /// The folders that hold such kinds: {"model/backbone", "train/optimizer"}.
+  std::vector<std::string> sub_kind_folders() const;
 
   /// Is `path` ("train", "optimizer", "learning_rate") a key that the schemas declare at that place of `recipe`
   /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
