@@ -31,7 +31,7 @@ struct Arguments {
   std::string info;       ///< config show: how it was composed: defaults, defaults-tree or searchpath
   bool resolve = false;   ///< config show: defaults and interpolations filled in
   bool editor = false;    ///< schema: what a file may say as written, for editors
-  std::string subject;    ///< config: "show"; data: "make"; schema: a kind; init: the file to write
+  std::string subject;    ///< config: "show"; data: "make"; schema, explain: a kind; init: the file to write
   std::string what;       ///< data make: "image_folder"
   std::string out;        ///< data make: the folder to write
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make

@@ -19,12 +19,14 @@ std::span<const Command> all_commands() {
       Command{"stages", "Lists the kinds of stages with their ports.", "retort stages", stages_command},
       Command{"schema", "Prints the JSON schema of a kind, or of recipes.", "retort schema train.supervised",
               schema_command},
+      Command{"explain", "Tells of an option, a kind of stage or an error.", "retort explain train.epochs",
+              explain_command},
       Command{"init", "Writes a recipe to start from.", "retort init flowers.yaml", init_command},
       Command{"data", "Makes data to try things out with.",
               "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", data_command},
       Command{"doctor", "Looks at this machine: programs, LibTorch, devices, memory.", "retort doctor", doctor_command},
-      Command{"completion", "Prints what makes a shell complete retort's words.",
-              "retort completion bash", completion_command},
+      Command{"completion", "Prints what makes a shell complete retort's words.", "retort completion bash",
+              completion_command},
   };
   return kCommands;
 }

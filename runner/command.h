@@ -28,6 +28,7 @@ ExitCode graph_command(const Arguments& arguments, Console& console);
 ExitCode config_command(const Arguments& arguments, Console& console);
 ExitCode config_diff_command(const Arguments& arguments, Console& console);
 ExitCode stages_command(const Arguments& arguments, Console& console);
+ExitCode explain_command(const Arguments& arguments, Console& console);
 ExitCode schema_command(const Arguments& arguments, Console& console);
 ExitCode data_command(const Arguments& arguments, Console& console);
 ExitCode doctor_command(const Arguments& arguments, Console& console);

@@ -76,6 +76,9 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("kind", arguments.subject, "A kind such as train.supervised or train/optimizer/adam; none: recipes");
     app.add_flag("--editor", arguments.editor,
                  "What a file may say as it is written: a recipe, or a group such as train");
+  } else if (verb == "explain") {
+    app.add_option("what", arguments.subject, "A key such as train.epochs, a kind such as train.supervised, or E0301")
+        ->required();
   } else if (verb == "init") {
     app.add_option("file", arguments.subject, "The file to write; it must not exist")->default_str("recipe.yaml");
   } else if (verb == "completion") {

@@ -62,4 +62,24 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return name.empty() ? "" : "did you mean '" + name + "'?";
 }
 
+std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> ends, last_parts;
+  for (const std::string& candidate : candidates) {
+    const std::size_t cut = candidate.size() - std::min(word.size() + 1, candidate.size());
+    const bool is_end = candidate.ends_with(word) && cut > 0 && (candidate[cut] == '.' || candidate[cut] == '/');
+    if (is_end && ends.size() < kMost && !std::ranges::count(ends, candidate)) ends.push_back(candidate);
+    last_parts.push_back(candidate.substr(candidate.find_last_of("./") + 1));
+  }
+  if (word.find_first_of("./") == word.npos && ends.empty()) {
+    const std::string near = nearest_name(word, last_parts);
+    if (!near.empty()) ends.push_back(candidates[std::ranges::find(last_parts, near) - last_parts.begin()]);
+  }
+  if (ends.empty()) return did_you_mean(word, candidates);
+  std::string result = "did you mean ";
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    result += (i == 0 ? "'" : i + 1 < ends.size() ? ", '" : " or '") + ends[i] + "'";
+  return result + "?";
+}
+
 }  // namespace runner

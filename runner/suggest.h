@@ -13,4 +13,8 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
 /// "did you mean 'x'?", or empty.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
+/// The same where candidates are written "a.b.c" or "a/b/c" and `word` may be only the last part of one, perhaps
+/// misspelt. Up to five that end with it.
+std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates);
+
 }  // namespace runner

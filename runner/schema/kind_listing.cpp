@@ -31,6 +31,24 @@ Json ports_json(std::span<const Port> ports, bool inputs) {
 
 }  // namespace
 
+std::string ports_text(const Kind& kind, const std::string& margin) {
+  std::string text;
+  if (!kind.inputs.empty()) text += margin + "in   " + ports_line(kind.inputs) + "\n";
+  if (!kind.outputs.empty()) text += margin + "out  " + ports_line(kind.outputs) + "\n";
+  return text;
+}
+
+Json kind_json(const Kind& kind) {
+  return {{"name", kind.name},
+          {"family", kind.family},
+          {"summary", kind.summary},
+          {"version", kind.version},
+          {"inputs", ports_json(kind.inputs, true)},
+          {"outputs", ports_json(kind.outputs, false)},
+          {"cacheable", kind.cacheable},
+          {"planned", kind.planned}};
+}
+
 std::string stages_text(const SchemaSet& schemas) {
   std::size_t width = 0;
   for (const Kind& kind : schemas.kinds()) width = std::max(width, kind.name.size());
@@ -40,25 +58,14 @@ std::string stages_text(const SchemaSet& schemas) {
     family = kind.family;
     text += "  " + kind.name + std::string(width - kind.name.size() + 2, ' ') + kind.summary;
     text += kind.planned ? " (not built yet)\n" : "\n";
-    const std::string margin = "    ";
-    if (!kind.inputs.empty()) text += margin + "in   " + ports_line(kind.inputs) + "\n";
-    if (!kind.outputs.empty()) text += margin + "out  " + ports_line(kind.outputs) + "\n";
+    text += ports_text(kind, "    ");
   }
   return text;
 }
 
 Json stages_json(const SchemaSet& schemas) {
   Json kinds = Json::array();
-  for (const Kind& kind : schemas.kinds()) {
-    kinds.push_back({{"name", kind.name},
-                     {"family", kind.family},
-                     {"summary", kind.summary},
-                     {"version", kind.version},
-                     {"inputs", ports_json(kind.inputs, true)},
-                     {"outputs", ports_json(kind.outputs, false)},
-                     {"cacheable", kind.cacheable},
-                     {"planned", kind.planned}});
-  }
+  for (const Kind& kind : schemas.kinds()) kinds.push_back(kind_json(kind));
   return {{"kinds", std::move(kinds)}};
 }
 

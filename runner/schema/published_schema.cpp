@@ -19,7 +19,7 @@ Result<Json> published_schema(const SchemaSet& schemas, std::string_view name) {
     for (const std::string& kind : schemas.sub_kinds(folder)) names.push_back(folder + "/" + kind);
   }
   if (std::ranges::find(names, name) == names.end()) {
-    const std::string near = did_you_mean(name, names);
+    const std::string near = did_you_mean_path(name, names);
     return Diagnostic{ErrorCode::kUnknownKind,
                       {},
                       "",

@@ -157,4 +157,6 @@ const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   return document == store_->schemas.documents.end() ? nullptr : &document->second;
 }
 
+const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->at(file); }
+
 }  // namespace runner

@@ -26,6 +26,8 @@ struct Port {
 
 struct KeyChoices;
 
+struct SchemaNode;
+
 /// What a schema says about one kind of stage.
 struct Kind {
   std::string name;     ///< "train.supervised"
@@ -95,6 +97,9 @@ class SchemaSet {
 
   /// The schema file of a kind, or by its path without the ending: "recipe", "train/optimizer/adam". Null: none.
   const nlohmann::ordered_json* document(std::string_view kind) const;
+
+  /// The schema in `file` ("train/supervised.schema.json"), for code that walks it. Null: none.
+  const SchemaNode* node(std::string_view file) const;
 
  private:
   struct Store;

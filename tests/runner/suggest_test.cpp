@@ -40,5 +40,16 @@ TEST(Suggest, NothingNearIsEmpty) {
   EXPECT_EQ(did_you_mean("wrd", std::vector<std::string>{"word"}), "did you mean 'word'?");
 }
 
+TEST(Suggest, LastPartOfAPathNamesAllThatEndWithIt) {
+  const std::vector<std::string> paths = {"train.epochs", "train.loss.alpha", "model.alpha", "train/optimizer/adam"};
+  EXPECT_EQ(did_you_mean_path("alpha", paths), "did you mean 'train.loss.alpha' or 'model.alpha'?");
+  EXPECT_EQ(did_you_mean_path("loss.alpha", paths), "did you mean 'train.loss.alpha'?");
+  EXPECT_EQ(did_you_mean_path("epoch", paths), "did you mean 'train.epochs'?");
+  EXPECT_EQ(did_you_mean_path("adma", paths), "did you mean 'train/optimizer/adam'?");
+  EXPECT_EQ(did_you_mean_path("trian.epochs", paths), "did you mean 'train.epochs'?");
+  EXPECT_EQ(did_you_mean_path("zzzz", paths), "");
+  EXPECT_EQ(did_you_mean_path("", paths), "");
+}
+
 }  // namespace
 }  // namespace runner
