@@ -158,16 +158,39 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
+/// What `words` hold beside `flags`, as another program takes it, as overrides: --lr 2e-5 as lr=2e-5.
+std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
+  const auto is_flag = [](const std::string& word) { return word.size() > 2 && word.starts_with("--"); };
+  std::string overrides;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (!is_flag(words[i]) || std::ranges::count(flags, words[i].substr(2, equals - 2))) continue;
+    std::string key = words[i].substr(2, equals - 2);
+    std::ranges::replace(key, '-', '_');
+    const bool has_value = i + 1 < words.size() && !is_flag(words[i + 1]) && !is_override(words[i + 1]);
+    const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
+                              : has_value                 ? words[i + 1]
+                                                          : "true";
+    overrides += ' ' + key + '=' + value;
+  }
+  return overrides;
+}
+
 /// The first word that looks like a flag and is none of `app`'s, with the nearest that is.
 std::string flag_help(const CLI::App& app, std::span<const std::string> words, const std::string& verb) {
-  std::vector<std::string> known;
+  std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
   for (const std::string& word : words) {
     const std::string flag = word.substr(0, word.find('='));
-    if (!flag.starts_with("--") || std::ranges::count(known, flag)) continue;
-    if (const std::string help = did_you_mean(flag, known); !help.empty()) return help;
+    if (!flag.starts_with("--") || std::ranges::count(names, flag.substr(2))) continue;
+    const std::string near = nearest_name(flag.substr(2), names);
+    if (!near.empty()) return "did you mean '--" + near + "'?";
+  }
+  if (app.get_option_no_throw("--config-name")) {
+    if (const std::string overrides = as_overrides(words, names); !overrides.empty())
+      return "settings are written key=value:" + overrides;
   }
   return "`retort " + verb + " --help` shows how it is used";
 }

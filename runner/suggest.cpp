@@ -35,6 +35,11 @@ std::size_t common_subsequence(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+bool equal_but_for_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
 constexpr std::size_t kMaxWord = 200;  // the comparison costs the product of both lengths
 
 }  // namespace
@@ -45,6 +50,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
   for (const std::string& candidate : candidates) {
     const std::size_t longer = std::max(word.size(), candidate.size());
     if (word.empty() || candidate.empty() || longer > kMaxWord) continue;
+    if (equal_but_for_case(word, candidate)) return candidate;
     const std::size_t edits = distance(word, candidate);
     const double similarity = 2.0 * common_subsequence(word, candidate) / (word.size() + candidate.size());
     const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6;

@@ -7,7 +7,7 @@
 namespace runner {
 
 /// The candidate nearest to `word` (Damerau–Levenshtein distance at most 2, or similarity of 0.6 and more);
-/// empty when none is near. Ties go to the first.
+/// empty when none is near. One that differs in case alone is the nearest of all; ties go to the first.
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates);
 
 /// "did you mean 'x'?", or empty.

@@ -59,6 +59,19 @@ void collect_aliases(ConfigFiles& configs, const ConfigDocument& document, std::
   }
 }
 
+/// `declared` and the names of aliases, so that a misspelt alias finds the right one.
+DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> aliases) {
+  return [&declared, aliases](const Value& recipe, std::span<const std::string> path) {
+    std::vector<std::string> keys = declared ? declared(recipe, path) : std::vector<std::string>();
+    std::string prefix;
+    for (const std::string& key : path) prefix += key + '.';
+    for (const Alias& alias : aliases) {
+      if (alias.name.starts_with(prefix)) keys.push_back(alias.name.substr(prefix.size()));
+    }
+    return keys;
+  };
+}
+
 /// Is it about an entry of the defaults list, not about a value?
 bool chooses_config(const Override& override, const ConfigFiles& configs) {
   if (override.edit || (override.value && override.value->map())) return false;
@@ -223,8 +236,9 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   } else {  // nothing is run, so Hydra's settings of runs set nothing
     std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
-  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
-                                           has_schema ? request_.declared_keys : DeclaredKeys())) {
+  for (Diagnostic& found :
+       apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                       has_schema ? and_aliases(request_.declared_keys, aliases_) : DeclaredKeys())) {
     keep(found);
   }
   if (request_.strict) {

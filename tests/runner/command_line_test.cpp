@@ -87,6 +87,17 @@ TEST(CommandLine, UnknownFlagSuggestsNearest) {
             "E0501: The following argument was not expected: --smoek | did you mean '--smoke'?");
 }
 
+TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
+  EXPECT_EQ(error_of({"run", "classify", "--lr", "2e-5", "--save_iter", "-1", "--no_amp", "a=1"}),
+            "E0501: The following arguments were not expected: --no_amp --save_iter --lr | settings are written "
+            "key=value: lr=2e-5 save_iter=-1 no_amp=true");
+  EXPECT_EQ(error_of({"run", "classify", "--batch-size=8"}),
+            "E0501: The following argument was not expected: --batch-size=8 | settings are written key=value: "
+            "batch_size=8");
+  EXPECT_EQ(error_of({"doctor", "--lr=1"}),
+            "E0501: The following argument was not expected: --lr=1 | `retort doctor --help` shows how it is used");
+}
+
 TEST(CommandLine, MissingRecipeSaysHow) {
   EXPECT_EQ(error_of({"run"}), "E0501: no recipe is named | write its name or file: retort run classify");
   EXPECT_EQ(error_of({"graph", "a=1"}), "E0501: no recipe is named | write its name or file: retort graph classify");

@@ -33,6 +33,11 @@ TEST(Suggest, NearestWinsAndTiesGoToTheFirst) {
   EXPECT_EQ(nearest_of("data", {"datb", "datc"}), "datb");
 }
 
+TEST(Suggest, AnotherCaseIsNearerThanAnotherLetter) {
+  EXPECT_EQ(nearest_of("lambda_v", {"lambda_I", "lambda_V"}), "lambda_V");
+  EXPECT_EQ(nearest_of("LR", {"lr"}), "lr");
+}
+
 TEST(Suggest, NothingNearIsEmpty) {
   EXPECT_EQ(nearest_of("", {"a"}), "");
   EXPECT_EQ(nearest_of("word", {}), "");
