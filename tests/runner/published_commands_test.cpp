@@ -10,6 +10,7 @@
 #include "runner/command_line.h"
 #include "runner/config/yaml_reader.h"
 #include "runner/prepare.h"
+#include "runner/sweep.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/text_case.h"
 
@@ -57,6 +58,10 @@ std::string refusal(const std::string& command, Value& resolved) {
   arguments.config_dirs.push_back(RETORT_SOURCE_DIR);
   Sources sources;
   static const SchemaSet schemas = shipped_schemas();
+  if (arguments.verb == "sweep") {
+    const auto sweep = prepare_sweep(arguments, schemas, sources);
+    return sweep ? "" : print_all(sweep.errors());
+  }
   const auto prepared = prepare(arguments, schemas, sources);
   if (!prepared) return print_all(prepared.errors());
   resolved = prepared->recipe.resolved;
