@@ -111,15 +111,68 @@ class Application {
       return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
                    code == ErrorCode::kCannotDelete ? "" : "to make it a mapping: " + with(OverrideKind::kAdd));
     }
+    const auto deeper = code == ErrorCode::kCannotDelete ? std::vector<std::string>() : keys_below(parent, found);
+    if (!deeper.empty()) {
+      std::string help = "did you mean";
+      for (const std::string& path : deeper) help += (path == deeper.front() ? " '" : " or '") + path + "'";
+      return error(code, found + 1, unknown(found), help + "?");
+    }
+    std::vector<std::string> declared;
+    if (declared_keys_) declared = declared_keys_(recipe_, std::span(path_).first(found));
     std::vector<std::string> near_keys;
     if (const auto* map = parent.map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
-    if (declared_keys_) {
-      const auto more = declared_keys_(recipe_, std::span(path_).first(found));
-      near_keys.insert(near_keys.end(), more.begin(), more.end());
-    }
+    near_keys.insert(near_keys.end(), declared.begin(), declared.end());
     std::string help = did_you_mean(key, near_keys);
+    if (help.empty() && !declared.empty()) help = where_listed(parent, found);
     if (help.empty() && code != ErrorCode::kCannotDelete) help = "to add it: " + with(OverrideKind::kAdd);
-    error(code, found + 1, "unknown key '" + key + "'" + (found ? " in '" + dotted(found) + "'" : ""), std::move(help));
+    error(code, found + 1, unknown(found), std::move(help));
+  }
+
+  std::string unknown(std::size_t found) const {
+    return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
+  }
+
+  /// Where the keys of `parent`, the first `found` ones of the path, are told of: it takes no others.
+  std::string where_listed(const Value& parent, std::size_t found) const {
+    const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
+    const Value* kind = stage ? stage->find("kind") : nullptr;
+    if (!kind || !kind->text()) return "";
+    std::string name = *kind->text();
+    const Value* own = found > 1 ? parent.find("kind") : nullptr;  // train/optimizer/adam
+    if (own && own->text()) {
+      name.resize(std::min(name.size(), name.find('.')));
+      for (std::size_t i = 1; i < found; ++i) name += '/' + path_[i];
+      name += '/' + *own->text();
+    }
+    return "`retort explain " + name + "` lists the keys there are";
+  }
+
+  /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or none.
+  std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
+    constexpr std::size_t kMaxPlaces = 3;
+    std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));
+    std::vector<std::string> places;
+    look_below(parent, path_[found], at, places);
+    return places.size() <= kMaxPlaces ? places : std::vector<std::string>();
+  }
+
+  void look_below(const Value& value, const std::string& key, std::vector<std::string>& at,
+                  std::vector<std::string>& places) const {
+    constexpr std::size_t kMaxDepth = 6;
+    if (!value.map() || at.size() > kMaxDepth) return;
+    for (const Entry& entry : *value.map()) {
+      const bool is_no_setting = at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
+      if (is_no_setting || !entry.value.map()) continue;
+      at.push_back(entry.key);
+      const auto declared = declared_keys_ ? declared_keys_(recipe_, at) : std::vector<std::string>();
+      if (entry.value.find(key) || std::ranges::count(declared, key)) {
+        std::string place;
+        for (const std::string& part : at) place += part + '.';
+        places.push_back(place + key);
+      }
+      look_below(entry.value, key, at, places);
+      at.pop_back();
+    }
   }
 
   /// Writes the value at the path, making mappings on the way; what is no container is replaced by one.

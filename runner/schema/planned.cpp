@@ -64,7 +64,11 @@ class Walk {
     if (uses.size() == before || !is_planned(**found)) return;
     std::string built;
     for (const SchemaNode* part : group) {
-      if (!is_planned(*part) && !followed(*part).pattern) built += (built.empty() ? "" : ", or ") + expected(*part);
+      if (is_planned(*part)) continue;
+      std::vector<std::string> examples;
+      for (const Value& example : followed(*part).examples) examples.push_back(bare(example));
+      const std::string taken = !followed(*part).pattern ? expected(*part) : joined(examples, 20);
+      if (!taken.empty()) built += (built.empty() ? "" : ", or ") + taken;
     }
     uses.back().where = value.where;
     uses.back().message = quoted(place.key) + " cannot be " + describe(value) + " yet: this version has no code for it";

@@ -99,7 +99,9 @@ bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema, con
     return false;
   };
   if (!(schema.types & types_of(value))) {
-    return wrong(ErrorCode::kWrongType, type_phrase(schema.types), retyped(value, schema.types));
+    const bool names_kind = value.text() && std::ranges::count(schema.kinds, *value.text(), &NamedSchema::name);
+    return wrong(ErrorCode::kWrongType, type_phrase(schema.types),
+                 names_kind ? "write {kind: " + *value.text() + "}" : retyped(value, schema.types));
   }
   const auto* number = std::get_if<double>(&value.data);
   if (number && !std::isfinite(*number)) return wrong(ErrorCode::kOutOfRange, "a finite number", "");

@@ -25,6 +25,9 @@ SchemaSet schemas() {
           "folder": {"$ref": "common.schema.json#/definitions/path", "x-planned": true, "default": "a", "description": "A."},
           "precision": {"anyOf": [{"enum": ["fp32"]}, {"enum": ["bf16", "fp16"], "x-planned": true}],
                         "default": "fp32", "description": "Number format."},
+          "device": {"anyOf": [{"type": "string", "pattern": "^(cpu|cuda)$", "examples": ["cpu", "cuda"]},
+                               {"const": "auto", "x-planned": true}],
+                     "default": "cpu", "description": "Where."},
           "optimizer": {"type": "object", "x-kinds": "train/optimizer", "x-default-kind": "adam", "default": {}, "description": "How."}
         }})"},
       {"train/later.schema.json", R"({
@@ -80,14 +83,18 @@ TEST(Planned, AlternativeIsNamedWithThoseThatAreBuilt) {
   EXPECT_THAT(uses(R"({"kind": "train.fit", "precision": "bf16"})"),
               ElementsAre("E0313 /train/precision: 'precision' cannot be \"bf16\" yet: this version has no code for it "
                           "(it takes fp32)"));
+  EXPECT_THAT(uses(R"({"kind": "train.fit", "device": "auto"})"),
+              ElementsAre("E0313 /train/device: 'device' cannot be \"auto\" yet: this version has no code for it "
+                          "(it takes cpu, cuda)"));
 }
 
 TEST(Planned, OptionsAreNotFilledInAndTheirDefaultsAreTakenOut) {
   const SchemaSet set = schemas();
   Value recipe = written(R"({"schema": 1, "train": {"kind": "train.fit", "average": false, "folder": "b"}})");
   EXPECT_THAT(told(set.validate(recipe)), IsEmpty());
-  EXPECT_EQ(to_json(*recipe.find("train")).dump(),
-            R"({"kind":"train.fit","folder":"b","epochs":1,"precision":"fp32","optimizer":{"kind":"adam"}})");
+  EXPECT_EQ(
+      to_json(*recipe.find("train")).dump(),
+      R"({"kind":"train.fit","folder":"b","epochs":1,"precision":"fp32","device":"cpu","optimizer":{"kind":"adam"}})");
 }
 
 TEST(Planned, ItemsOfForeachCountAsWritten) {

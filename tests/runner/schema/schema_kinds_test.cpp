@@ -31,6 +31,11 @@ TEST(SchemaKinds, KindThatIsNoStringIsRefused) {
               ElementsAre("E0302 /train/kind: expected a kind, got 3 (kinds: train.fit)"));
 }
 
+TEST(SchemaKinds, KindInPlaceOfItsMappingIsShownInOne) {
+  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "optimizer": "sgd"})"),
+              ElementsAre("E0302 /train/optimizer: expected a mapping, got the string \"sgd\" (write {kind: sgd})"));
+}
+
 TEST(SchemaKinds, MissingKindListsTheFamily) {
   EXPECT_THAT(recipe(R"("train": {"epochs": 3})"),
               ElementsAre("E0305 /train/kind: missing key 'kind' in the stage 'train' (kinds: train.fit)"));
