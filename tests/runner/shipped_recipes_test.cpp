@@ -58,6 +58,17 @@ TEST(ShippedRecipes, RetinaWithOneNetworkHasNoPairs) {
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate"));
 }
 
+TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
+  const auto option = [](const std::string& backbone, const char* node, const char* key) {
+    const Graph graph = graph_of("finetune", {"model=lora", "model/backbone=" + backbone});
+    const auto found = std::ranges::find(graph.nodes, node, &Node::id);
+    return found == graph.nodes.end() ? "" : to_json(*found->options.find(key)).dump();
+  };
+  EXPECT_EQ(option("clip_vit_b32", "model", "targets"), R"(["q_proj"])");
+  EXPECT_EQ(option("vit_b16_timm", "model", "targets"), R"(["query","qkv"])");
+  EXPECT_EQ(option("vit_b16_hf", "data", "normalize"), R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
+}
+
 TEST(ShippedRecipes, CarsAreMeasuredTwice) {
   const Graph graph = graph_of("clip_cars", {"data.root=cars"});
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate", "retrieval"));
