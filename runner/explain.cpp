@@ -156,29 +156,35 @@ std::vector<std::string> kinds_in(const SchemaSet& schemas, std::string_view wha
 
 }  // namespace
 
-Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
-  std::string code(what);
-  std::ranges::transform(code, code.begin(), [](unsigned char c) { return std::toupper(c); });
-  std::vector<std::string> known;
-  for (const ErrorInfo& error : all_errors()) {
-    known.push_back(name(error.code));
-    if (known.back() == code) return explain_code(error);
-  }
-  const std::vector<Option> options = all_options(schemas);
-  for (const Option& option : options) add_once(known, option.key);
-  if (std::ranges::count(known, what)) return explain_key(options, what);
-
+std::vector<std::string> explainable(const SchemaSet& schemas) {
+  std::vector<std::string> names;
+  for (const Option& option : all_options(schemas)) add_once(names, option.key);
   std::vector<std::string> folders = schemas.sub_kind_folders();
   for (const Kind& kind : schemas.kinds()) {
-    known.push_back(kind.name);
+    names.push_back(kind.name);
     add_once(folders, kind.family);
   }
   for (const std::string& folder : schemas.sub_kind_folders()) {
-    for (const std::string& kind : schemas.sub_kinds(folder)) known.push_back(folder + "/" + kind);
+    for (const std::string& kind : schemas.sub_kinds(folder)) names.push_back(folder + "/" + kind);
   }
-  if (std::ranges::count(known, what)) return explain_kind(schemas, std::string(what));
-  if (const auto names = kinds_in(schemas, what); !names.empty()) return explain_kinds(schemas, what, names);
-  known.insert(known.end(), folders.begin(), folders.end());
+  for (const std::string& folder : folders) add_once(names, folder);
+  for (const ErrorInfo& error : all_errors()) names.push_back(name(error.code));
+  return names;
+}
+
+Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
+  std::string code(what);
+  std::ranges::transform(code, code.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const ErrorInfo& error : all_errors()) {
+    if (name(error.code) == code) return explain_code(error);
+  }
+  const std::vector<std::string> known = explainable(schemas);
+  if (std::ranges::count(known, what)) {
+    const std::vector<Option> options = all_options(schemas);
+    if (std::ranges::count(options, what, &Option::key)) return explain_key(options, what);
+    if (const auto names = kinds_in(schemas, what); !names.empty()) return explain_kinds(schemas, what, names);
+    return explain_kind(schemas, std::string(what));
+  }
   const std::string near = did_you_mean_path(what, known);
   return Diagnostic{
       ErrorCode::kUsage,

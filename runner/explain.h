@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -22,5 +23,8 @@ struct Explanation {
 ///
 /// The JSON holds the name under "key", "kind", "kinds" or "code", by which they are told apart.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);
+
+/// All that can be explained, for completion: keys, kinds, families and folders of kinds, codes.
+std::vector<std::string> explainable(const SchemaSet& schemas);
 
 }  // namespace runner

@@ -10,6 +10,7 @@
 #include "runner/completion/file_completion.h"
 #include "runner/completion/key_completion.h"
 #include "runner/completion/value_completion.h"
+#include "runner/explain.h"
 #include "runner/prepare.h"
 
 namespace runner {
@@ -106,6 +107,10 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   if (what.type == "DIR") return complete_folder(real_file_system(), typed);
   if (what.type == "NAME") return recipes(arguments, typed);
   if (what.name == "kind") return kinds(shipped_schemas());
+  if (arguments.verb == "explain") {
+    for (const std::string& name : explainable(shipped_schemas())) found.push_back({name});
+    return found;
+  }
   if (what.name == "file") return complete_path(real_file_system(), typed, ".yaml");
   const bool is_word_of_recipe = what.name == "recipe" || what.name == "overrides";
   if (is_word_of_recipe && arguments.recipe.empty()) return recipes(arguments, typed);
