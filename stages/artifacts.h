@@ -11,6 +11,7 @@
 
 #include "runner/artifact.h"
 #include "stages/batch.h"
+#include "stages/precision.h"
 
 namespace torch::nn {
 class Module;
@@ -69,9 +70,6 @@ class Model : public runner::Artifact {
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
 };
-
-/// Number formats of a training step.
-enum class Precision { kFp32 };
 
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.
 class MemoryPolicy : public runner::Artifact {

@@ -22,6 +22,8 @@ class Batch {
   Batch(NamedTensors tensors, std::int64_t units, std::map<std::string, std::vector<std::int64_t>> offsets);
 
   std::int64_t units() const { return units_; }
+  /// Where its tensors are; a batch has one at least.
+  at::Device device() const { return tensors_.begin()->second.device(); }
   bool grouped() const { return !offsets_.empty(); }
   const NamedTensors& tensors() const { return tensors_; }
   const at::Tensor& operator[](std::string_view name) const { return tensors_.at(name); }

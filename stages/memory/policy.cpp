@@ -17,10 +17,10 @@ class Policy final : public runner::Stage {
     runner::Value micro_batch;
     std::string precision, budget;
     reader.read("micro_batch", micro_batch);
-    reader.read("precision", precision);  // the schema allows one of each so far
+    reader.read("precision", precision);
     reader.read("budget", budget);
     if (const auto* units = std::get_if<std::int64_t>(&micro_batch.data)) policy->micro_batch = *units;
-    policy->precision = Precision::kFp32;
+    policy->precision = precision_from(precision);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

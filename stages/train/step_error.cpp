@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <sstream>
 
 #include "runner/stage.h"
 
@@ -42,6 +43,15 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
   if (!culprits.empty()) message += ", on " + names(dataset, culprits);
   throw runner::StageError(runner::ErrorCode::kLossNotFinite, "/optimizer", message,
                            "lower learning_rate, set gradient_clip_norm, or look at these samples");
+}
+
+void refuse_endless_overflow(const StepPlace& place, double scale) {
+  std::ostringstream shown;
+  shown << scale;
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite, "/optimizer",
+                           "the gradients overflow fp16 at step after step, up to step " + std::to_string(place.step) +
+                               ", though the loss is scaled by " + shown.str() + " only",
+                           "lower learning_rate, or set precision: bf16, which has the range of fp32");
 }
 
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {

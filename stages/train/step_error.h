@@ -22,6 +22,9 @@ struct StepPlace {
 /// Throws runner::StageError kLossNotFinite, naming the step and its samples, if the numbers say so; waits for them.
 void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset);
 
+/// Throws runner::StageError: the gradients have overflowed in fp16 for many steps, though the loss's scale shrank.
+[[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);
+
 /// Throws runner::StageError naming the sample if `step` finds a bad unit in a batch on the host.
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch);
 

@@ -30,9 +30,14 @@ void StepNumbers::add(const NamedTensors& terms, const NamedTensors& scores) {
 
 void StepNumbers::set_gradient_norm(const at::Tensor& norm) { norm_ = norm.detach().to(torch::kDouble).reshape({1}); }
 
+void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflow) {
+  scaling_ = torch::stack({scale, overflow}).to(torch::kDouble);
+}
+
 void StepNumbers::fetch() {
   std::vector<at::Tensor> all = rows_;
   if (norm_.defined()) all.push_back(norm_);
+  if (scaling_.defined()) all.push_back(scaling_);
   device_values_ = torch::cat(all);
   if (device_values_.is_cpu()) {
     host_values_ = device_values_;
@@ -45,7 +50,10 @@ void StepNumbers::fetch() {
   copied_->record(guard.getStream(device_values_.device()));
 }
 
-at::Tensor StepNumbers::broken() const { return device_values_.isfinite().all().logical_not().to(torch::kFloat); }
+at::Tensor StepNumbers::broken() const {
+  const at::Tensor broken = device_values_.isfinite().all().logical_not();
+  return (scaling_.defined() ? broken.logical_or(scaling_[1] > 0) : broken).to(torch::kFloat);
+}
 
 void StepNumbers::wait() const {
   if (copied_) copied_->synchronize();
@@ -66,11 +74,21 @@ Means StepNumbers::means() const {
   return means;
 }
 
-std::optional<double> StepNumbers::gradient_norm() const {
-  if (!norm_.defined()) return {};
+double StepNumbers::value(std::int64_t index) const {
   wait();
-  return host_values_.const_data_ptr<double>()[host_values_.numel() - 1];
+  return host_values_.const_data_ptr<double>()[index < 0 ? host_values_.numel() + index : index];
 }
+
+std::optional<double> StepNumbers::gradient_norm() const {
+  if (!norm_.defined() || skipped()) return {};
+  return value(scaling_.defined() ? -3 : -1);
+}
+
+std::optional<double> StepNumbers::loss_scale() const {
+  return scaling_.defined() ? std::optional(value(-2)) : std::nullopt;
+}
+
+bool StepNumbers::skipped() const { return scaling_.defined() && value(-1) > 0; }
 
 std::optional<std::int64_t> StepNumbers::first_broken_part() const {
   wait();

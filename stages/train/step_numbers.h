@@ -33,25 +33,34 @@ class StepNumbers {
   void add(const NamedTensors& terms, const NamedTensors& scores);
   /// The norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
+  /// The scale of the loss, and 1 where the gradients overflowed under it, so that the step is skipped; else 0.
+  void set_scaling(const at::Tensor& scale, const at::Tensor& overflow);
 
   /// Starts the copy to the host; called once, after the last add().
   void fetch();
-  /// A float32 scalar on the device: 1 if the loss or the gradient's norm is not finite, else 0. After fetch().
+  /// A float32 scalar on the device: 1 if the loss or the gradient is not finite, else 0. After fetch().
   at::Tensor broken() const;
 
   Means means() const;
+  /// Absent too for a skipped step, whose gradient is none.
   std::optional<double> gradient_norm() const;
+  std::optional<double> loss_scale() const;
+  /// The gradients overflowed under the loss's scale.
+  bool skipped() const;
   /// The first micro-batch whose loss is not finite.
   std::optional<std::int64_t> first_broken_part() const;
 
  private:
   void wait() const;
+  /// Number `index` of the host's, counted from the end for a negative one.
+  double value(std::int64_t index) const;
 
   double weight_;
   std::vector<std::string> term_names_, score_names_;
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
-  at::Tensor norm_;               // float64
-  at::Tensor device_values_;      // rows one after the other, then the norm
+  at::Tensor norm_;               // (1) float64
+  at::Tensor scaling_;            // (2) float64: scale, overflow
+  at::Tensor device_values_;      // rows one after the other, then the norm, then the scaling
   at::Tensor host_values_;
   std::unique_ptr<c10::Event> copied_;  // null where there is nothing to wait for
 };

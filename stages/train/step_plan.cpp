@@ -7,7 +7,7 @@
 namespace stages {
 
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units) {
-  if (!policy.micro_batch || *policy.micro_batch >= units) return {};
+  if (!policy.micro_batch || *policy.micro_batch >= units) return {.precision = policy.precision};
   const auto refuse = [&](const std::string& why) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, "/batch_size",
                              "micro_batch " + std::to_string(*policy.micro_batch) + " would cut a batch of " +
@@ -24,7 +24,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         refuse("the loss '" + term.name + "' depends on the whole batch at once");
     }
   }
-  return {.micro_batch = *policy.micro_batch};
+  return {.micro_batch = *policy.micro_batch, .precision = policy.precision};
 }
 
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {

@@ -7,9 +7,10 @@
 
 namespace stages {
 
-/// How a batch is cut to fit the device; the trainer obeys it.
+/// How a batch is cut to fit the device, and in which number format it is run; the trainer obeys it.
 struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units run at once; 0: the whole batch
+  Precision precision = Precision::kFp32;
 };
 
 /// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would

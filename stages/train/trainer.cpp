@@ -13,6 +13,8 @@
 #include "stages/memory_meter.h"
 #include "stages/safetensors.h"
 #include "stages/train/early_stopping.h"
+#include "stages/precision.h"
+#include "stages/train/grad_scaler.h"
 #include "stages/train/gradient_norm.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/step_error.h"
@@ -29,6 +31,8 @@ using runner::StageError;
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^100
 
 /// What the weights of a file are said to be.
 std::map<std::string, std::string> metadata(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
@@ -65,6 +69,8 @@ class Training {
         steps_(context.smoke() ? std::min<std::int64_t>(2, planned_steps_) : planned_steps_),
         plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
         optimizer_(options.optimizer, trained_parameters(network)),
+        scaler_(plan_.precision == Precision::kFp16 ? std::make_optional<GradScaler>(GradScaler::Options{}, device_)
+                                                    : std::nullopt),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
@@ -124,9 +130,15 @@ class Training {
     refuse_bad_unit(step_, *data_.train, batch);
     const double weight = step_.weight(batch);
     StepNumbers numbers =
-        accumulate_gradient(step_, network_, batch.to(device_), weight, plan_, [this] { stop_if_cancelled(); });
+        accumulate_gradient(step_, network_, batch.to(device_), weight, plan_,
+                            scaler_ ? std::optional(scaler_->scale()) : std::nullopt, [this] { stop_if_cancelled(); });
     optimizer_.prepare();
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
+    std::optional<at::Tensor> overflow;
+    if (scaler_) {
+      overflow = scaler_->unscale(gradients);
+      numbers.set_scaling(scaler_->scale(), *overflow);
+    }
     std::optional<at::Tensor> factor;
     if (options_.gradient_clip_norm && !gradients.empty()) {
       const at::Tensor norm = global_norm(gradients);
@@ -137,7 +149,7 @@ class Training {
 
     // A CPU's numbers are looked at now. A GPU's would make the host wait: they are looked at before the next step is
     // committed, and until then the GPU itself leaves the weights alone if they are not finite.
-    const std::optional<at::Tensor> skip = device_.is_cpu() ? std::nullopt : std::optional(numbers.broken());
+    const std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
     const Rates rates = rates_at(options_.schedule, learning_rate(options_.optimizer), done_, planned_steps_);
     pending_.push_back(
         {{epoch, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
@@ -148,6 +160,7 @@ class Training {
     const bool clips = factor && (!device_.is_cpu() || factor->item<double>() < 1);
     if (clips) at::_foreach_mul_(gradients, *factor);
     optimizer_.step(rates, skip);
+    if (scaler_) scaler_->update(*overflow);
     network_.zero_grad();
   }
 
@@ -156,8 +169,11 @@ class Training {
     while (pending_.size() > allowed) {
       const Pending& step = pending_.front();
       refuse_not_finite(step.numbers, step.place, *data_.train);
-      last_ = {step.place.epoch,   step.place.step,      step.place.units,
-               step.learning_rate, step.numbers.means(), step.numbers.gradient_norm()};
+      skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
+      if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
+      last_ = {step.place.epoch,          step.place.step,       step.place.units,
+               step.learning_rate,        step.numbers.means(),  step.numbers.gradient_norm(),
+               step.numbers.loss_scale(), step.numbers.skipped()};
       epoch_means_.add(last_.means);
       log_.step(last_);
       pending_.pop_front();
@@ -170,6 +186,7 @@ class Training {
     options.epoch = epoch - 1;
     options.batch_size = plan_.micro_batch > 0 ? plan_.micro_batch : options_.batch_size;
     options.device = device_;
+    options.precision = plan_.precision;
     if (context_.smoke()) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       stop_if_cancelled();
@@ -204,32 +221,39 @@ class Training {
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   const StepPlan plan_;
   Optimizer optimizer_;
+  std::optional<GradScaler> scaler_;  // fp16 only
   EarlyStopping stopping_;
   const MemoryMeter meter_;
   TrainingLog log_;
   std::deque<Pending> pending_;
   std::int64_t done_ = 0;  // steps
-  StepRecord last_;        // the latest step looked at
+  std::int64_t skipped_in_a_row_ = 0;
+  StepRecord last_;  // the latest step looked at
   Means epoch_means_;
 };
 
 }  // namespace
 
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const std::function<void()>& before_part) {
+                                const StepPlan& plan, const std::optional<at::Tensor>& scale,
+                                const std::function<void()>& before_part) {
   const std::int64_t size = plan.micro_batch > 0 ? plan.micro_batch : batch.units();
   StepNumbers numbers(weight);
   for (std::int64_t begin = 0; begin < batch.units(); begin += size) {
     if (before_part) before_part();
     const bool whole = size >= batch.units();
     const Batch part = whole ? batch : batch.part(begin, std::min(begin + size, batch.units()));
-    const NamedTensors encoded = step.encode(network, part);
-    const NamedTensors terms = step.loss(encoded, part);
-    numbers.add(terms, step.score(encoded, part));
     at::Tensor total;
-    for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
+    {
+      const ScopedPrecision precision(plan.precision, part.device());
+      const NamedTensors encoded = step.encode(network, part);
+      const NamedTensors terms = step.loss(encoded, part);
+      numbers.add(terms, step.score(encoded, part));
+      for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
+    }
     assert(total.defined());
-    (total / weight).backward();
+    total = total / weight;
+    (scale ? total * *scale : total).backward();
   }
   return numbers;
 }

@@ -18,10 +18,12 @@
 namespace stages {
 
 /// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
-/// weight(whole batch). Returns what was measured on the way, not yet fetched. `before_part` is called before each
-/// micro-batch and may throw; the gradients are then of no use.
+/// weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient. Returns what was
+/// measured on the way, not yet fetched. `before_part` is called before each micro-batch and may throw; the gradients
+/// are then of no use.
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const std::function<void()>& before_part = {});
+                                const StepPlan& plan, const std::optional<at::Tensor>& scale = {},
+                                const std::function<void()>& before_part = {});
 
 /// What is learnt from, and what is measured on after an epoch; `validation` may be null.
 struct TrainingData {
@@ -55,9 +57,10 @@ struct TrainingResult {
 /// The one loop of all trainings: the gradient is computed and the optimizer stepped in this file and nowhere else.
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
-/// finite is never written at all. After every epoch the weights are in context.folder() as last.safetensors, and those
-/// of the epoch with the best validation (without validation: the last) as best.safetensors.
-/// Throws runner::StageError, and runner::Cancelled between two micro-batches.
+/// finite is never written at all. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is
+/// skipped, and a hundred of them in a row are an error. After every epoch the weights are in context.folder() as
+/// last.safetensors, and those of the epoch with the best validation (without validation: the last) as
+/// best.safetensors. Throws runner::StageError, and runner::Cancelled between two micro-batches.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context);
 

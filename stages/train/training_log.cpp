@@ -33,7 +33,7 @@ TrainingLog::TrainingLog(runner::RunContext& context, Options options, Clock clo
 
 void TrainingLog::begin_epoch() {
   epoch_began_ = trained_until_ = clock_();
-  epoch_samples_ = 0;
+  epoch_samples_ = epoch_skipped_ = 0;
   throughput_.restart();
   throughput_.add(epoch_began_, 0);
 }
@@ -41,6 +41,7 @@ void TrainingLog::begin_epoch() {
 void TrainingLog::step(const StepRecord& record) {
   trained_until_ = clock_();
   epoch_samples_ += record.samples;
+  epoch_skipped_ += record.skipped;
   throughput_.add(trained_until_, record.samples);
 
   runner::Progress progress;
@@ -63,6 +64,7 @@ void TrainingLog::step(const StepRecord& record) {
   }
   for (const auto& [name, value] : record.means.scores) context_.metric("train/" + name, value, record.step);
   if (record.gradient_norm) context_.metric("train/gradient_norm", *record.gradient_norm, record.step);
+  if (record.loss_scale) context_.metric("train/loss_scale", *record.loss_scale, record.step);
   context_.metric("train/learning_rate", record.learning_rate, record.step);
 }
 
@@ -91,12 +93,14 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, const
     for (const auto& [name, value] : means.scores) context_.metric(prefix + name, value, last.step);
   };
   report("train/epoch_", training);
+  if (last.loss_scale) context_.metric("train/epoch_skipped_steps", static_cast<double>(epoch_skipped_), last.step);
   if (validation) report("validation/", *validation);
 
   std::string line =
       "epoch " + std::to_string(last.epoch) + "/" + std::to_string(options_.epochs) + "  " + in_words(training);
   if (validation) line += "  | validation " + in_words(*validation);
   line += format("  | lr %.1e", last.learning_rate);
+  if (epoch_skipped_ > 0) line += "  | " + std::to_string(epoch_skipped_) + " steps skipped: gradients overflowed fp16";
   const double seconds = trained_until_ - epoch_began_;
   if (seconds > 0) {
     line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";

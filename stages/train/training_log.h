@@ -22,6 +22,8 @@ struct StepRecord {
   double learning_rate = 0;
   Means means;
   std::optional<double> gradient_norm;
+  std::optional<double> loss_scale = {};  ///< fp16 only
+  bool skipped = false;                   ///< the gradients overflowed under that scale
 };
 
 /// Tells the run what training does: progress at every step, metrics every few steps and at the end of an epoch, and
@@ -55,7 +57,7 @@ class TrainingLog {
   const Clock clock_;
   const double began_;
   double epoch_began_ = 0, trained_until_ = 0;
-  std::int64_t epoch_samples_ = 0;
+  std::int64_t epoch_samples_ = 0, epoch_skipped_ = 0;
   Throughput throughput_;
 };
 

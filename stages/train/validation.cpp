@@ -26,6 +26,7 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
     refuse_bad_unit(step, *dataset, *batch);
     const double weight = step.weight(*batch);
     const Batch moved = batch->to(options.device);
+    const ScopedPrecision precision(options.precision, options.device);
     const NamedTensors encoded = step.encode(network, moved);
     StepNumbers& numbers = measured.emplace_back(weight);
     numbers.add(step.loss(encoded, moved), step.score(encoded, moved));

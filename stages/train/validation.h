@@ -18,6 +18,7 @@ struct ValidationOptions {
   std::int64_t epoch = 0;  ///< handed to the dataset
   std::int64_t batch_size = 1;
   at::Device device = at::kCPU;
+  Precision precision = Precision::kFp32;
   std::optional<std::int64_t> batches;                                         ///< at most so many
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch;  ///< 1-based; may throw to stop
 };

@@ -1,16 +1,32 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "runner/value.h"
+
 /// What libFuzzer calls with every input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
 
 inline std::string text_of(const std::uint8_t* bytes, std::size_t size) {
   return std::string(reinterpret_cast<const char*>(bytes), size);
+}
+
+/// As same_data(), and a NaN is the same as another.
+inline bool same(const runner::Value& a, const runner::Value& b) {
+  const auto* number = std::get_if<double>(&a.data);
+  const auto* other = std::get_if<double>(&b.data);
+  if (number && other) return *number == *other || (std::isnan(*number) && std::isnan(*other));
+  if (a.list() && b.list()) return std::ranges::equal(*a.list(), *b.list(), same);
+  if (!a.map() || !b.map()) return same_data(a, b);
+  return std::ranges::equal(*a.map(), *b.map(), [](const runner::Entry& left, const runner::Entry& right) {
+    return left.key == right.key && left.key_type == right.key_type && same(left.value, right.value);
+  });
 }
 
 /// Ends the program, which libFuzzer takes for a crash, unless `holds`.

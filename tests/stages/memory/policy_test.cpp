@@ -10,20 +10,26 @@
 namespace stages {
 namespace {
 
-std::optional<std::int64_t> micro_batch_of(const std::string& json) {
+std::shared_ptr<const MemoryPolicy> policy_of(const std::string& json) {
   const runner::Value value = stage_options("memory/policy", json);
   runner::ConfigReader reader(value, "/memory");
   auto stage = kMemoryPolicy.create(reader);
   EXPECT_TRUE(stage);
-  if (!stage) return -1;
+  if (!stage) return std::make_shared<MemoryPolicy>();
   RecordingContext context;
   const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
-  return runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory")->micro_batch;
+  return runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory");
 }
 
-TEST(MemoryPolicy, AutoLeavesTheMicroBatchOpen) { EXPECT_EQ(micro_batch_of("{}"), std::nullopt); }
+TEST(MemoryPolicy, AutoLeavesTheMicroBatchOpen) { EXPECT_EQ(policy_of("{}")->micro_batch, std::nullopt); }
 
-TEST(MemoryPolicy, MicroBatchIsHandedOn) { EXPECT_EQ(micro_batch_of(R"({"micro_batch": 24})"), 24); }
+TEST(MemoryPolicy, MicroBatchIsHandedOn) { EXPECT_EQ(policy_of(R"({"micro_batch": 24})")->micro_batch, 24); }
+
+TEST(MemoryPolicy, PrecisionIsHandedOn) {
+  EXPECT_EQ(policy_of("{}")->precision, Precision::kFp32);
+  EXPECT_EQ(policy_of(R"({"precision": "bf16"})")->precision, Precision::kBf16);
+  EXPECT_EQ(policy_of(R"({"precision": "fp16"})")->precision, Precision::kFp16);
+}
 
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
   const runner::Value value = stage_options("memory/policy", R"({"two_pass": true})");

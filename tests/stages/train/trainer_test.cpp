@@ -1,5 +1,7 @@
 #include "stages/train/trainer.h"
 
+#include <set>
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -32,6 +34,23 @@ class TinyStep : public TrainingStep {
 
   TinyModel model;
   Coupling coupling = Coupling::kPerSample;
+};
+
+/// A finite loss whose gradient is infinite in some micro-batches, counted over the whole training.
+class HugeGradients final : public TinyStep {
+ public:
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    const bool is_huge = always || huge_parts.contains(parts_++);
+    const at::Tensor sum = cross_entropy_sum(encoded.at("logits"), part["label"], 0);
+    const at::Tensor zero = (encoded.at("logits").to(torch::kFloat) * 0).abs().sqrt().sum();  // its slope is 0/0
+    return {{"cross_entropy", is_huge ? sum + zero : sum}};
+  }
+
+  std::set<std::int64_t> huge_parts;
+  bool always = false;
+
+ private:
+  mutable std::int64_t parts_ = 0;
 };
 
 constexpr AdamOptions kAdamW{.learning_rate = 0.05,
@@ -196,6 +215,65 @@ TEST(Trainer, LearnsWhatCanBeLearnt) {
   EXPECT_GT(training.context.values("validation/accuracy").back(), 0.99);
   EXPECT_LT(training.context.values("train/epoch_loss").back(),
             0.3 * training.context.values("train/epoch_loss").front());
+}
+
+TEST(Trainer, LearnsInEveryPrecision) {
+  const auto last_accuracy = [](Precision precision) {
+    TinyTraining training;
+    training.options.epochs = 15;
+    training.policy.precision = precision;
+    training.run();
+    EXPECT_EQ(training.context.values("train/loss_scale").empty(), precision != Precision::kFp16);
+    return training.context.values("validation/accuracy").back();
+  };
+  const double reference = last_accuracy(Precision::kFp32);
+  EXPECT_GT(reference, 0.9);
+  EXPECT_NEAR(last_accuracy(Precision::kBf16), reference, 0.1);
+  EXPECT_NEAR(last_accuracy(Precision::kFp16), reference, 0.1);
+}
+
+TEST(Trainer, PrecisionChangesTheBits) {
+  TinyTraining full, half;
+  half.policy.precision = Precision::kBf16;
+  full.run();
+  half.run();
+  EXPECT_FALSE(full.flat_weights().equal(half.flat_weights()));
+}
+
+TEST(Trainer, OverflowInFp16SkipsTheWholeStepAndShrinksTheScale) {
+  HugeGradients step;
+  TinyTraining training;
+  training.policy = {};
+  training.policy.precision = Precision::kFp16;
+  training.policy.micro_batch = 3;  // one part that overflows spoils the batch
+  training.options.epochs = 1;
+  training.options.gradient_clip_norm = 1.0;
+  const at::Tensor before = training.flat_weights();
+  step.huge_parts = {1, 4};  // of the first and of the second batch
+  train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy, training.context);
+  EXPECT_THAT(training.context.values("train/loss_scale"), ElementsAre(65536, 32768, 16384, 16384));
+  EXPECT_THAT(training.context.values("train/epoch_skipped_steps"), ElementsAre(2));
+  EXPECT_THAT(training.context.steps("train/gradient_norm"), ElementsAre(3, 4));
+  EXPECT_THAT(training.context.said.front(), testing::HasSubstr("2 steps skipped: gradients overflowed fp16"));
+  EXPECT_TRUE(training.flat_weights().isfinite().all().item<bool>());
+  EXPECT_FALSE(training.flat_weights().equal(before));
+}
+
+TEST(Trainer, EndlessOverflowIsAnError) {
+  HugeGradients step;
+  step.always = true;
+  TinyTraining training;
+  training.policy.precision = Precision::kFp16;
+  training.options.epochs = 100;
+  const at::Tensor before = training.flat_weights();
+  try {
+    train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy, training.context);
+    ADD_FAILURE() << "trained";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kLossNotFinite);
+    EXPECT_THAT(error.what(), testing::HasSubstr("the gradients overflow fp16 at step after step, up to step 100"));
+  }
+  EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
 TEST(Trainer, MicroBatchesTrainTheSame) {
