@@ -51,7 +51,7 @@ class Run {
     } catch (const NoFolder& error) {
       fail(error.errors);
     } catch (const WriteError& error) {
-      fail({error.diagnostic});
+      fail({error.diagnostic()});
     }
     return conclude();
   }
@@ -128,9 +128,9 @@ class Run {
     if (folder_) throw NoFolder{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
     auto base = surroundings_.working_folder;
     if (base.empty()) base = std::filesystem::current_path();
-    const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock());
+    const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
     if (!path) throw NoFolder{path.errors()};
-    folder_.emplace(*path, surroundings_.write);
+    folder_.emplace(*path, surroundings_.storage);
     folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
     folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
     folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
@@ -237,7 +237,7 @@ class Run {
     } catch (const WriteError& error) {
       // A disk that is full has been reported once; it is news only to a run that went well.
       if (exit_ == ExitCode::kDone) {
-        fail({error.diagnostic});
+        fail({error.diagnostic()});
         summary_.exit = exit_;
       }
     }

@@ -34,7 +34,7 @@ struct RunSurroundings {
   DisplayOptions display = {};
   bool json = false;
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
-  WriteSome write = ::write;
+  Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };
 

@@ -1,7 +1,5 @@
 #include "runner/run/run_folder.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -39,22 +37,22 @@ Diagnostic taken(const fs::path& path) {
 }
 
 /// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
-Result<fs::path> claim(const fs::path& path) {
-  if (mkdir((path / ".retort").c_str(), 0777) == 0) return path;
+Result<fs::path> claim(const fs::path& path, Storage& storage) {
+  if (storage.make_folder(path / ".retort") == 0) return path;
   if (errno == EEXIST) return taken(path);
   return cannot_create(path / ".retort", errno);
 }
 
-Result<fs::path> create_given(const fs::path& path) {
+Result<fs::path> create_given(const fs::path& path, Storage& storage) {
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error) return cannot_create(path, error.value());
-  if (mkdir(path.c_str(), 0777) == 0) return claim(path);
+  if (storage.make_folder(path) == 0) return claim(path, storage);
   if (errno != EEXIST) return cannot_create(path, errno);
   if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
   const bool is_empty = fs::is_empty(path, error);
   if (error) return cannot_create(path, error.value());
-  return is_empty ? claim(path) : taken(path);
+  return is_empty ? claim(path, storage) : taken(path);
 }
 
 std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
@@ -75,8 +73,8 @@ bool is_secret(std::string key) {
 }  // namespace
 
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
-                                   std::chrono::system_clock::time_point now) {
-  if (!run_dir.empty()) return create_given((base / run_dir).lexically_normal());
+                                   std::chrono::system_clock::time_point now, Storage& storage) {
+  if (!run_dir.empty()) return create_given((base / run_dir).lexically_normal(), storage);
   const fs::path day = base / "outputs" / local_time(now, "%Y-%m-%d");
   std::error_code error;
   fs::create_directories(day, error);
@@ -84,22 +82,22 @@ Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& b
   const std::string time = local_time(now, "%H-%M-%S");
   for (int suffix = 0;; ++suffix) {
     const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
-    if (mkdir(path.c_str(), 0777) == 0) return claim(path);
+    if (storage.make_folder(path) == 0) return claim(path, storage);
     if (errno != EEXIST) return cannot_create(path, errno);
   }
 }
 
-RunFolder::RunFolder(fs::path folder, WriteSome write, std::size_t log_limit)
+RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
     : folder_(std::move(folder)),
-      write_(std::move(write)),
-      metrics_(folder_ / "metrics.jsonl", write_),
-      log_(folder_ / "log.txt", write_),
+      storage_(storage),
+      metrics_(folder_ / "metrics.jsonl", storage_),
+      log_(folder_ / "log.txt", storage_),
       log_left_(log_limit) {
   record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
 }
 
 void RunFolder::record(const std::string& name, std::string_view text) {
-  AppendFile(folder_ / ".retort" / name, write_).append(text);
+  NewFile(folder_ / ".retort" / name, storage_).append(text);
 }
 
 void RunFolder::record_json(const std::string& name, const Json& json) {
@@ -125,7 +123,7 @@ void RunFolder::log(double seconds, std::string_view line) {
 
 void RunFolder::summary(const Json& summary) {
   write_atomically(folder_ / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
-                   write_);
+                   storage_);
 }
 
 std::string overrides_yaml(const std::vector<std::string>& overrides) {

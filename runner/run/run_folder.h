@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/run/record_file.h"
+#include "runner/new_file.h"
 #include "runner/result.h"
 
 namespace runner {
@@ -17,7 +17,7 @@ namespace runner {
 /// empty, or where it is empty text outputs/<date>/<time> below `base` (local time of `now`; -1, -2 … when taken).
 /// kRunFolderTaken, kCannotCreate or kDiskFull at /run/dir when that does not work.
 Result<std::filesystem::path> create_run_folder(const std::string& run_dir, const std::filesystem::path& base,
-                                                std::chrono::system_clock::time_point now);
+                                                std::chrono::system_clock::time_point now, Storage& storage = disk());
 
 /// The record of one run; the only writer of everything in its folder outside nodes/. Throws WriteError.
 ///
@@ -29,8 +29,8 @@ Result<std::filesystem::path> create_run_folder(const std::string& run_dir, cons
 ///   summary.json         how it went; replaced as a whole
 class RunFolder {
  public:
-  /// `folder` comes from create_run_folder(). `log_limit`: bytes after which log.txt takes no more.
-  explicit RunFolder(std::filesystem::path folder, WriteSome write = ::write, std::size_t log_limit = 64 << 20);
+  /// `folder` comes from create_run_folder(). `log_limit`: bytes after which log.txt takes no more. `storage` is borrowed.
+  explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
 
   const std::filesystem::path& path() const { return folder_; }
 
@@ -45,8 +45,8 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_;
-  WriteSome write_;
-  AppendFile metrics_, log_;
+  Storage& storage_;
+  NewFile metrics_, log_;
   std::size_t log_left_;
   bool log_is_full_ = false;
 };

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "runner/config_reader.h"
+#include "runner/new_file.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
@@ -13,7 +14,6 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/stages.h"
-#include "stages/text_file.h"
 
 namespace stages {
 namespace {
@@ -100,12 +100,12 @@ class ClassificationStage : public runner::Stage {
     json["smoke"] = context.smoke();
     // Class names come from folders, which need not be UTF-8.
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-    write_text_file(context.folder() / "metrics.json", json.dump(2, ' ', false, replace) + "\n");
-    write_text_file(context.folder() / "report.txt", report_text(metrics, classes));
+    runner::write_atomically(context.folder() / "metrics.json", json.dump(2, ' ', false, replace) + "\n");
+    runner::write_atomically(context.folder() / "report.txt", report_text(metrics, classes));
     if (metrics.confusion.classes() <= kLargestMatrix) {
-      write_text_file(context.folder() / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
+      runner::write_atomically(context.folder() / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
     }
-    if (config_.csv) write_text_file(context.folder() / "predictions.csv", predictions_csv(samples, classes));
+    if (config_.csv) runner::write_atomically(context.folder() / "predictions.csv", predictions_csv(samples, classes));
   }
 
   runner::Outputs report(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,

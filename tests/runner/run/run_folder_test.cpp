@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/fault.h"
+#include "tests/support/forwarding_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -74,6 +76,15 @@ TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
               HasSubstr("E0801 /run/dir: cannot create"));
 }
 
+TEST_F(RunFolderTest, FullDiskAndFailingFolderAreSaidWithTheOption) {
+  FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Deed::kFull});
+  EXPECT_EQ(only_error(create_run_folder("run", base_.path(), kNow, full)),
+            "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() + "': No space left on device");
+  FaultyStorage failing(disk(), {Fault::Point::kFolder, 1, Fault::Deed::kFail});
+  EXPECT_EQ(only_error(create_run_folder("other", base_.path(), kNow, failing)),
+            "E0801 /run/dir: cannot create '" + (base_.path() / "other").string() + "': Input/output error");
+}
+
 TEST_F(RunFolderTest, MarksItselfAsOurs) {
   const fs::path path = made("run");
   RunFolder folder(path);
@@ -93,7 +104,7 @@ TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
 }
 
 TEST_F(RunFolderTest, LogThatIsFullSaysSoOnce) {
-  RunFolder folder(made("run"), ::write, 40);
+  RunFolder folder(made("run"), disk(), 40);
   for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
   EXPECT_EQ(base_.read("run/log.txt"),
             "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
@@ -109,10 +120,10 @@ TEST_F(RunFolderTest, SummaryIsReplacedAsAWhole) {
 
 TEST_F(RunFolderTest, SummaryOnAFullDiskKeepsTheOldOne) {
   bool is_full = false;
-  const auto write = [&](int file, const char* data, std::size_t size) {
+  WritingStorage storage([&](int file, const char* data, std::size_t size) {
     return is_full ? full_disk(file, data, size) : ::write(file, data, size);
-  };
-  RunFolder folder(made("run"), write);
+  });
+  RunFolder folder(made("run"), storage);
   folder.summary({{"status", "running"}});
   is_full = true;
   EXPECT_THROW(folder.summary({{"status", "finished"}}), WriteError);
@@ -121,19 +132,20 @@ TEST_F(RunFolderTest, SummaryOnAFullDiskKeepsTheOldOne) {
 }
 
 TEST_F(RunFolderTest, FullDiskNamesTheFile) {
+  WritingStorage storage(full_disk);
   try {
-    RunFolder folder(made("run"), full_disk);
+    RunFolder folder(made("run"), storage);
     FAIL();
   } catch (const WriteError& error) {
-    EXPECT_EQ(error.diagnostic.code, ErrorCode::kDiskFull);
-    EXPECT_EQ(error.diagnostic.message,
+    EXPECT_EQ(error.diagnostic().code, ErrorCode::kDiskFull);
+    EXPECT_EQ(error.diagnostic().message,
               "cannot write '" + (base_.path() / "run/.retort/run.json").string() + "': No space left on device");
-    EXPECT_EQ(error.diagnostic.help, "make room, or choose another place with run.dir");
+    EXPECT_EQ(error.diagnostic().help, "make room, or choose another place with run.dir");
   }
 }
 
 TEST_F(RunFolderTest, ShortWritesAreContinued) {
-  const auto stingy = [](int file, const char* data, std::size_t) { return ::write(file, data, 1); };
+  WritingStorage stingy([](int file, const char* data, std::size_t) { return ::write(file, data, 1); });
   RunFolder folder(made("run"), stingy);
   folder.metric({{"a", 1}});
   EXPECT_EQ(base_.read("run/metrics.jsonl"), "{\"a\":1}\n");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/run/event.h"
+#include "tests/support/forwarding_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -38,9 +39,10 @@ class RunTest : public testing::Test {
     results_.str("");
     talk_.str("");
     const RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
-    RunSurroundings surroundings{{RETORT_FAKE_WORKER, std::move(acts)}, results_, talk_};
+    WritingStorage storage(write_);
+    RunSurroundings surroundings{
+        .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
     surroundings.working_folder = folder_.path();
-    surroundings.write = write_;
     surroundings.json = json_;
     surroundings.display.verbosity = verbosity_;
     return run(request, surroundings);
@@ -53,7 +55,7 @@ class RunTest : public testing::Test {
   Composition composition_;
   Recipe recipe_ = {.run_dir = "run"};
   Graph graph_;
-  WriteSome write_ = ::write;
+  WritingStorage::Write write_ = ::write;
   bool json_ = false;
   Verbosity verbosity_ = Verbosity::kNormal;
   std::ostringstream results_, talk_;

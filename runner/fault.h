@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "runner/storage.h"
+
+namespace runner {
+
+/// One thing that goes wrong while files are written, written as "point:n" or "point:n:deed", e.g. "rename:2:kill".
+struct Fault {
+  /// Which calls are counted; kAny counts them all. free_bytes() is asked, not counted.
+  enum class Point { kCreate, kWrite, kSync, kRename, kFolder, kRemove, kAny };
+  enum class Deed {
+    kKill,  ///< the program is killed just before the call; a write is half done by then
+    kFail,  ///< this call alone fails, with EIO
+    kFull,  ///< from this call on the disk is full: half a write is done, and then nothing more is made
+  };
+  Point point = Point::kAny;
+  std::int64_t count = 1;  ///< the call that it happens to, from 1
+  Deed deed = Deed::kKill;
+};
+
+/// Reads a fault: points create, write, sync, rename, folder, remove, any; deeds kill (when none is written), fail,
+/// full. Throws std::invalid_argument saying what is wrong with `text`.
+Fault fault_from(std::string_view text);
+
+/// A storage in which one fault happens.
+class FaultyStorage final : public Storage {
+ public:
+  /// `under` is borrowed.
+  FaultyStorage(Storage& under, Fault fault) : under_(under), fault_(fault) {}
+
+  int create(const std::filesystem::path& path) override;
+  ssize_t write(int file, const char* data, std::size_t size) override;
+  int sync(int file) override;
+  int rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
+  int make_folder(const std::filesystem::path& path) override;
+  int remove(const std::filesystem::path& path) override;
+  std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
+
+ private:
+  bool strikes(Fault::Point point);
+  bool fails(Fault::Point point);
+
+  Storage& under_;
+  const Fault fault_;
+  std::int64_t counted_ = 0;
+  bool is_full_ = false;
+};
+
+}  // namespace runner

@@ -1,0 +1,49 @@
+#include "runner/storage.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "runner/fault.h"
+
+namespace runner {
+namespace {
+
+class Disk final : public Storage {
+ public:
+  int create(const std::filesystem::path& path) override {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  }
+  ssize_t write(int file, const char* data, std::size_t size) override { return ::write(file, data, size); }
+  int sync(int file) override { return ::fsync(file); }
+  int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    return std::rename(from.c_str(), to.c_str());
+  }
+  int make_folder(const std::filesystem::path& path) override { return ::mkdir(path.c_str(), 0777); }
+  int remove(const std::filesystem::path& path) override { return std::remove(path.c_str()); }
+  std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override {
+    struct statvfs status = {};
+    if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
+    return std::uint64_t{status.f_bavail} * status.f_frsize;
+  }
+};
+
+}  // namespace
+
+Storage& disk() {
+  static Disk disk;
+#ifdef RETORT_FAULTS
+  static const char* const text = std::getenv("RETORT_FAULT");
+  if (text != nullptr) {
+    static FaultyStorage faulty(disk, fault_from(text));
+    return faulty;
+  }
+#endif
+  return disk;
+}
+
+}  // namespace runner

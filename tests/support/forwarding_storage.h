@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "runner/storage.h"
+
+/// The disk, for a test to override some calls of.
+class ForwardingStorage : public runner::Storage {
+ public:
+  int create(const std::filesystem::path& path) override { return runner::disk().create(path); }
+  ssize_t write(int file, const char* data, std::size_t size) override {
+    return runner::disk().write(file, data, size);
+  }
+  int sync(int file) override { return runner::disk().sync(file); }
+  int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    return runner::disk().rename(from, to);
+  }
+  int make_folder(const std::filesystem::path& path) override { return runner::disk().make_folder(path); }
+  int remove(const std::filesystem::path& path) override { return runner::disk().remove(path); }
+  std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override {
+    return runner::disk().free_bytes(path);
+  }
+};
+
+/// The disk without flushing, which takes long and makes no difference to who is not cut off from power.
+class UnflushedStorage : public ForwardingStorage {
+ public:
+  int sync(int) override { return 0; }
+};
+
+/// The disk with another write(2).
+class WritingStorage : public ForwardingStorage {
+ public:
+  using Write = std::function<ssize_t(int file, const char* data, std::size_t size)>;
+  explicit WritingStorage(Write write) : write_(std::move(write)) {}
+  ssize_t write(int file, const char* data, std::size_t size) override { return write_(file, data, size); }
+
+ private:
+  Write write_;
+};
