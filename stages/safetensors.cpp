@@ -13,69 +13,52 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include "runner/descriptor.h"
+#include "runner/new_file.h"
 #include "runner/stage.h"
 #include "stages/safetensors_header.h"
 
 namespace stages {
 namespace {
 
+using runner::Descriptor;
 using runner::ErrorCode;
 using runner::StageError;
 
-class File {
- public:
-  File(const std::filesystem::path& path, int flags) : handle_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  ~File() { close(); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  bool is_open() const { return handle_ >= 0; }
-  int handle() const { return handle_; }
-  int close() {
-    const int handle = std::exchange(handle_, -1);
-    return handle >= 0 ? ::close(handle) : 0;
-  }
-
- private:
-  int handle_;
+constexpr std::array kTypes = {
+    std::pair(SafetensorsType::kBool, at::kBool),
+    std::pair(SafetensorsType::kU8, at::kByte),
+    std::pair(SafetensorsType::kI8, at::kChar),
+    std::pair(SafetensorsType::kF8E5M2, at::kFloat8_e5m2),
+    std::pair(SafetensorsType::kF8E4M3, at::kFloat8_e4m3fn),
+    std::pair(SafetensorsType::kF8E8M0, at::kFloat8_e8m0fnu),
+    std::pair(SafetensorsType::kF8E4M3Fnuz, at::kFloat8_e4m3fnuz),
+    std::pair(SafetensorsType::kF8E5M2Fnuz, at::kFloat8_e5m2fnuz),
+    std::pair(SafetensorsType::kI16, at::kShort),
+    std::pair(SafetensorsType::kU16, at::kUInt16),
+    std::pair(SafetensorsType::kF16, at::kHalf),
+    std::pair(SafetensorsType::kBF16, at::kBFloat16),
+    std::pair(SafetensorsType::kI32, at::kInt),
+    std::pair(SafetensorsType::kU32, at::kUInt32),
+    std::pair(SafetensorsType::kF32, at::kFloat),
+    std::pair(SafetensorsType::kC64, at::kComplexFloat),
+    std::pair(SafetensorsType::kF64, at::kDouble),
+    std::pair(SafetensorsType::kI64, at::kLong),
+    std::pair(SafetensorsType::kU64, at::kUInt64),
 };
 
-/// Removes a half-written file unless it has been renamed away.
-class Unfinished {
- public:
-  explicit Unfinished(std::filesystem::path path) : path_(std::move(path)) {}
-  ~Unfinished() { ::unlink(path_.c_str()); }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
-
- private:
-  const std::filesystem::path path_;
-};
-
-[[noreturn]] void cannot_write(const std::filesystem::path& path) {
-  const int error = errno;
-  const bool full = error == ENOSPC || error == EDQUOT;
-  throw StageError(full ? ErrorCode::kDiskFull : ErrorCode::kCannotWrite, "",
-                   "cannot write '" + path.string() + "': " + std::strerror(error),
-                   full ? "free some space, or choose another place with run.dir" : "");
+SafetensorsType type_of(const NamedTensors::Item& item) {
+  const auto type = std::ranges::find(kTypes, item.second.scalar_type(), [](const auto& pair) { return pair.second; });
+  if (type != kTypes.end()) return type->first;
+  throw StageError(ErrorCode::kStageFailed, "",
+                   "the tensor '" + item.first + "' is of the type " + c10::toString(item.second.scalar_type()) +
+                       ", which safetensors files do not hold");
 }
 
-bool write_all(const File& file, const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = ::write(file.handle(), bytes, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
-
-bool read_all(const File& file, void* data, std::size_t size) {
+bool read_all(const Descriptor& file, void* data, std::size_t size) {
   auto* bytes = static_cast<char*>(data);
   while (size > 0) {
-    const ssize_t got = ::read(file.handle(), bytes, size);
+    const ssize_t got = ::read(*file, bytes, size);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     bytes += got;
@@ -91,46 +74,42 @@ bool read_all(const File& file, void* data, std::size_t size) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  std::vector<NamedTensors::Item> sorted(tensors.begin(), tensors.end());
-  std::ranges::sort(sorted, {}, &NamedTensors::Item::first);
+void put_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                     const std::function<void(std::string_view)>& append) {
+  std::vector<std::pair<SafetensorsType, NamedTensors::Item>> sorted;
+  for (const NamedTensors::Item& item : tensors) sorted.emplace_back(type_of(item), item);
+  std::ranges::sort(sorted, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second.first < b.second.first;
+  });
   SafetensorsHeader header{.entries = {}, .metadata = metadata};
   std::int64_t reached = 0;
-  for (const auto& [name, tensor] : sorted) {
-    const auto end = reached + static_cast<std::int64_t>(tensor.nbytes());
-    header.entries.push_back({name, tensor.scalar_type(), tensor.sizes().vec(), reached, end});
+  for (const auto& [type, item] : sorted) {
+    const auto end = reached + static_cast<std::int64_t>(item.second.nbytes());
+    header.entries.push_back({item.first, type, item.second.sizes().vec(), reached, end});
     reached = end;
   }
   const std::string text = to_text(header);
-  const auto length = static_cast<std::uint64_t>(text.size());
-  std::array<unsigned char, 8> prefix;
-  for (std::size_t i = 0; i < 8; ++i) prefix[i] = static_cast<unsigned char>(length >> (8 * i));
-
-  const std::filesystem::path beside = path.string() + ".part";
-  ::unlink(beside.c_str());
-  File file(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-  if (!file.is_open()) cannot_write(path);
-  const Unfinished unfinished(beside);
-  bool good = write_all(file, prefix.data(), prefix.size()) && write_all(file, text.data(), text.size());
-  for (const auto& [name, tensor] : sorted) {
-    if (!good) break;
-    const at::Tensor bytes = tensor.detach().cpu().contiguous();
-    good = write_all(file, bytes.const_data_ptr(), bytes.nbytes());
+  std::string prefix;
+  for (int i = 0; i < 8; ++i) prefix += static_cast<char>(text.size() >> (8 * i));
+  append(prefix + text);
+  for (const auto& [type, item] : sorted) {
+    const at::Tensor bytes = item.second.detach().cpu().contiguous();
+    append({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
   }
-  good = good && ::fsync(file.handle()) == 0 && file.close() == 0 && ::rename(beside.c_str(), path.c_str()) == 0;
-  if (!good) cannot_write(path);
+}
 
-  // The new name is in the folder's own blocks; a file system that cannot flush a folder has nothing to flush.
-  const std::filesystem::path parent = path.parent_path();
-  const File folder(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
-  if (folder.is_open()) ::fsync(folder.handle());
+void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata, runner::Storage& storage) {
+  runner::AtomicFile file(path, storage);
+  put_safetensors(tensors, metadata, [&](std::string_view bytes) { file.append(bytes); });
+  file.commit();
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path) {
-  const File file(path, O_RDONLY | O_NONBLOCK);  // does not wait for a writer, should the path name a pipe
+  const Descriptor file(::open(
+      path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // does not wait for a writer, should the path name a pipe
   struct stat status = {};
-  if (!file.is_open() || ::fstat(file.handle(), &status) != 0) {
+  if (!file.is_open() || ::fstat(*file, &status) != 0) {
     throw StageError(ErrorCode::kMissingWeights, "", "cannot read '" + path.string() + "': " + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) damaged(path, "it is no regular file");
@@ -156,9 +135,14 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
     SafetensorsHeader header = parse_safetensors_header(text, size - 8 - static_cast<std::int64_t>(length));
     std::vector<NamedTensors::Item> items;
     for (const SafetensorsEntry& entry : header.entries) {
-      at::Tensor tensor = torch::empty(entry.shape, entry.dtype);
+      const auto type = std::ranges::find(kTypes, entry.type, [](const auto& pair) { return pair.first; });
+      if (type == kTypes.end()) {
+        damaged(path, "the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
+                          ", which LibTorch has no numbers for");
+      }
+      at::Tensor tensor = torch::empty(entry.shape, type->second);
       if (!read_all(file, tensor.mutable_data_ptr(), tensor.nbytes())) damaged(path, "it ends early");
-      if (entry.dtype == at::kBool && tensor.view(at::kByte).gt(1).any().item<bool>()) {
+      if (entry.type == SafetensorsType::kBool && tensor.view(at::kByte).gt(1).any().item<bool>()) {
         damaged(path, "the tensor '" + entry.name + "' holds what is neither true nor false");
       }
       items.emplace_back(entry.name, std::move(tensor));

@@ -8,7 +8,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include <c10/core/ScalarType.h>
 #include <nlohmann/json.hpp>
 
 namespace stages {
@@ -18,18 +17,39 @@ using nlohmann::json;
 
 constexpr std::size_t kMostDimensions = 64;
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes = {{
-    {"BF16", at::kBFloat16},
-    {"BOOL", at::kBool},
-    {"F16", at::kHalf},
-    {"F32", at::kFloat},
-    {"F64", at::kDouble},
-    {"I16", at::kShort},
-    {"I32", at::kInt},
-    {"I64", at::kLong},
-    {"I8", at::kChar},
-    {"U8", at::kByte},
-}};
+struct TypeInfo {
+  SafetensorsType type;
+  std::string_view name;
+  std::int64_t bits;
+};
+
+using enum SafetensorsType;
+constexpr std::array kTypes = {
+    TypeInfo{kBool, "BOOL", 8},
+    TypeInfo{kF4, "F4", 4},
+    TypeInfo{kF6E2M3, "F6_E2M3", 6},
+    TypeInfo{kF6E3M2, "F6_E3M2", 6},
+    TypeInfo{kU8, "U8", 8},
+    TypeInfo{kI8, "I8", 8},
+    TypeInfo{kF8E5M2, "F8_E5M2", 8},
+    TypeInfo{kF8E4M3, "F8_E4M3", 8},
+    TypeInfo{kF8E8M0, "F8_E8M0", 8},
+    TypeInfo{kF8E4M3Fnuz, "F8_E4M3FNUZ", 8},
+    TypeInfo{kF8E5M2Fnuz, "F8_E5M2FNUZ", 8},
+    TypeInfo{kI16, "I16", 16},
+    TypeInfo{kU16, "U16", 16},
+    TypeInfo{kF16, "F16", 16},
+    TypeInfo{kBF16, "BF16", 16},
+    TypeInfo{kI32, "I32", 32},
+    TypeInfo{kU32, "U32", 32},
+    TypeInfo{kF32, "F32", 32},
+    TypeInfo{kC64, "C64", 64},
+    TypeInfo{kF64, "F64", 64},
+    TypeInfo{kI64, "I64", 64},
+    TypeInfo{kU64, "U64", 64},
+};
+
+const TypeInfo& info(SafetensorsType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
 
@@ -83,6 +103,7 @@ class HeaderWatch final : public nlohmann::json_sax<json> {
 };
 
 json parse_json(std::string_view text) {
+  if (text.find('\0') != text.npos) refuse("its header is not JSON");  // the library takes it for the end
   HeaderWatch watch;
   json::sax_parse(text, &watch);
   try {
@@ -110,14 +131,15 @@ std::vector<std::int64_t> parse_shape(const std::string& name, const json& value
 }
 
 std::int64_t bytes(const SafetensorsEntry& entry) {
-  auto product = static_cast<std::int64_t>(c10::elementSize(entry.dtype));
+  std::int64_t bits = info(entry.type).bits;
   bool empty = false;
   for (const std::int64_t size : entry.shape) {
     // A zero empties the tensor, but its other sizes must still be ones that can be counted with.
     empty = empty || size == 0;
-    if (__builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product)) refuse(entry.name, "is too large");
+    if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits)) refuse(entry.name, "is too large");
   }
-  return empty ? 0 : product;
+  if (!empty && bits % 8 != 0) refuse(entry.name, "does not end at a whole byte");
+  return empty ? 0 : bits / 8;
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const json& value, std::int64_t data_bytes) {
@@ -126,10 +148,10 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, std::in
     refuse(name, "needs exactly dtype, shape and data_offsets");
   }
   const std::string type = value["dtype"].is_string() ? value["dtype"].get<std::string>() : value["dtype"].dump();
-  const auto known = std::ranges::find(kTypes, type, &std::pair<std::string_view, at::ScalarType>::first);
+  const auto known = std::ranges::find(kTypes, type, &TypeInfo::name);
   if (known == kTypes.end()) refuse(name, "has the unknown type '" + shown(type) + "'");
 
-  SafetensorsEntry entry{.name = name, .dtype = known->second, .shape = parse_shape(name, value["shape"])};
+  SafetensorsEntry entry{.name = name, .type = known->type, .shape = parse_shape(name, value["shape"])};
   const json& offsets = value["data_offsets"];
   const bool pair = offsets.is_array() && offsets.size() == 2;
   const auto begin = pair ? count(offsets[0]) : std::nullopt, end = pair ? count(offsets[1]) : std::nullopt;
@@ -157,14 +179,17 @@ std::map<std::string, std::string> parse_metadata(const json& value) {
 
 }  // namespace
 
+std::string_view name(SafetensorsType type) { return info(type).name; }
+
 std::string to_text(const SafetensorsHeader& header) {
-  json document = json::object();  // sorts its keys
+  auto document = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) document["__metadata__"] = header.metadata;
   for (const SafetensorsEntry& entry : header.entries) {
-    const auto known = std::ranges::find(kTypes, entry.dtype, &std::pair<std::string_view, at::ScalarType>::second);
-    if (known == kTypes.end()) refuse(entry.name, "is of a type that safetensors files do not hold");
-    document[entry.name] = {
-        {"dtype", known->first}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}};
+    // Not looked up first: an ordered object does that by going through all it has.
+    document.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
+        entry.name,
+        nlohmann::ordered_json{
+            {"dtype", name(entry.type)}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}});
   }
   std::string text = document.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
 shift
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event)
+[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors)
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -- --quiet

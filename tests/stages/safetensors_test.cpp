@@ -1,6 +1,7 @@
 #include "stages/safetensors.h"
 
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -9,7 +10,9 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include "runner/fault.h"
 #include "runner/stage.h"
+#include "tests/support/shared_data.h"
 
 namespace stages {
 namespace {
@@ -77,13 +80,119 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(read.metadata.at("classes"), R"(["a","b\n"])");
 }
 
-TEST_F(SafetensorsTest, KeysAreSortedAndDataIsAligned) {
-  write_safetensors(file(), {{"b", torch::ones(1)}, {"a", torch::zeros(1)}});
-  EXPECT_EQ(
-      bytes(),
-      std::string("\x70\0\0\0\0\0\0\0", 8) +
-          R"({"a":{"data_offsets":[0,4],"dtype":"F32","shape":[1]},"b":{"data_offsets":[4,8],"dtype":"F32","shape":[1]}})" +
-          std::string(112 - 107, ' ') + std::string("\0\0\0\0\0\0\x80\x3f", 8));
+TEST_F(SafetensorsTest, EveryTypeOfTheFormatThatLibTorchHasIsReadBack) {
+  const std::pair<const char*, at::ScalarType> types[] = {{"BOOL", torch::kBool},
+                                                          {"U8", torch::kByte},
+                                                          {"I8", torch::kChar},
+                                                          {"F8_E5M2", torch::kFloat8_e5m2},
+                                                          {"F8_E4M3", torch::kFloat8_e4m3fn},
+                                                          {"F8_E8M0", at::kFloat8_e8m0fnu},
+                                                          {"F8_E4M3FNUZ", at::kFloat8_e4m3fnuz},
+                                                          {"F8_E5M2FNUZ", at::kFloat8_e5m2fnuz},
+                                                          {"I16", torch::kShort},
+                                                          {"U16", torch::kUInt16},
+                                                          {"F16", torch::kHalf},
+                                                          {"BF16", torch::kBFloat16},
+                                                          {"I32", torch::kInt},
+                                                          {"U32", torch::kUInt32},
+                                                          {"F32", torch::kFloat},
+                                                          {"C64", torch::kComplexFloat},
+                                                          {"F64", torch::kDouble},
+                                                          {"I64", torch::kLong},
+                                                          {"U64", torch::kUInt64}};
+  for (const auto& [name, type] : types) {
+    const at::Tensor ones = torch::ones({2, 3}).to(type);
+    write_safetensors(file(), {{"a", ones}});
+    EXPECT_NE(bytes().find("\"dtype\":\"" + std::string(name) + "\""), std::string::npos) << name;
+    const at::Tensor read = read_safetensors(file()).tensors.at("a");
+    EXPECT_EQ(read.scalar_type(), type) << name;
+    EXPECT_EQ(std::memcmp(read.const_data_ptr(), ones.const_data_ptr(), ones.nbytes()), 0) << name;
+  }
+}
+
+TEST_F(SafetensorsTest, TypeThatTheFormatHasNoNameForIsNotWritten) {
+  try {
+    write_safetensors(file(), {{"a", torch::ones(1, torch::kComplexDouble)}});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "the tensor 'a' is of the type ComplexDouble, which safetensors files do not hold");
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(SafetensorsTest, LargestTypesComeFirstThenNamesAndTheDataIsAligned) {
+  write_safetensors(file(),
+                    {{"c", torch::zeros(1, torch::kHalf)},
+                     {"b", torch::ones(1)},
+                     {"d", torch::full({}, 2, torch::kLong)},
+                     {"a", torch::zeros(1)}},
+                    {{"format", "pt"}});
+  std::string header =
+      R"({"__metadata__":{"format":"pt"},"d":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]},)"
+      R"("c":{"dtype":"F16","shape":[1],"data_offsets":[16,18]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  EXPECT_EQ(bytes(), length + header +
+                         std::string("\2\0\0\0\0\0\0\0"
+                                     "\0\0\0\0"
+                                     "\0\0\x80\x3f"
+                                     "\0\0",
+                                     18));
+}
+
+TEST_F(SafetensorsTest, FileOfNothingIsWhatTheFormatsOwnWriterMakes) {
+  write_safetensors(file(), {});
+  EXPECT_EQ(bytes(), std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
+  EXPECT_EQ(read_safetensors(file()).tensors.size(), 0);
+}
+
+TEST_F(SafetensorsTest, AdaptersThatPeftWroteAreWrittenAgainByteForByte) {
+  const auto folder = shared_data("cases/parity/lora");
+  RETORT_NEEDS_SHARED(folder);
+  int compared = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() != "adapter_model.safetensors") continue;
+    const Safetensors read = read_safetensors(entry.path());
+    write_safetensors(file(), read.tensors, read.metadata);
+    std::ifstream original(entry.path(), std::ios::binary);
+    EXPECT_EQ(bytes(), std::string(std::istreambuf_iterator<char>(original), {})) << entry.path();
+    ++compared;
+  }
+  EXPECT_GT(compared, 5);
+}
+
+TEST_F(SafetensorsTest, TensorsThatShareMemoryAreWrittenEachForItself) {
+  const at::Tensor all = torch::arange(6, torch::kFloat);
+  write_safetensors(file(), {{"all", all}, {"part", all.slice(0, 1, 6, 2)}});
+  const Safetensors read = read_safetensors(file());
+  EXPECT_TRUE(read.tensors.at("part").equal(torch::tensor({1.F, 3.F, 5.F})));
+  EXPECT_FALSE(read.tensors.at("all").is_alias_of(read.tensors.at("part")));
+}
+
+TEST_F(SafetensorsTest, DataMayLieAtAnyAddress) {
+  const std::string header =
+      "{\"a\":"
+      R"({"dtype":"F64","shape":[1],"data_offsets":[0,8]}})";
+  ASSERT_NE(header.size() % 8, 0);
+  std::string prefix(8, '\0');
+  prefix[0] = static_cast<char>(header.size());
+  put(prefix + header + std::string("\0\0\0\0\0\0\xf0\x3f", 8));
+  EXPECT_EQ(read_safetensors(file()).tensors.at("a").item<double>(), 1.0);
+}
+
+TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
+  write_safetensors(file(), {{"a", torch::ones(1)}});
+  const std::string before = bytes();
+  for (const char* point : {"create:1", "write:1", "write:2", "sync:1", "rename:1"}) {
+    for (const char* deed : {":fail", ":full"}) {
+      runner::FaultyStorage storage(runner::disk(), runner::fault_from(point + std::string(deed)));
+      EXPECT_THROW(write_safetensors(file(), {{"a", torch::zeros(9)}}, {}, storage), runner::StageError) << point;
+      EXPECT_EQ(bytes(), before) << point;
+      EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << point;
+    }
+  }
 }
 
 TEST_F(SafetensorsTest, FailedWriteLeavesTheOldFile) {
@@ -95,8 +204,8 @@ TEST_F(SafetensorsTest, FailedWriteLeavesTheOldFile) {
     write_safetensors(file(), {{"a", torch::zeros(1)}});
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.code, runner::ErrorCode::kCannotWrite);
-    EXPECT_EQ(std::string(error.what()), "cannot write '" + file().string() + "': File exists");
+    EXPECT_EQ(error.code, runner::ErrorCode::kCannotCreate);
+    EXPECT_EQ(std::string(error.what()), "cannot create '" + file().string() + ".part': File exists");
   }
   EXPECT_EQ(bytes(), before);
 }
@@ -117,7 +226,7 @@ TEST_F(SafetensorsTest, WriteThatStopsHalfwayLeavesNothing) {
   }
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(message, "cannot write '" + file().string() + "': File too large");
+  EXPECT_EQ(message, "cannot write '" + file().string() + ".part': File too large");
   EXPECT_EQ(bytes(), before);
   EXPECT_FALSE(fs::exists(file().string() + ".part"));
 }
@@ -173,6 +282,10 @@ TEST_F(SafetensorsTest, HeaderThatIsNoJsonIsRefused) {
   EXPECT_EQ(refusal(), "its header does not begin with '{'");
   put_header("{\"a\":", 0);
   EXPECT_EQ(refusal(), "its header is not JSON");
+  put_header(std::string("{}\0\0\0\0\0\0", 8), 0);  // padded with what is not a space
+  EXPECT_EQ(refusal(), "its header is not JSON");
+  put_header(" {}", 0);
+  EXPECT_EQ(refusal(), "its header does not begin with '{'");
   put_header("{\"\xff\":{}}", 0);
   EXPECT_EQ(refusal(), "its header is not JSON");
   put_header(std::string(100000, '{'), 0);
@@ -229,6 +342,18 @@ TEST_F(SafetensorsTest, ImpossibleTensorIsRefused) {
   std::string ones = "[1";
   for (int i = 0; i < 64; ++i) ones += ",1";
   EXPECT_EQ(refused(entry(ones + "]", "[0,4]")), "the tensor 'a' has 65 dimensions");
+}
+
+TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
+  const auto refused = [&](const char* type, const std::string& shape, int data) {
+    put_header("{\"a\":" + entry(shape, "[0," + std::to_string(data) + "]", type) + "}", data);
+    return refusal();
+  };
+  EXPECT_EQ(refused("\"F4\"", "[2,3]", 3), "the tensor 'a' is of the type F4, which LibTorch has no numbers for");
+  EXPECT_EQ(refused("\"F6_E3M2\"", "[4]", 3),
+            "the tensor 'a' is of the type F6_E3M2, which LibTorch has no numbers for");
+  EXPECT_EQ(refused("\"F4\"", "[3]", 1), "the tensor 'a' does not end at a whole byte");
+  EXPECT_EQ(refused("\"F6_E2M3\"", "[4]", 4), "the tensor 'a' needs 3 bytes and has 4");
 }
 
 TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
