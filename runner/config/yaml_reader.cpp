@@ -20,6 +20,17 @@ Location place(const SourceText& source, std::size_t offset) {
   return {&source, static_cast<int>(line), static_cast<int>(offset - line_start) + 1};
 }
 
+/// yaml-cpp reads the escapes \N and \_, U+0085 and U+00A0, as single bytes; the source itself is UTF-8.
+std::string in_utf8(std::string_view text) {
+  std::string result;
+  while (const auto byte = invalid_utf8(text)) {
+    result += text.substr(0, *byte);
+    result += {'\xc2', text[*byte]};
+    text.remove_prefix(*byte + 1);
+  }
+  return result += text;
+}
+
 /// Hands yaml-cpp's events to the builder. Events, not nodes: they show duplicate keys, anchors and tags, and leave the
 /// bounds on depth and size to us.
 class Events : public YAML::EventHandler {
@@ -32,7 +43,7 @@ class Events : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override { builder_.alias(at(mark), anchor); }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
-    builder_.scalar(at(mark), tag, text, anchor);
+    builder_.scalar(at(mark), tag, in_utf8(text), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {

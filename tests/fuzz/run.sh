@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the fuzzers and runs each for some seconds; what made one fail is kept in build-fuzz/found/.
 #   tests/fuzz/run.sh SECONDS [NAME...]
+# Up to a minute is a smoke test, the same inputs every time; longer runs go on from what earlier ones found.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
@@ -10,6 +11,11 @@ names=("$@")
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -- --quiet
+seed=0  # random
+if [ "$seconds" -le 60 ]; then
+  seed=1
+  rm -rf build-fuzz/corpus
+fi
 failed=no
 for name in "${names[@]}"; do
   work="build-fuzz/corpus/$name"
@@ -20,7 +26,7 @@ for name in "${names[@]}"; do
     yaml | interpolation | schema) seeds+=(recipes experiments) ;;
   esac
   printf '== %s, %s s\n' "$name" "$seconds"
-  if ! "build-fuzz/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=65536 \
+  if ! "build-fuzz/bin/${name}_fuzz" -seed="$seed" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=65536 \
     -print_final_stats=1 -verbosity=0 -artifact_prefix="build-fuzz/found/$name-" "${seeds[@]}" >"build-fuzz/$name.log" 2>&1; then
     tail -n 60 "build-fuzz/$name.log"
     failed=yes

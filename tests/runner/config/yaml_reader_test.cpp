@@ -251,5 +251,12 @@ TEST(YamlReader, SurvivesMutations) {
   }
 }
 
+TEST(YamlReader, EscapesBeyondAsciiAreUtf8) {
+  const SourceText source{"a.yaml", "a: \"x\\N\\_\\L\\P\\x85é\""};
+  const auto read = read_yaml(source);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(*read->find("a")->text(), "x\u0085\u00a0\u2028\u2029\u0085é");
+}
+
 }  // namespace
 }  // namespace runner
