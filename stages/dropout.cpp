@@ -1,0 +1,94 @@
+#include "stages/dropout.h"
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "stages/apply_dropout.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+
+/// apply_dropout() with a gradient, which is the same mask on the gradient.
+class Drop : public torch::autograd::Function<Drop> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& samples,
+                            const DropoutMask& mask) {
+    context->save_for_backward({samples});
+    context->saved_data["seed"] = static_cast<std::int64_t>(mask.seed);
+    context->saved_data["step"] = static_cast<std::int64_t>(mask.step);
+    context->saved_data["layer"] = static_cast<std::int64_t>(mask.layer);
+    context->saved_data["probability"] = mask.probability;
+    context->saved_data["each"] = mask.unit == DropoutUnit::kElement;
+    return apply_dropout(mask, x, samples);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto& saved = context->saved_data;
+    const DropoutMask mask{.seed = static_cast<std::uint64_t>(saved.at("seed").toInt()),
+                           .step = static_cast<std::uint32_t>(saved.at("step").toInt()),
+                           .layer = static_cast<std::uint32_t>(saved.at("layer").toInt()),
+                           .probability = saved.at("probability").toDouble(),
+                           .unit = saved.at("each").toBool() ? DropoutUnit::kElement : DropoutUnit::kSample};
+    return {Drop::apply(gradients[0], context->get_saved_variables()[0], mask), {}, {}};
+  }
+};
+
+/// The dropout layers of a network in the order of its modules.
+std::vector<Dropout*> dropout_layers(torch::nn::Module& network) {
+  std::vector<Dropout*> layers;
+  network.apply([&layers](torch::nn::Module& module) {
+    if (auto* layer = dynamic_cast<Dropout*>(&module)) layers.push_back(layer);
+  });
+  return layers;
+}
+
+at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) {
+  for (const std::int64_t sample : samples) {
+    if (sample < 0 || sample > kMost)
+      throw std::invalid_argument("dropout: the sample " + std::to_string(sample) + " is not a number of 32 bits");
+  }
+  return torch::tensor(samples, torch::kLong).to(device);
+}
+
+}  // namespace
+
+Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probability), unit_(unit) {
+  if (!(probability >= 0 && probability <= 1)) throw std::invalid_argument("dropout: the probability is not in [0, 1]");
+}
+
+at::Tensor Dropout::forward(const at::Tensor& x) const {
+  if (!is_active()) return x;
+  if (!names_) throw std::logic_error("dropout: no ScopedDropout names the step and the samples");
+  return Drop::apply(x, names_->samples,
+                     DropoutMask{.seed = names_->key.seed,
+                                 .step = static_cast<std::uint32_t>(names_->key.step),
+                                 .layer = names_->layer,
+                                 .probability = probability_,
+                                 .unit = unit_});
+}
+
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples,
+                             at::Device device) {
+  const std::vector<Dropout*> layers = dropout_layers(network);
+  if (layers.empty()) return;
+  if (key.step < 0 || key.step > kMost)
+    throw std::invalid_argument("dropout: the step " + std::to_string(key.step) + " is not a number of 32 bits");
+  const at::Tensor rows = numbers(samples, device);
+  for (std::uint32_t number = 0; Dropout* layer : layers) {
+    before_.emplace_back(layer, layer->names_);
+    layer->names_ = {key, number++, rows};
+  }
+}
+
+ScopedDropout::~ScopedDropout() {
+  // A layer that stands in the network twice is put back to what it was first.
+  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) entry->first->names_ = std::move(entry->second);
+}
+
+}  // namespace stages
