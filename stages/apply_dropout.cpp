@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include <ATen/OpMathType.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>

@@ -48,6 +48,11 @@ std::vector<Dropout*> dropout_layers(torch::nn::Module& network) {
   return layers;
 }
 
+at::Device device_of(const torch::nn::Module& network) {
+  const std::vector<at::Tensor> parameters = network.parameters();
+  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
+}
+
 at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) {
   for (const std::int64_t sample : samples) {
     if (sample < 0 || sample > kMost)
@@ -73,14 +78,13 @@ at::Tensor Dropout::forward(const at::Tensor& x) const {
                                  .unit = unit_});
 }
 
-ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples,
-                             at::Device device) {
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples) {
   const std::vector<Dropout*> layers = dropout_layers(network);
   if (layers.empty()) return;
   if (key.step < 0 || key.step > kMost)
     throw std::invalid_argument("dropout: the step " + std::to_string(key.step) + " is not a number of 32 bits");
-  const at::Tensor rows = numbers(samples, device);
-  for (std::uint32_t number = 0; Dropout* layer : layers) {
+  const at::Tensor rows = numbers(samples, device_of(network));
+  for (std::uint32_t number = 0; Dropout * layer : layers) {
     before_.emplace_back(layer, layer->names_);
     layer->names_ = {key, number++, rows};
   }

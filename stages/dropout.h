@@ -50,7 +50,7 @@ class Dropout : public torch::nn::Module {
 /// Tells all dropout layers of a network what step it is and which samples its rows are, for as long as they go forward
 /// and backward; a layer's number is its place among them. Take the same network each time, and a part of it never:
 ///
-///   const ScopedDropout dropout(network, {seed, step}, part.indices, device);
+///   const ScopedDropout dropout(network, {seed, step}, part.indices);
 ///   loss(network.forward(…)).backward();
 ///
 /// A second pass or a recomputation under the same names sees the same masks, and so does any other cut of the batch.
@@ -58,8 +58,7 @@ class Dropout : public torch::nn::Module {
 class [[nodiscard]] ScopedDropout {
  public:
   /// `samples`: positions in the dataset, 0 to 2^32 - 1, one a row. Throws std::invalid_argument on others.
-  ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples,
-                at::Device device);
+  ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples);
   ~ScopedDropout();
   ScopedDropout(const ScopedDropout&) = delete;
   ScopedDropout& operator=(const ScopedDropout&) = delete;

@@ -99,6 +99,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
   reader.read("projection_dim", config.projection_dim);
   read_integer_or_auto(reader, "num_classes", config.num_classes);
   config.feature = read_feature(reader);
+  reader.read("attention_dropout", tower.block.attention_dropout);
+  reader.read("drop_path", tower.drop_path);
+  reader.read("dropout", config.dropout);
   reader.read("initializer_range", config.initializer_range);
   reader.read("initializer_factor", config.initializer_factor);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
@@ -125,7 +128,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 }  // namespace
 
 ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
-  ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0};
+  ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0, config_.dropout};
   options.tower.image_size = square_size(data, config_.pointer);
   if (config_.image_size && *config_.image_size != options.tower.image_size) {
     throw StageError(ErrorCode::kOptionConflict, "/image_size",

@@ -16,6 +16,7 @@ struct ClipVisionConfig {
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
   std::optional<std::int64_t> num_classes;     ///< nullopt: as many as the data's
   Feature feature = Feature::kPooled;
+  double dropout = 0;
   double initializer_range = 0;
   double initializer_factor = 0;
 };

@@ -30,6 +30,7 @@ ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const
   }
   head_ = register_module("head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
                                                            /*with_bias=*/true, options));
+  dropout_ = register_module("dropout", std::make_shared<Dropout>(classifier.dropout));
 }
 
 at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
@@ -47,7 +48,7 @@ at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
 
 NamedTensors ImageClassifier::forward(const at::Tensor& pixels) const {
   const at::Tensor features = feature(tower_->forward(pixels));
-  return {{"logits", head_->forward(features)}, {"features", features}};
+  return {{"logits", head_->forward(dropout_->forward(features))}, {"features", features}};
 }
 
 }  // namespace stages

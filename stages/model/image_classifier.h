@@ -25,17 +25,19 @@ struct ImageClassifierOptions {
   Feature feature = Feature::kPooled;
   std::optional<std::int64_t> projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
   std::int64_t num_classes = 0;
+  double dropout = 0;  ///< probability that an element of the feature does not reach the head, in training
 
   std::int64_t feature_width() const { return is_projected(feature) ? *projection_dim : tower.block.hidden_size; }
 };
 
 /// A vision tower and a linear layer over one of its features. Children: vision_model (VisionTower), visual_projection
-/// (without bias, where there is one) and head.
+/// (without bias, where there is one), head and dropout.
 class ImageClassifier : public torch::nn::Module {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options = {});
 
-  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n, feature_width())}.
+  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n, feature_width())}; nothing
+  /// of the features is dropped.
   NamedTensors forward(const at::Tensor& pixels) const;
   /// The feature alone, of the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
@@ -47,6 +49,7 @@ class ImageClassifier : public torch::nn::Module {
   std::shared_ptr<VisionTower> tower_;
   std::shared_ptr<Linear> projection_;  // null: none
   std::shared_ptr<Linear> head_;
+  std::shared_ptr<Dropout> dropout_;
 };
 
 }  // namespace stages

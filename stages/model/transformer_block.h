@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "stages/dropout.h"
 #include "stages/model/layers.h"
 
 namespace stages {
@@ -16,17 +17,19 @@ enum class Activation {
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
-/// Children: k_proj, v_proj, q_proj, out_proj, each with a bias.
+/// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj,
+/// out_proj, each with a bias, and dropout.
 class Attention : public torch::nn::Module {
  public:
   /// `width` is a multiple of `heads`.
-  Attention(std::int64_t width, std::int64_t heads, const at::TensorOptions& options);
+  Attention(std::int64_t width, std::int64_t heads, double dropout, const at::TensorOptions& options);
   /// (n, tokens, width) to the same.
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
   const std::int64_t heads_;
   std::shared_ptr<Linear> keys_, values_, queries_, out_;
+  std::shared_ptr<Dropout> dropout_;
 };
 
 /// Two layers with an activation between them. Children: fc1, fc2.
@@ -40,19 +43,21 @@ class Mlp : public torch::nn::Module {
   std::shared_ptr<Linear> first_, second_;
 };
 
-/// Sizes that all blocks of a tower share.
+/// What all blocks of a tower share.
 struct BlockOptions {
   std::int64_t hidden_size = 0;          ///< width of a token
   std::int64_t intermediate_size = 0;    ///< width inside the MLP
   std::int64_t num_attention_heads = 0;  ///< divides hidden_size
   Activation hidden_act = Activation::kQuickGelu;
   double layer_norm_eps = 0;
+  double attention_dropout = 0;  ///< probability
 };
 
-/// x += attention(norm(x)); x += mlp(norm(x)). Children: self_attn, layer_norm1, mlp, layer_norm2.
+/// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability
+/// `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1, drop_path2.
 class TransformerBlock : public torch::nn::Module {
  public:
-  TransformerBlock(const BlockOptions& block, const at::TensorOptions& options);
+  TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
@@ -60,6 +65,7 @@ class TransformerBlock : public torch::nn::Module {
   std::shared_ptr<LayerNorm> norm_before_attention_;
   std::shared_ptr<Mlp> mlp_;
   std::shared_ptr<LayerNorm> norm_before_mlp_;
+  std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
 
 }  // namespace stages

@@ -28,8 +28,9 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
   const auto encoder = register_module("encoder", std::make_shared<Level>());
   const auto layers = encoder->register_module("layers", std::make_shared<Level>());
   for (std::int64_t i = 0; i < tower.num_hidden_layers; ++i) {
-    blocks_.push_back(
-        layers->register_module(std::to_string(i), std::make_shared<TransformerBlock>(tower.block, options)));
+    const double depth = i == 0 ? 0 : static_cast<double>(i) / static_cast<double>(tower.num_hidden_layers - 1);
+    blocks_.push_back(layers->register_module(
+        std::to_string(i), std::make_shared<TransformerBlock>(tower.block, depth * tower.drop_path, options)));
   }
   norm_of_pooled_ = register_module("post_layernorm", std::make_shared<LayerNorm>(width, epsilon, options));
 }

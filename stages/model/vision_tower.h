@@ -14,6 +14,7 @@ struct VisionTowerOptions {
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
   std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
+  double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
 
   /// The patches of one image and the class token.
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
@@ -26,8 +27,9 @@ struct VisionTowerOptions {
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// It has no dropout and computes in whatever type its weights have. A submodule is found by its dotted name in
-/// named_modules(). The weights are unset until somebody initialises or loads them.
+/// Its dropout is that of stages/dropout.h and takes part where its probability is not 0. It computes in whatever type
+/// its weights have. A submodule is found by its dotted name in named_modules(). The weights are unset until somebody
+/// initialises or loads them.
 class VisionTower : public torch::nn::Module {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});

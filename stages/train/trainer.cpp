@@ -4,6 +4,7 @@
 #include <cassert>
 #include <chrono>
 #include <deque>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -51,6 +52,15 @@ std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_
                    "the training data has " + std::to_string(size) + " samples, which make no batch of " +
                        std::to_string(batch_size),
                    size == 0 ? "" : "lower batch_size, or set drop_last: false");
+}
+
+/// What dropout knows the samples of a part by, which begins at unit `begin` of its batch. The groups of a divided
+/// batch have other rows in every tensor, and no names.
+std::vector<std::int64_t> sample_numbers(const Batch& part, std::int64_t begin) {
+  if (part.grouped() || !part.indices.empty()) return part.indices;
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(part.units()));
+  std::iota(numbers.begin(), numbers.end(), begin);
+  return numbers;
 }
 
 class Training {
@@ -130,7 +140,7 @@ class Training {
     refuse_bad_unit(step_, *data_.train, batch);
     const double weight = step_.weight(batch);
     StepNumbers numbers =
-        accumulate_gradient(step_, network_, batch.to(device_), weight, plan_,
+        accumulate_gradient(step_, network_, batch.to(device_), weight, plan_, {context_.seed(), done_ + 1},
                             scaler_ ? std::optional(scaler_->scale()) : std::nullopt, [this] { stop_if_cancelled(); });
     optimizer_.prepare();
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -235,7 +245,7 @@ class Training {
 }  // namespace
 
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const std::optional<at::Tensor>& scale,
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
                                 const std::function<void()>& before_part) {
   const std::int64_t size = plan.micro_batch > 0 ? plan.micro_batch : batch.units();
   StepNumbers numbers(weight);
@@ -243,6 +253,7 @@ StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& net
     if (before_part) before_part();
     const bool whole = size >= batch.units();
     const Batch part = whole ? batch : batch.part(begin, std::min(begin + size, batch.units()));
+    const ScopedDropout dropout(network, key, sample_numbers(part, begin));
     at::Tensor total;
     {
       const ScopedPrecision precision(plan.precision, part.device());

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage.h"
+#include "stages/counting_allocator.h"
 #include "stages/safetensors.h"
 #include "stages/train/loss.h"
 #include "stages/weights.h"
@@ -112,7 +113,7 @@ struct GradientCase {
 };
 at::Tensor gradient_of(const TinyStep& step, const Batch& batch, std::int64_t micro_batch) {
   const GradientCase one(step);
-  accumulate_gradient(step, *one.network, batch, step.weight(batch), {.micro_batch = micro_batch});
+  accumulate_gradient(step, *one.network, batch, step.weight(batch), {.micro_batch = micro_batch}, {});
   return one.gradient();
 }
 double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
@@ -136,7 +137,7 @@ TEST(Gradient, MeanOfPartMeansWouldDiffer) {
   const GradientCase wrong(step);
   for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
     const Batch part = batch.part(begin, end);
-    accumulate_gradient(step, *wrong.network, part, 3 * step.weight(part), {});
+    accumulate_gradient(step, *wrong.network, part, 3 * step.weight(part), {}, {});
   }
   EXPECT_GT(distance(wrong.gradient(), gradient_of(step, batch, 0)), 1e-2);
 }
@@ -157,6 +158,64 @@ TEST(Gradient, WeightsOfSamplesDivide) {
   batch = Batch(tensors, 10);
   EXPECT_LT(distance(gradient_of(step, batch, 4), gradient_of(step, batch, 0)), 1e-15);
   EXPECT_GT(distance(gradient_of(TinyStep(), batch, 0), gradient_of(step, batch, 0)), 1e-2);
+}
+
+/// Two layers with dropout of elements and of samples between them.
+class DropoutNet : public torch::nn::Module {
+ public:
+  DropoutNet() {
+    torch::manual_seed(3);
+    first_ = register_module("first", torch::nn::Linear(2, 8));
+    elements_ = register_module("elements", std::make_shared<Dropout>(0.4));
+    samples_ = register_module("samples", std::make_shared<Dropout>(0.3, DropoutUnit::kSample));
+    second_ = register_module("second", torch::nn::Linear(8, 3));
+    to(torch::kDouble);
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor hidden = first_->forward(x).tanh();
+    return second_->forward(hidden + samples_->forward(elements_->forward(hidden)));
+  }
+
+ private:
+  torch::nn::Linear first_ = nullptr, second_ = nullptr;
+  std::shared_ptr<Dropout> elements_, samples_;
+};
+
+class DropoutStep final : public TinyStep {
+ public:
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return {{"logits", dynamic_cast<DropoutNet&>(network).forward(part["image"])}};
+  }
+};
+
+/// The gradient of DropoutNet after batches that are weighed as parts of one.
+at::Tensor dropout_gradient(const std::vector<Batch>& batches, std::int64_t micro_batch, StepKey key = {7, 1}) {
+  DropoutNet net;
+  for (const Batch& batch : batches)
+    accumulate_gradient(DropoutStep(), net, batch, 10, {.micro_batch = micro_batch}, key);
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& parameter : net.parameters()) all.push_back(parameter.grad().flatten());
+  return torch::cat(all);
+}
+
+TEST(Gradient, DropoutKnowsNothingOfMicroBatches) {
+  Batch batch = ten_samples();
+  for (const bool has_indices : {true, false}) {
+    batch.indices =
+        has_indices ? std::vector<std::int64_t>{12, 5, 77, 3, 40, 41, 8, 1000, 0, 9} : std::vector<std::int64_t>{};
+    const at::Tensor whole = dropout_gradient({batch}, 0);
+    for (const std::int64_t micro_batch : {1, 3, 4, 9})
+      EXPECT_LT(distance(dropout_gradient({batch}, micro_batch), whole), 1e-14) << micro_batch;
+    EXPECT_TRUE(dropout_gradient({batch}, 4).equal(dropout_gradient({batch}, 4)));
+    EXPECT_GT(distance(dropout_gradient({batch}, 0, {7, 2}), whole), 1e-3);
+    EXPECT_GT(distance(dropout_gradient({batch}, 0, {8, 1}), whole), 1e-3);
+  }
+}
+
+TEST(Gradient, DropoutByThePlaceInAMicroBatchWouldDiffer) {
+  const Batch batch = ten_samples();  // its samples are known by their places alone
+  const std::vector<Batch> parts = {batch.part(0, 4), batch.part(4, 8), batch.part(8, 10)};
+  EXPECT_GT(distance(dropout_gradient(parts, 0), dropout_gradient({batch}, 0)), 1e-3);
 }
 
 /// A loss that is a function of all queries of a group, such as prototypes make.
@@ -517,6 +576,36 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
   training.options.patience = 3;
   EXPECT_EQ(training.error(), "patience waits for a better validation, and nothing is wired to the input 'validation'");
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+}
+
+/// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a weight, to the
+/// validation.
+std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer) {
+  TinyTraining training;
+  training.options.optimizer = optimizer;
+  training.options.gradient_clip_norm = 1e-3;
+  training.options.batch_size = 15;
+  training.validation->options.workers = training.train_data->options.workers = 0;
+  const CountingAllocator counter;
+  std::int64_t before = 0;
+  std::vector<std::int64_t> result;
+  training.context.on_progress = [&](const runner::Progress& progress) {
+    if (progress.phase == "validate" && progress.step == 1) result.push_back(counter.allocations() - before);
+    before = counter.allocations();
+  };
+  training.run();
+  EXPECT_GT(counter.allocations(), 100);
+  return result;
+}
+
+TEST(Trainer, CommitTakesNoMemory) {
+  AdamOptions amsgrad = kAdamW;
+  amsgrad.amsgrad = true;
+  amsgrad.decoupled = false;
+  const OptimizerOptions every[] = {kAdamW, amsgrad, SgdOptions{.learning_rate = 0.1},
+                                    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}};
+  for (const OptimizerOptions& optimizer : every)
+    EXPECT_THAT(allocations_of_commits(optimizer), ElementsAre(0, 0, 0, 0)) << optimizer.index();
 }
 
 TEST(Trainer, GradientsAreGoneAfterTraining) {

@@ -1,0 +1,88 @@
+#include "stages/counting_allocator.h"
+
+#include <cstdint>
+#include <optional>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+TEST(CountingAllocator, CountsExactly) {
+  const CountingAllocator counter;
+  EXPECT_EQ(counter.allocations(), 0);
+  at::Tensor a = torch::empty({1000}, torch::kFloat);
+  EXPECT_EQ(counter.live_bytes(), 4000);
+  {
+    const at::Tensor b = torch::empty({3, 7}, torch::kDouble);
+    EXPECT_EQ(counter.live_bytes(), 4168);
+  }
+  const at::Tensor view = a.view({10, 100}).slice(0, 1, 3);
+  view.zero_();
+  EXPECT_EQ(counter.live_bytes(), 4000);
+  EXPECT_EQ(counter.peak_bytes(), 4168);
+  EXPECT_EQ(counter.allocations(), 2);
+  const at::Tensor none = torch::empty({0});
+  EXPECT_EQ(counter.allocations(), 2);
+}
+
+TEST(CountingAllocator, PeakCanBeRestarted) {
+  CountingAllocator counter;
+  const at::Tensor kept = torch::empty({100}, torch::kByte);
+  torch::empty({1000}, torch::kByte);
+  counter.restart_peak();
+  EXPECT_EQ(counter.peak_bytes(), 100);
+  torch::empty({7}, torch::kByte);
+  EXPECT_EQ(counter.peak_bytes(), 107);
+}
+
+TEST(CountingAllocator, InnerScopeCountsForTheOuterToo) {
+  const CountingAllocator outer;
+  std::optional<CountingAllocator> inner(std::in_place);
+  const at::Tensor a = torch::empty({10}, torch::kByte);
+  EXPECT_EQ(inner->live_bytes(), 10);
+  EXPECT_GE(outer.live_bytes(), 10);
+  EXPECT_EQ(outer.allocations(), 1);
+  inner.reset();
+  const at::Tensor b = torch::empty({10}, torch::kByte);
+  EXPECT_EQ(outer.allocations(), 2);
+}
+
+TEST(CountingAllocator, TensorsOutliveTheScopeAndOlderOnesAreNotCounted) {
+  std::optional<CountingAllocator> counter(std::in_place);
+  at::Tensor young = torch::arange(100);
+  counter.reset();
+  EXPECT_EQ(young.sum().item<std::int64_t>(), 4950);
+  counter.emplace();
+  young.reset();
+  EXPECT_EQ(counter->live_bytes(), 0);
+}
+
+TEST(CountingAllocator, BlocksAreAlignedAndGrow) {
+  const CountingAllocator counter;
+  at::Tensor a = torch::arange(1, 4);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.data_ptr()) % 64, 0);
+  a.resize_({1000});
+  EXPECT_EQ(a[2].item<std::int64_t>(), 3);
+  EXPECT_EQ(counter.live_bytes(), 8000);
+}
+
+TEST(CountingAllocator, ManyThreadsAreCounted) {
+  const CountingAllocator counter;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int j = 0; j < 1000; ++j) torch::empty({64}, torch::kByte);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counter.allocations(), 4000);
+  EXPECT_EQ(counter.live_bytes(), 0);
+  EXPECT_GE(counter.peak_bytes(), 64);
+  EXPECT_LE(counter.peak_bytes(), 256);
+}
+
+}  // namespace
+}  // namespace stages
