@@ -21,6 +21,7 @@ void Optimizer::prepare() {
       slot.square = zeros();
       if (adam->amsgrad) slot.maximum = zeros();
       slot.age = torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
+      if (!one_.defined()) one_ = torch::ones_like(slot.age);
     } else if (std::get<SgdOptions>(options_).momentum != 0) {
       slot.momentum = zeros();
     }
@@ -70,7 +71,7 @@ void Optimizer::step_adam(const AdamOptions& options, const Rates& rates, const 
     slot.fresh = false;
   }
   if (parameters.empty()) return;
-  at::_foreach_add_(ages, 1);
+  at::_foreach_add_(ages, one_);
   const double beta1 = rates.momentum.value_or(options.beta1);
   const std::optional<at::Tensor> no_scale;
   const auto update = [&](auto kernel) {

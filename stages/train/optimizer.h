@@ -49,6 +49,7 @@ class Optimizer {
 
   const OptimizerOptions options_;
   std::vector<Slot> slots_;
+  at::Tensor one_;  // what ages are counted up by: torch takes memory for a number, for a tensor none
 };
 
 }  // namespace stages
