@@ -51,7 +51,7 @@ class Dropout : public torch::nn::Module {
 /// and backward; a layer's number is its place among them. Take the same network each time, and a part of it never:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
-///   loss(network.forward(…)).backward();
+///   step.encode(network, part);  // and its backward
 ///
 /// A second pass or a recomputation under the same names sees the same masks, and so does any other cut of the batch.
 /// A sample that is in a batch twice has one mask. The network must outlive the scope and keep its modules.
