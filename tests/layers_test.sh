@@ -68,8 +68,8 @@ check_includes() {
 }
 
 check_one_loop() {
-  forbid "gradients are computed in the trainer alone" "$(
-    code '(\.|->)backward\(|autograd::(backward|grad)\(' stages | but_not '^stages/train/trainer\.cpp:'
+  forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
+    code '(\.|->)backward\(|autograd::(backward|grad)\(' stages | but_not '^stages/train/gradient\.cpp:'
   )"
   forbid "the optimizer is stepped in the trainer alone" "$(
     code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/trainer\.cpp:'
@@ -173,7 +173,7 @@ self_test() {
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
-  expect "gradients are computed in the trainer alone" \
+  expect "gradients are computed in stages/train/gradient.cpp alone" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'
   expect "the optimizer is stepped in the trainer alone" \
     <<<'echo "void f(Optimizer& optimizer) { optimizer.step({}); }" >>stages/train/supervised.cpp'

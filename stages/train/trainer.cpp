@@ -1,10 +1,8 @@
 #include "stages/train/trainer.h"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <deque>
-#include <numeric>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -12,10 +10,11 @@
 #include "runner/stage.h"
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
+#include "stages/precision.h"
 #include "stages/safetensors.h"
 #include "stages/train/early_stopping.h"
-#include "stages/precision.h"
 #include "stages/train/grad_scaler.h"
+#include "stages/train/gradient.h"
 #include "stages/train/gradient_norm.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/step_error.h"
@@ -52,15 +51,6 @@ std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_
                    "the training data has " + std::to_string(size) + " samples, which make no batch of " +
                        std::to_string(batch_size),
                    size == 0 ? "" : "lower batch_size, or set drop_last: false");
-}
-
-/// What dropout knows the samples of a part by, which begins at unit `begin` of its batch. The groups of a divided
-/// batch have other rows in every tensor, and no names.
-std::vector<std::int64_t> sample_numbers(const Batch& part, std::int64_t begin) {
-  if (part.grouped() || !part.indices.empty()) return part.indices;
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(part.units()));
-  std::iota(numbers.begin(), numbers.end(), begin);
-  return numbers;
 }
 
 class Training {
@@ -243,31 +233,6 @@ class Training {
 };
 
 }  // namespace
-
-StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-                                const std::function<void()>& before_part) {
-  const std::int64_t size = plan.micro_batch > 0 ? plan.micro_batch : batch.units();
-  StepNumbers numbers(weight);
-  for (std::int64_t begin = 0; begin < batch.units(); begin += size) {
-    if (before_part) before_part();
-    const bool whole = size >= batch.units();
-    const Batch part = whole ? batch : batch.part(begin, std::min(begin + size, batch.units()));
-    const ScopedDropout dropout(network, key, sample_numbers(part, begin));
-    at::Tensor total;
-    {
-      const ScopedPrecision precision(plan.precision, part.device());
-      const NamedTensors encoded = step.encode(network, part);
-      const NamedTensors terms = step.loss(encoded, part);
-      numbers.add(terms, step.score(encoded, part));
-      for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
-    }
-    assert(total.defined());
-    total = total / weight;
-    (scale ? total * *scale : total).backward();
-  }
-  return numbers;
-}
 
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context) {

@@ -2,30 +2,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "runner/run_context.h"
 #include "stages/artifacts.h"
-#include "stages/dropout.h"
 #include "stages/train/optimizer_options.h"
 #include "stages/train/schedule.h"
-#include "stages/train/step_numbers.h"
-#include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
-
-/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
-/// weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient. `key` decides what
-/// dropout drops, together with the batch's indices, or where it has none with the positions in it. Returns what was
-/// measured on the way, not yet fetched. `before_part` is called before each micro-batch and may throw; the gradients
-/// are then of no use.
-StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
-                                const std::function<void()>& before_part = {});
 
 /// What is learnt from, and what is measured on after an epoch; `validation` may be null.
 struct TrainingData {
@@ -56,7 +43,7 @@ struct TrainingResult {
 
 /// Trains `network`, which it moves to context.device(), and leaves it with the weights that options.keep asks for.
 ///
-/// The one loop of all trainings: the gradient is computed and the optimizer stepped in this file and nowhere else.
+/// The one loop of all trainings: the gradient is computed and the optimizer stepped here and nowhere else.
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
 /// finite is never written at all. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "stages/batch.h"
+#include "stages/dropout.h"
+#include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
+/// weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient. `key` decides what
+/// dropout drops, together with the batch's indices, or where it has none with the positions in it. Returns what was
+/// measured on the way, not yet fetched. `before_part` is called before each micro-batch and may throw; the gradients
+/// are then of no use.
+StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
+                                const std::function<void()>& before_part = {});
+
+}  // namespace stages
