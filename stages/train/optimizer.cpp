@@ -1,6 +1,10 @@
 #include "stages/train/optimizer.h"
 
+#include <algorithm>
 #include <cassert>
+#include <functional>
+#include <map>
+#include <stdexcept>
 
 #include <torch/torch.h>
 
@@ -8,23 +12,29 @@ namespace stages {
 
 Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters) : options_(std::move(options)) {
   for (const auto& [name, tensor] : parameters) slots_.push_back({.name = name, .parameter = tensor});
+  if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
+}
+
+std::vector<Optimizer::Part> Optimizer::parts() const {
+  if (const auto* sgd = std::get_if<SgdOptions>(&options_)) {
+    return sgd->momentum == 0 ? std::vector<Part>{} : std::vector<Part>{{"momentum", &Slot::momentum}};
+  }
+  std::vector<Part> result = {{"mean", &Slot::mean}, {"square", &Slot::square}};
+  if (std::get<AdamOptions>(options_).amsgrad) result.emplace_back("maximum", &Slot::maximum);
+  result.emplace_back("age", &Slot::age);
+  return result;
+}
+
+at::Tensor Optimizer::zeros(const Slot& slot, const Part& part) {
+  if (part.second == &Slot::age) return torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
+  return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
 }
 
 void Optimizer::prepare() {
   const torch::NoGradGuard no_graph;
-  const auto* adam = std::get_if<AdamOptions>(&options_);
   for (Slot& slot : slots_) {
     if (slot.ready || !slot.parameter.grad().defined()) continue;
-    const auto zeros = [&] { return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve); };
-    if (adam) {
-      slot.mean = zeros();
-      slot.square = zeros();
-      if (adam->amsgrad) slot.maximum = zeros();
-      slot.age = torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
-      if (!one_.defined()) one_ = torch::ones_like(slot.age);
-    } else if (std::get<SgdOptions>(options_).momentum != 0) {
-      slot.momentum = zeros();
-    }
+    for (const Part& part : parts()) slot.*part.second = zeros(slot, part);
     slot.ready = true;
   }
 }
@@ -94,18 +104,45 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 }
 
 NamedTensors Optimizer::state() const {
-  NamedTensors result;
+  std::vector<NamedTensors::Item> items;
   for (const Slot& slot : slots_) {
-    const auto add = [&](const char* what, const at::Tensor& tensor) {
-      if (tensor.defined()) result.set(slot.name + "." + what, tensor);
-    };
-    add("momentum", slot.momentum);
-    add("mean", slot.mean);
-    add("square", slot.square);
-    add("maximum", slot.maximum);
-    add("age", slot.age);
+    // A momentum that no step has filled is none: the first gradient replaces it.
+    if (slot.fresh) continue;
+    for (const auto& [name, member] : parts()) items.emplace_back(slot.name + "." + name, slot.*member);
   }
-  return result;
+  return NamedTensors(std::move(items));
+}
+
+void Optimizer::load_state(const NamedTensors& state) {
+  const torch::NoGradGuard no_graph;
+  std::map<std::string, at::Tensor, std::less<>> given(state.begin(), state.end());
+  const auto refuse = [](const std::string& what) { throw std::invalid_argument("the optimizer's state has " + what); };
+  std::vector<Slot> loaded;
+  for (const Slot& slot : slots_) {
+    Slot& fresh = loaded.emplace_back(Slot{.name = slot.name, .parameter = slot.parameter});
+    const auto missing = [&](const Part& part) { return !given.contains(slot.name + "." + part.first); };
+    const std::vector<Part> all = parts();
+    if (std::ranges::all_of(all, missing)) continue;
+    for (const Part& part : all) {
+      const std::string name = slot.name + "." + part.first;
+      if (missing(part)) refuse("no '" + name + "'");
+      const at::Tensor& tensor = given.at(name);
+      at::Tensor& taken = fresh.*part.second = zeros(slot, part);
+      if (tensor.sizes() != taken.sizes()) {
+        refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " + c10::str(taken.sizes()));
+      }
+      if (tensor.scalar_type() != taken.scalar_type()) {
+        refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " +
+               c10::toString(taken.scalar_type()));
+      }
+      taken.copy_(tensor);
+    }
+    for (const Part& part : all) given.erase(slot.name + "." + part.first);
+    fresh.ready = true;
+    fresh.fresh = false;
+  }
+  if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
+  slots_ = std::move(loaded);
 }
 
 }  // namespace stages

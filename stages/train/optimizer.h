@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +33,13 @@ class Optimizer {
   /// The gradients that step() will use, as they are.
   std::vector<at::Tensor> gradients() const;
 
-  /// Everything that must be saved to go on as if never interrupted: "<parameter>.momentum", "<parameter>.mean" …
+  /// Everything that must be saved to go on as if never interrupted: "<parameter>.momentum", or "<parameter>.mean",
+  /// ".square", ".maximum" and ".age". Shared, not copied. A parameter that was never stepped has none.
   NamedTensors state() const;
+
+  /// Takes over copies of what state() gave, in place of whatever was there; a parameter it does not name starts anew.
+  /// Throws std::invalid_argument, and changes nothing, if that is not the state of such an optimizer.
+  void load_state(const NamedTensors& state);
 
  private:
   /// What is kept for one parameter; tensors that the rule does not need are undefined.
@@ -44,6 +51,13 @@ class Optimizer {
     at::Tensor age;                    ///< Adam: steps taken, a float32 where the kernels read it
     bool ready = false, fresh = true;  ///< state allocated; no step taken yet
   };
+  /// A tensor of every slot, under the name it is saved by.
+  using Part = std::pair<const char*, at::Tensor Slot::*>;
+
+  /// The tensors that the rule needs.
+  std::vector<Part> parts() const;
+  /// One of them for a parameter: all zero.
+  static at::Tensor zeros(const Slot& slot, const Part& part);
   void step_sgd(const SgdOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip, bool fresh);
   void step_adam(const AdamOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip);
 

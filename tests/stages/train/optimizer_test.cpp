@@ -95,9 +95,9 @@ TEST(Optimizer, StepDoesNotAllocate) {
   x.mutable_grad() = torch::ones(1000);
   Optimizer optimizer(kAdamW, {{"x", x}});
   optimizer.prepare();
-  const void* mean = optimizer.state().at("x.mean").data_ptr();
   const void* weights = x.data_ptr();
   optimizer.step(kTenth);
+  const void* mean = optimizer.state().at("x.mean").data_ptr();
   optimizer.prepare();
   optimizer.step(kTenth);
   EXPECT_EQ(optimizer.state().at("x.mean").data_ptr(), mean);
@@ -155,6 +155,117 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
   optimizer.prepare();
   optimizer.step({.learning_rate = 0.1, .momentum = 0.75});
   EXPECT_FLOAT_EQ(optimizer.state().at("x.mean").item<float>(), 0.25F);
+}
+
+/// Two parameters, the second of which has its first gradient only at step 3, under an optimizer.
+struct LateGradient {
+  at::Tensor x = torch::linspace(-1, 1, 37).requires_grad_(), y = torch::linspace(1, 2, 5).requires_grad_();
+  OptimizerOptions options;
+  Optimizer optimizer{options, {{"x", x}, {"y", y}}};
+  explicit LateGradient(const OptimizerOptions& rule) : options(rule) {}
+
+  void run(std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step < to; ++step) {
+      x.mutable_grad() = (x.detach() * 3 + step).cos();
+      if (step >= 3) y.mutable_grad() = (y.detach() * 2 - step).sin();
+      optimizer.prepare();
+      optimizer.step({.learning_rate = 0.1, .momentum = {}});
+    }
+  }
+  /// One that goes on with a copy of everything.
+  LateGradient continued() const {
+    LateGradient other(options);
+    const torch::NoGradGuard no_graph;
+    other.x.copy_(x);
+    other.y.copy_(y);
+    other.optimizer.load_state(optimizer.state());
+    return other;
+  }
+};
+
+const AdamOptions kAmsgrad{.learning_rate = 0.1,
+                           .beta1 = 0.8,
+                           .beta2 = 0.99,
+                           .epsilon = 1e-6,
+                           .weight_decay = 0.1,
+                           .amsgrad = true,
+                           .decoupled = false};
+
+TEST(Optimizer, LoadedStateGoesOnBitForBit) {
+  const OptimizerOptions every[] = {
+      SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9},
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true},
+      AdamOptions{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+      kAdamW,
+      kAmsgrad,
+  };
+  int rule = 0;
+  for (const OptimizerOptions& options : every) {
+    for (const std::int64_t saved : {0, 1, 2, 4}) {
+      LateGradient whole(options), part(options);
+      whole.run(0, 8);
+      part.run(0, saved);
+      LateGradient rest = part.continued();
+      part.run(saved, 5);  // what was loaded is its own
+      rest.run(saved, 8);
+      EXPECT_TRUE(rest.x.equal(whole.x)) << rule << " saved after " << saved;
+      EXPECT_TRUE(rest.y.equal(whole.y)) << rule << " saved after " << saved;
+      EXPECT_EQ(rest.optimizer.state().size(), whole.optimizer.state().size());
+      for (const auto& [name, tensor] : whole.optimizer.state())
+        EXPECT_TRUE(rest.optimizer.state().at(name).equal(tensor)) << rule << name;
+    }
+    ++rule;
+  }
+}
+
+TEST(Optimizer, StateBeforeTheFirstStepIsNone) {
+  // A momentum of zeros would be damped where the first gradient must replace it.
+  LateGradient saved(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5});
+  saved.x.mutable_grad() = torch::ones(37);
+  saved.optimizer.prepare();
+  EXPECT_EQ(saved.optimizer.state().size(), 0);
+}
+
+TEST(Optimizer, LoadedStateReplacesWhatWasThere) {
+  LateGradient one(kAdamW), other(kAdamW);
+  one.run(0, 2);
+  other.run(0, 5);
+  other.optimizer.load_state(one.optimizer.state());
+  EXPECT_EQ(other.optimizer.state().size(), 3);  // y's is gone
+  EXPECT_EQ(other.optimizer.state().at("x.age").item<double>(), 2);
+}
+
+TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
+  LateGradient training(kAdamW);
+  training.run(0, 2);
+  const NamedTensors good = training.optimizer.state();
+  const auto refusal = [&](const NamedTensors& state) -> std::string {
+    try {
+      training.optimizer.load_state(state);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "loaded";
+  };
+  const auto with = [&](const char* name, const at::Tensor& tensor) {
+    NamedTensors state = good;
+    state.set(name, tensor);
+    return refusal(state);
+  };
+  EXPECT_EQ(refusal({{"x.mean", good.at("x.mean")}, {"x.age", good.at("x.age")}}),
+            "the optimizer's state has no 'x.square'");
+  EXPECT_EQ(with("y.mean", torch::zeros(5)), "the optimizer's state has no 'y.square'");
+  EXPECT_EQ(with("x.mean", torch::zeros({1, 37})), "the optimizer's state has a 'x.mean' of shape [1, 37], not [37]");
+  EXPECT_EQ(with("x.age", torch::zeros(1)), "the optimizer's state has a 'x.age' of shape [1], not []");
+  EXPECT_EQ(with("x.square", torch::zeros(37, torch::kDouble)),
+            "the optimizer's state has a 'x.square' of type Double, not Float");
+  EXPECT_EQ(with("z.mean", torch::zeros(3)), "the optimizer's state has a 'z.mean' for no parameter");
+  EXPECT_EQ(with("x.momentum", torch::zeros(37)), "the optimizer's state has a 'x.momentum' for no parameter");
+  EXPECT_EQ(training.optimizer.state().at("x.age").item<double>(), 2);
+  LateGradient plain(SgdOptions{.learning_rate = 0.1});
+  EXPECT_THROW(plain.optimizer.load_state(good), std::invalid_argument);
 }
 
 TEST(GradientNorm, SmallGradientsAreNotScaled) {
