@@ -68,7 +68,8 @@ struct Loader::State {
   std::mutex mutex;
   std::condition_variable work, done;           // something to read; a batch is complete
   std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is the next to be given out
-  std::size_t begun = 0;                        // batches that have been put in `ahead`
+  std::size_t begun = 0;                        // the batches before this one are read, under way or not wanted
+  std::size_t position = 0;                     // batches before the next to be looked at
   bool stopping = false;
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
@@ -153,7 +154,7 @@ struct Loader::State {
 };
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> order, std::int64_t batch_size,
-               std::int64_t epoch, bool drop_last)
+               std::int64_t epoch, bool drop_last, std::int64_t first_batch)
     : state_(std::make_unique<State>()) {
   if (batch_size <= 0) throw std::invalid_argument("loader: the batch size must be positive");
   State& state = *state_;
@@ -164,6 +165,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t>
   state.batch_size = static_cast<std::size_t>(batch_size);
   state.epoch = epoch;
   state.batches = (state.order.size() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
+  if (first_batch < 0 || first_batch > batches()) throw std::invalid_argument("loader: no such first batch");
+  state.begun = state.position = static_cast<std::size_t>(first_batch);
   if (state.options.workers == 0) return;
   state.fill();
   for (std::int64_t i = 0; i < state.options.workers; ++i) {
@@ -176,6 +179,7 @@ Loader::~Loader() = default;
 std::optional<Batch> Loader::next() {
   while (const auto assembly = state_->next_assembly()) {
     if (assembly->error) std::rethrow_exception(assembly->error);
+    state_->position = assembly->number + 1;
     // Rows that were skipped are closed up.
     std::vector<std::int64_t> indices;
     for (std::size_t row = 0; row < assembly->indices.size(); ++row) {
@@ -200,6 +204,8 @@ std::optional<Batch> Loader::next() {
 }
 
 std::int64_t Loader::batches() const { return static_cast<std::int64_t>(state_->batches); }
+
+std::int64_t Loader::position() const { return static_cast<std::int64_t>(state_->position); }
 
 std::int64_t Loader::skipped() const { return state_->skipped; }
 

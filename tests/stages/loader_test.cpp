@@ -100,6 +100,70 @@ TEST(Loader, SkippedSamplesMakeABatchSmallerOrLeaveItOut) {
   EXPECT_EQ(loader.skipped(), 6);
 }
 
+void expect_same(const Batch& batch, const Batch& expected) {
+  EXPECT_EQ(batch.indices, expected.indices);
+  EXPECT_TRUE(batch["image"].equal(expected["image"]));
+  EXPECT_TRUE(batch["label"].equal(expected["label"]));
+}
+
+TEST(Loader, GoesOnAtAnyPositionWithTheTailOfThePass) {
+  const auto order = shuffled_order(23, 5, 2);
+  const auto data = [&](std::int64_t workers) {
+    const auto result = dataset(workers);
+    // One sample of the first batch is skipped, all of the third, all of the last.
+    result->skipped = {order[1], order[8], order[9], order[10], order[11], order[20], order[21], order[22]};
+    return result;
+  };
+  for (const std::int64_t workers : {0, 1, 2, 5}) {
+    Loader whole(data(workers), order, 4, 2);
+    std::vector<std::int64_t> positions = {whole.position()};
+    std::vector<std::int64_t> skipped = {whole.skipped()};
+    std::vector<Batch> batches;
+    while (auto batch = whole.next()) {
+      batches.push_back(*std::move(batch));
+      positions.push_back(whole.position());
+      skipped.push_back(whole.skipped());
+    }
+    EXPECT_EQ(positions, (std::vector<std::int64_t>{0, 1, 2, 4, 5}));
+    EXPECT_EQ(whole.position(), 6);
+    EXPECT_EQ(whole.skipped(), 8);
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const auto rest = data(workers);
+      Loader loader(rest, order, 4, 2, false, positions[i]);
+      EXPECT_EQ(loader.position(), positions[i]);
+      EXPECT_EQ(loader.batches(), 6);
+      for (std::size_t j = i; j < batches.size(); ++j) expect_same(loader.next().value(), batches[j]);
+      EXPECT_FALSE(loader.next().has_value());
+      EXPECT_EQ(loader.position(), 6);
+      EXPECT_EQ(loader.skipped(), whole.skipped() - skipped[i]);
+      EXPECT_EQ(rest->reads, 23 - 4 * positions[i]) << "reads nothing before its first batch";
+    }
+  }
+}
+
+TEST(Loader, GoesOnAtTheEndWithNothingAndNowhereBehindIt) {
+  for (const std::int64_t workers : {0, 2}) {
+    const auto data = dataset(workers);
+    Loader loader(data, sequential_order(10), 4, 0, true, 2);
+    EXPECT_FALSE(loader.next().has_value());
+    EXPECT_EQ(loader.position(), 2);
+    EXPECT_EQ(data->reads, 0);
+    EXPECT_THROW(Loader(data, sequential_order(10), 4, 0, true, 3), std::invalid_argument);
+    EXPECT_THROW(Loader(data, sequential_order(10), 4, 0, false, -1), std::invalid_argument);
+  }
+}
+
+TEST(Loader, ABatchThatCannotBeReadIsNotPassed) {
+  for (const std::int64_t workers : {0, 2}) {
+    const auto data = dataset(workers);
+    data->broken = {5};
+    Loader loader(data, sequential_order(12), 4, 0);
+    loader.next();
+    EXPECT_THROW(loader.next(), runner::StageError);
+    EXPECT_EQ(loader.position(), 1);
+  }
+}
+
 TEST(Loader, ErrorComesOutAtItsBatchAndIsTheFirstOfIt) {
   for (const std::int64_t workers : {0, 1, 8}) {
     const auto data = dataset(workers, 5);
