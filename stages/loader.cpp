@@ -6,13 +6,10 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
 
 #include <torch/torch.h>
-
-#include "stages/random.h"
 
 namespace stages {
 namespace {
@@ -58,7 +55,7 @@ struct Loader::State {
   }
 
   std::shared_ptr<const Dataset> dataset;
-  std::vector<std::int64_t> order;
+  SampleOrder order = sequential_order(0);
   std::size_t batch_size = 1;
   std::int64_t epoch = 0;
   std::size_t batches = 0;
@@ -74,12 +71,16 @@ struct Loader::State {
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
 
+  std::size_t samples() const { return static_cast<std::size_t>(order.size()); }
+
   std::unique_ptr<Assembly> begin(std::size_t number) const {
     auto assembly = std::make_unique<Assembly>();
     assembly->number = number;
-    const std::size_t first = number * batch_size, last = std::min(first + batch_size, order.size());
-    assembly->indices.assign(order.begin() + static_cast<std::ptrdiff_t>(first),
-                             order.begin() + static_cast<std::ptrdiff_t>(last));
+    const std::size_t first = number * batch_size, last = std::min(first + batch_size, samples());
+    assembly->indices.reserve(last - first);
+    for (std::size_t place = first; place < last; ++place) {
+      assembly->indices.push_back(order[static_cast<std::int64_t>(place)]);
+    }
     assembly->present.assign(last - first, 0);
     const bool pinned = options.pinned && torch::cuda::is_available();
     for (const TensorSpec& spec : specs) {
@@ -153,8 +154,8 @@ struct Loader::State {
   }
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> order, std::int64_t batch_size,
-               std::int64_t epoch, bool drop_last, std::int64_t first_batch)
+Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size, std::int64_t epoch,
+               bool drop_last, std::int64_t first_batch)
     : state_(std::make_unique<State>()) {
   if (batch_size <= 0) throw std::invalid_argument("loader: the batch size must be positive");
   State& state = *state_;
@@ -164,7 +165,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t>
   state.order = std::move(order);
   state.batch_size = static_cast<std::size_t>(batch_size);
   state.epoch = epoch;
-  state.batches = (state.order.size() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
+  state.batches = (state.samples() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
   if (first_batch < 0 || first_batch > batches()) throw std::invalid_argument("loader: no such first batch");
   state.begun = state.position = static_cast<std::size_t>(first_batch);
   if (state.options.workers == 0) return;
@@ -208,20 +209,5 @@ std::int64_t Loader::batches() const { return static_cast<std::int64_t>(state_->
 std::int64_t Loader::position() const { return static_cast<std::int64_t>(state_->position); }
 
 std::int64_t Loader::skipped() const { return state_->skipped; }
-
-std::vector<std::int64_t> shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
-  std::vector<std::int64_t> order = sequential_order(size);
-  Random random({seed, static_cast<std::uint64_t>(epoch)});
-  for (std::int64_t i = size - 1; i > 0; --i) {
-    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(random.below(i + 1))]);
-  }
-  return order;
-}
-
-std::vector<std::int64_t> sequential_order(std::int64_t size) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
 
 }  // namespace stages

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "stages/artifacts.h"
+#include "stages/sample_order.h"
 
 namespace stages {
 
@@ -14,10 +14,10 @@ namespace stages {
 /// at the batch they belong to. Destroying a loader that is not at its end stops its threads.
 class Loader {
  public:
-  /// `order`: indices into the dataset. `drop_last` leaves out an incomplete last batch. The pass is entered at
+  /// `order`: of indices into the dataset. `drop_last` leaves out an incomplete last batch. The pass is entered at
   /// `first_batch`, from 0 to batches(): nothing is read of those before it.
-  Loader(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> order, std::int64_t batch_size,
-         std::int64_t epoch, bool drop_last = false, std::int64_t first_batch = 0);
+  Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size, std::int64_t epoch,
+         bool drop_last = false, std::int64_t first_batch = 0);
   ~Loader();
 
   /// The next batch, samples stacked, `indices` set; nullopt at the end. A batch whose samples were all skipped is
@@ -36,11 +36,5 @@ class Loader {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// 0 … size-1, shuffled as a function of (seed, epoch) alone.
-std::vector<std::int64_t> shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
-
-/// 0 … size-1.
-std::vector<std::int64_t> sequential_order(std::int64_t size);
 
 }  // namespace stages

@@ -67,11 +67,9 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
   const torch::Device device{std::string(context.device())};
   checkpoint.network->eval();
 
-  std::vector<std::int64_t> order = sequential_order(dataset->describe().size);
-  if (context.smoke()) {
-    order.resize(std::min(order.size(), static_cast<std::size_t>(kSmokeBatches * batch_size)));
-  }
-  Loader loader(dataset, std::move(order), batch_size, /*epoch=*/0);
+  std::int64_t samples = dataset->describe().size;
+  if (context.smoke()) samples = std::min(samples, kSmokeBatches * batch_size);
+  Loader loader(dataset, sequential_order(samples), batch_size, /*epoch=*/0);
   const Watch watch(loader.batches());
 
   ClassifiedSamples result;

@@ -133,7 +133,10 @@ int main(int, char** arguments) {
     stages::write_safetensors(folder / "weights.safetensors",
                               stages::weights(*built->build(data->describe(), context.seed())));
     // Which image comes when, as the trainer will ask for them.
-    const at::Tensor order = torch::tensor(stages::shuffled_order(batch * steps, context.seed(), 0)).remainder(batch);
+    const stages::SampleOrder shuffled = stages::shuffled_order(batch * steps, context.seed(), 0);
+    std::vector<std::int64_t> images;
+    for (std::int64_t place = 0; place < shuffled.size(); ++place) images.push_back(shuffled[place] % batch);
+    const at::Tensor order = torch::tensor(images);
     stages::write_safetensors(folder / "data.safetensors",
                               {{"images", data->images}, {"labels", data->labels}, {"order", order}});
   }
