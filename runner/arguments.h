@@ -19,6 +19,8 @@ struct Arguments {
   bool verbose = false;
   bool quiet = false;
 
+  std::string run_folder;  ///< resume: the folder of a run
+  bool force = false;      ///< resume: take changes that make the result neither recipe's
   bool smoke = false;     ///< run: two steps of every stage
   std::string show;       ///< run: "job", Hydra's --cfg job: show the recipe instead
   bool multirun = false;  ///< run: a sweep

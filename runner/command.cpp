@@ -8,6 +8,8 @@ std::span<const Command> all_commands() {
   static constexpr std::array kCommands = {
       Command{"run", "Runs a recipe and leaves a record of it.", "retort run classify data.root=photos train.epochs=20",
               run_command},
+      Command{"resume", "Goes on with a run that was stopped or killed, to the same result.",
+              "retort resume outputs/2026-01-31/12-00-00", resume_command},
       Command{"sweep", "Lists the runs of a recipe for every combination of some values.",
               "retort sweep classify data.root=photos train.epochs=5,10 seed=range(0,3) --dry-run", sweep_command},
       Command{"validate", "Checks a recipe and reports everything wrong with it.",

@@ -53,6 +53,10 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     declare_views(app, arguments);
     app.add_flag("-m,--multirun", arguments.multirun, "As `sweep`");
     app.add_flag("--dry-run", arguments.dry_run, "With --multirun: list the runs and start none");
+  } else if (verb == "resume") {
+    app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
+    app.add_option("overrides", arguments.overrides, "key=value: what is to be different from now on");
+    app.add_flag("--force", arguments.force, "Take changes after which the result is neither recipe's");
   } else if (verb == "sweep") {
     declare_recipe(app, arguments);
     app.add_flag("--dry-run", arguments.dry_run, "List the runs and start none");

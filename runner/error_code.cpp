@@ -105,6 +105,9 @@ constexpr std::array kErrors = {
     ErrorInfo{kCannotWrite, ExitCode::kCannotWrite, "a file cannot be written"},
     ErrorInfo{kRunFolderTaken, ExitCode::kCannotCreate, "the folder holds another run"},
     ErrorInfo{kDiskFull, ExitCode::kCannotWrite, "the disk is full"},
+    ErrorInfo{kRunBusy, ExitCode::kDeviceUnavailable, "the run is still at work"},
+    ErrorInfo{kNoRun, ExitCode::kMissingInput, "the folder holds no run"},
+    ErrorInfo{kChangedRun, kRecipe, "a run cannot go on with another recipe"},
 
     ErrorInfo{kInternal, ExitCode::kInternalError, "a mistake of ours"},
     ErrorInfo{kBadSchema, ExitCode::kInternalError, "a schema uses what the validator does not know"},

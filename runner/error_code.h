@@ -106,6 +106,9 @@ enum class ErrorCode : int {
   kCannotWrite = 802,
   kRunFolderTaken = 803,
   kDiskFull = 804,
+  kRunBusy = 805,
+  kNoRun = 806,
+  kChangedRun = 807,
 
   kInternal = 901,
   kBadSchema = 902,

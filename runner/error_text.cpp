@@ -197,6 +197,15 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "run.dir=outputs/a    (twice)", "Choose another run.dir, or leave it out."},
     {kDiskFull, "There is no room left on the disk.", "outputs/ on a full disk",
      "Make room, or choose another place with run.dir."},
+    {kRunBusy, "Another retort runs or resumes this run just now, and a record has one writer.",
+     "retort resume outputs/a    (while it runs)", "Wait for its end, or stop it: TERM and INT save first."},
+    {kNoRun, "The folder is not one that `retort run` made: it has no .retort/run.json, or its record cannot be read.",
+     "retort resume photos", "Name the folder that `retort run` printed."},
+    {kChangedRun,
+     "A resumed run was given another value for an option that its saved state does not fit, or whose change makes a "
+     "result that no single recipe stands for.",
+     "retort resume outputs/a model.hidden_size=64",
+     "Resume it as it was; with --force where the message says so; or start a new run."},
 
     {kInternal, "Something happened that we thought could not.", "none that we know of",
      "Please report it, with the command and the recipe."},

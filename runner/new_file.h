@@ -21,7 +21,10 @@ class NewFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  friend class AtomicFile;
+  NewFile(std::filesystem::path path, std::filesystem::path shown, Storage& storage);
+
+  std::filesystem::path path_, shown_;  // where it is; what messages call it
   Storage* storage_;
   Descriptor file_;
 };
@@ -38,6 +41,8 @@ class AtomicFile {
   /// Throws WriteError, as the others here.
   void append(std::string_view bytes) { file_.append(bytes); }
   void commit();
+  /// Commits it and hands it over, to be appended to; to be called once, last.
+  NewFile commit_and_release();
 
  private:
   std::filesystem::path path_;

@@ -31,11 +31,23 @@ class RunContext {
   /// One line for the person who watches, e.g. an epoch's result.
   virtual void say(std::string_view line) = 0;
 
-  /// True once the run is to stop; a stage then returns or throws Cancelled within a step.
+  /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
   virtual bool cancelled() const = 0;
+  /// True once for every request to save now and go on.
+  virtual bool take_save_request() = 0;
+
+  /// True if this run has been at work before: the node goes on from what it saved in folder().
+  virtual bool resuming() const = 0;
+  /// Tells that a node which is resuming() goes on behind `step`; what was recorded of its later steps is taken back.
+  virtual void resumed(std::int64_t step) = 0;
+  /// Returns once every metric so far is on the disk. Called before each save, so that no save knows of a step that
+  /// the record does not.
+  virtual void flush() = 0;
 
   /// This node's seed: a function of the run's seed and the node's id, so that adding a stage shifts no other.
   virtual std::uint64_t seed() const = 0;
+  /// SHA-256 of the resolved recipe.
+  virtual std::string_view recipe_hash() const = 0;
   /// "cpu" or "cuda:K".
   virtual std::string_view device() const = 0;
   /// The only folder this node may write to; it exists.

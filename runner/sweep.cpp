@@ -10,7 +10,6 @@
 #include "runner/config/override_text.h"
 #include "runner/graph/graph.h"
 #include "runner/prepare.h"
-#include "runner/sha256.h"
 
 namespace runner {
 namespace {
@@ -162,7 +161,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
   erase(&job.recipe, "sweep");                                    // a job is none
-  job.hash = sha256(nlohmann::json(to_json(job.recipe)).dump());  // keys sorted: their order says nothing
+  job.hash = recipe_hash(job.recipe);
   return {};
 }
 

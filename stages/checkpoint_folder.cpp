@@ -139,7 +139,7 @@ std::int64_t tensor_bytes(const NamedTensors& tensors) {
 void write_checkpoint(const fs::path& folder, const TrainingState& state, runner::Storage& storage) {
   json files;
   files[kModel] =
-      write_file(folder / kModel, storage, [&](const Append& append) { put_safetensors(state.model, {}, append); });
+      write_file(folder / kModel, storage, [&](const Append& append) { put_safetensors(state.model, state.about, append); });
   files[kOptimizer] = write_file(folder / kOptimizer, storage,
                                  [&](const Append& append) { put_safetensors(state.optimizer, {}, append); });
   files[kState] = write_file(folder / kState, storage, [&](const Append& append) { append(state_json(state)); });
@@ -153,7 +153,9 @@ TrainingState read_checkpoint(const fs::path& folder) {
   TrainingState state = read_state(folder, files);
   for (const char* name : {kModel, kOptimizer}) check_digest(folder, name, files);
   try {
-    state.model = read_safetensors(folder / kModel).tensors;
+    Safetensors model = read_safetensors(folder / kModel);
+    state.model = std::move(model.tensors);
+    state.about = std::move(model.metadata);
     state.optimizer = read_safetensors(folder / kOptimizer).tensors;
   } catch (const StageError& error) {
     damaged(folder, error.what());
@@ -165,7 +167,9 @@ TrainingState read_checkpoint_state(const fs::path& folder) { return read_state(
 
 std::int64_t checkpoint_bytes(const TrainingState& state) {
   constexpr std::int64_t kManifestBytes = 4096;
-  return tensor_bytes(state.model) + tensor_bytes(state.optimizer) +
+  std::int64_t about = 0;
+  for (const auto& [key, text] : state.about) about += static_cast<std::int64_t>(2 * (key.size() + text.size()) + 16);
+  return about + tensor_bytes(state.model) + tensor_bytes(state.optimizer) +
          static_cast<std::int64_t>(state_json(state).size()) + kManifestBytes;
 }
 

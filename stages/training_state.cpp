@@ -18,7 +18,8 @@ constexpr std::pair<const char*, json TrainingState::*> kParts[] = {{"scaler", &
                                                                     {"schedule", &TrainingState::schedule},
                                                                     {"random", &TrainingState::random},
                                                                     {"stopping", &TrainingState::stopping},
-                                                                    {"plan", &TrainingState::plan}};
+                                                                    {"plan", &TrainingState::plan},
+                                                                    {"epoch_so_far", &TrainingState::epoch_so_far}};
 
 [[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument("its state.json " + what); }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,9 +24,10 @@ struct TrainingState {
   std::int64_t threads = 0;      ///< of the CPU: they are part of the bits
   std::string recipe_hash;       ///< SHA-256 of the resolved recipe
   std::optional<double> metric;  ///< what says which checkpoint is best, where it was measured at this step
+  std::map<std::string, std::string> about;  ///< the model, in words: kept in its weights' file alone
 
   /// What the parts of a training remember, each in its own form, an object or null.
-  nlohmann::json scaler, schedule, random, stopping, plan;
+  nlohmann::json scaler, schedule, random, stopping, plan, epoch_so_far;
 };
 
 /// All of it but the tensors, as state.json holds it. Numbers keep their bits. Throws std::invalid_argument for a

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/run/executor.h"
+#include "runner/run/run_lock.h"
 #include "stages/device.h"
 #include "stages/memory_meter.h"
 #include "stages/threads.h"
@@ -34,8 +35,14 @@ Diagnostic misunderstood(const std::string& what) {
 }  // namespace
 
 Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
-               std::span<const RequestKind> other_requests, const std::atomic<int>& stop_signal)
-    : requests_(requests), events_(events), kinds_(kinds), other_requests_(other_requests), stop_signal_(stop_signal) {}
+               std::span<const RequestKind> other_requests, const std::atomic<int>& stop_signal,
+               std::atomic<bool>& wants_save)
+    : requests_(requests),
+      events_(events),
+      kinds_(kinds),
+      other_requests_(other_requests),
+      stop_signal_(stop_signal),
+      wants_save_(wants_save) {}
 
 ExitCode Worker::serve() {
   emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
@@ -65,8 +72,7 @@ ExitCode Worker::answer(const Json& request) {
 ExitCode Worker::run(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   runner::Graph graph = runner::graph_from_json(request["graph"]);
-  const auto smoke = request.find("smoke");
-  const bool is_smoke = smoke != request.end() && *smoke == true;
+  const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
 
   Diagnostics errors;
   const auto device = choose_device(graph.device, find_gpus());
@@ -80,9 +86,12 @@ ExitCode Worker::run(const Json& request) {
     }
     emit(event);
   };
-  runner::Executor executor(
-      std::move(graph), kinds_, emit_with_memory, [this] { return is_stopped(); },
-      [&meter] { return meter.peak_since_last(); });
+  runner::Executor executor(std::move(graph), kinds_,
+                            {.emit = emit_with_memory,
+                             .is_cancelled = [this] { return is_stopped(); },
+                             .take_save_request = [this] { return wants_save_.exchange(false); },
+                             .flush = [this] { flush(); },
+                             .measure_peak = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
@@ -92,7 +101,10 @@ ExitCode Worker::run(const Json& request) {
   if (!go) return stopped();
   const Json& folder = go->contains("go") && (*go)["go"].is_object() ? (*go)["go"].value("folder", Json()) : Json();
   if (!folder.is_string()) return report({misunderstood("no folder to go to")});
-  const ExitCode exit = executor.run({folder.get<std::string>(), is_smoke}, device->str());
+  const std::filesystem::path path = folder.get<std::string>();
+  const auto lock = runner::RunLock::join(path);
+  if (!lock) return report(lock.errors());
+  const ExitCode exit = executor.run({path, is_set("smoke"), is_set("resume")}, device->str());
   return exit == ExitCode::kInterrupted ? stopped() : exit;
 }
 
@@ -141,10 +153,20 @@ void Worker::emit(const runner::Event& event) {
   }
 }
 
-/// The next line as JSON; nullopt at the end of the input or when the work is to stop.
-std::optional<Json> Worker::next_request() {
+/// Until retort has put on the disk what it was told. Without it there is nobody to work for.
+void Worker::flush() {
+  emit(runner::Flush{});
+  const auto answer = next_line(/*despite_signals=*/true);
+  if (!answer) throw runner::Cancelled{};
+  if (!answer->contains("flushed")) throw std::runtime_error("retort answered a flush with something else");
+}
+
+std::optional<Json> Worker::next_request() { return next_line(/*despite_signals=*/false); }
+
+/// The next line as JSON; nullopt at the end of the input or, unless `despite_signals`, when the work is to stop.
+std::optional<Json> Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
-  while (!is_stopped()) {
+  while (despite_signals ? !is_deaf_ : !is_stopped()) {
     if (const std::size_t end = unread_.find('\n', searched); end != unread_.npos) {
       const std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);

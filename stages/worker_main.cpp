@@ -19,13 +19,20 @@ namespace {
 std::atomic<int> stop_signal = 0;  // a handler can reach nothing but a global
 static_assert(std::atomic<int>::is_always_lock_free);
 
+std::atomic<bool> wants_save = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
 void stop(int number) { stop_signal = number; }
+void save(int) { wants_save = true; }
 
 /// Without SA_RESTART, so that a worker that waits for its next request wakes up.
 void watch_signals() {
   struct sigaction action {};
   action.sa_handler = stop;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  action.sa_handler = save;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, nullptr);
 }
@@ -48,6 +55,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();
-  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal);
+  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal,
+                        wants_save);
   return static_cast<int>(worker.serve());
 }

@@ -9,8 +9,19 @@
 namespace runner {
 namespace {
 
-void collect(const std::string& key, const Value* before, const Value* after, std::vector<Difference>& result) {
-  const auto below = [&](const std::string& name) { return key.empty() ? name : key + "." + name; };
+std::string dotted(const std::vector<std::string>& path) {
+  std::string key;
+  for (const std::string& name : path) key += (key.empty() ? "" : ".") + name;
+  return key;
+}
+
+void collect(const std::vector<std::string>& path, const Value* before, const Value* after,
+             std::vector<Difference>& result) {
+  const auto below = [&](const std::string& name) {
+    std::vector<std::string> longer = path;
+    longer.push_back(name);
+    return longer;
+  };
   const auto opens = [](const Value* value) { return value && value->map() && !value->map()->empty(); };
   const bool both_map = before && after && before->map() && after->map();
   if (both_map || (opens(before) && !after) || (opens(after) && !before)) {
@@ -27,7 +38,8 @@ void collect(const std::string& key, const Value* before, const Value* after, st
     return;
   }
   if (before && after && same_data(*before, *after)) return;
-  result.push_back({key, before ? std::optional(*before) : std::nullopt, after ? std::optional(*after) : std::nullopt});
+  result.push_back({dotted(path), before ? std::optional(*before) : std::nullopt,
+                    after ? std::optional(*after) : std::nullopt, path});
 }
 
 std::string text_of(const Value& value) {
@@ -43,7 +55,7 @@ std::string joined(const std::string& a, const std::string& b) {
 
 std::vector<Difference> differences(const Value& before, const Value& after) {
   std::vector<Difference> result;
-  collect("", &before, &after, result);
+  collect({}, &before, &after, result);
   return result;
 }
 
@@ -51,7 +63,7 @@ std::string differences_text(const std::vector<Difference>& differences) {
   constexpr std::size_t kWidest = 60;  // a longer line does not push the origins of the others away
   std::vector<std::pair<std::string, std::string>> lines;
   std::size_t width = 0;
-  for (const auto& [key, before, after] : differences) {
+  for (const auto& [key, before, after, path] : differences) {
     const char mark = before && after ? '~' : before ? '-' : '+';
     const std::string values = joined(before ? text_of(*before) : "", after ? text_of(*after) : "");
     lines.push_back({std::string(1, mark) + " " + key + ": " + values,
@@ -68,7 +80,7 @@ std::string differences_text(const std::vector<Difference>& differences) {
 
 nlohmann::ordered_json differences_json(const std::vector<Difference>& differences) {
   auto list = nlohmann::ordered_json::array();
-  for (const auto& [key, before, after] : differences) {
+  for (const auto& [key, before, after, path] : differences) {
     nlohmann::ordered_json entry = {{"key", key}};
     if (before) entry.update({{"before", to_json(*before)}, {"before_origin", origin_text(before->where)}});
     if (after) entry.update({{"after", to_json(*after)}, {"after_origin", origin_text(after->where)}});

@@ -15,6 +15,7 @@ namespace runner {
 struct Difference {
   std::string key;  ///< "train.optimizer.learning_rate"
   std::optional<Value> before, after;
+  std::vector<std::string> path = {};  ///< the key, part by part
 };
 
 /// All of them: in the order of `before`, and what only `after` has at the end of its mapping.

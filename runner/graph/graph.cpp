@@ -135,7 +135,8 @@ class Compiler {
                 .seed = recipe_.seed,
                 .threads = recipe_.threads,
                 .device = recipe_.device,
-                .nodes = {}};
+                .nodes = {},
+                .recipe_hash = recipe_hash(recipe_.resolved)};
     std::vector<std::size_t> position(drafts_.size());
     for (const std::size_t i : order) {
       const Draft& draft = drafts_[i];

@@ -39,6 +39,7 @@ struct Graph {
   std::optional<int> threads;
   std::string device;
   std::vector<Node> nodes;
+  std::string recipe_hash = {};  ///< of the resolved recipe; recipe.h
 };
 
 /// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and

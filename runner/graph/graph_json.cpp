@@ -78,7 +78,8 @@ Json to_json(const Graph& graph) {
           {"seed", graph.seed},
           {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
           {"device", graph.device},
-          {"nodes", std::move(nodes)}};
+          {"nodes", std::move(nodes)},
+          {"recipe_hash", graph.recipe_hash}};
 }
 
 Graph graph_from_json(const Json& json) {
@@ -87,7 +88,8 @@ Graph graph_from_json(const Json& json) {
               .seed = field<std::uint64_t>(json, "seed"),
               .threads = std::nullopt,
               .device = field<std::string>(json, "device"),
-              .nodes = {}};
+              .nodes = {},
+              .recipe_hash = field<std::string>(json, "recipe_hash")};
   if (const auto threads = field<Json>(json, "threads"); !threads.is_null())
     graph.threads = field<int>(json, "threads");
   std::set<std::string> ids;

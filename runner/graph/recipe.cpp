@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/schema/schema.h"
+#include "runner/sha256.h"
 
 namespace runner {
 namespace {
@@ -12,6 +15,8 @@ constexpr std::array<std::string_view, 9> kReserved = {"schema", "name",  "seed"
                                                        "run",    "sweep", "vars", "aliases"};
 
 }  // namespace
+
+std::string recipe_hash(const Value& resolved) { return sha256(nlohmann::json(to_json(resolved)).dump()); }
 
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;

@@ -31,6 +31,9 @@ struct Recipe {
   Value resolved;                 ///< everything, defaults filled in: what is recorded
 };
 
+/// The SHA-256 of a resolved recipe as JSON with its keys sorted, in hexadecimal: their order says nothing.
+std::string recipe_hash(const Value& resolved);
+
 /// Validates a composed document against the schemas, fills in defaults and reads the reserved keys.
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas);
 

@@ -36,6 +36,8 @@ struct ToJson {
     return json;
   }
   Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
+  Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"step", e.step}}; }
+  Json operator()(const Flush&) const { return {{"event", "flush"}}; }
   Json operator()(const NodeProgress& e) const {
     const Progress& p = e.progress;
     return {{"event", "progress"},
@@ -131,6 +133,8 @@ Event diagnostic(const Fields& f) {
   return Reported{std::move(result)};
 }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
+Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("step")}; }
+Event flush(const Fields&) { return Flush{}; }
 Event progress(const Fields& f) {
   Progress p;
   p.phase = f.text("phase");
@@ -168,9 +172,11 @@ constexpr std::array kParsers = {
     Parser{"ready", ready},
     Parser{"diagnostic", diagnostic},
     Parser{"node_started", node_started},
+    Parser{"resumed", resumed},
     Parser{"progress", progress},
     Parser{"metric", metric},
     Parser{"say", say},
+    Parser{"flush", flush},
     Parser{"node_finished", node_finished},
     Parser{"answer", answer},
     Parser{"finished", finished},

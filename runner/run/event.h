@@ -16,7 +16,8 @@ namespace runner {
 /// Version, fields and order are documented in runner/run/protocol.md; a change of meaning raises kProtocolVersion.
 ///
 ///   worker: hello            parent: request      worker: ready | diagnostic…, finished
-///   parent: go {run folder}  worker: node_started, progress, metric, say, node_finished …, finished
+///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished …, finished
+///                            worker: flush            parent: flushed
 inline constexpr int kProtocolVersion = 1;
 
 /// Identifies the sources both programs were built from.
@@ -56,6 +57,11 @@ struct NodeFinished {
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;
 };
+struct Resumed {
+  std::string node;
+  std::int64_t step = 0;
+};  // the node goes on behind this step
+struct Flush {};  // waits for `flushed`: every metric before it is on the disk
 struct Answer {
   nlohmann::ordered_json json;
 };  // the result of a request that is not a run
@@ -64,7 +70,8 @@ struct Finished {
 };  // last, always
 
 using Event =
-    std::variant<Hello, Ready, Reported, NodeStarted, NodeProgress, NodeMetric, Said, NodeFinished, Answer, Finished>;
+    std::variant<Hello, Ready, Reported, NodeStarted, Resumed, NodeProgress, NodeMetric, Said, Flush, NodeFinished,
+                 Answer, Finished>;
 
 /// One line without the newline. NaN and infinities travel as strings.
 std::string to_line(const Event& event);

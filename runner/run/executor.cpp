@@ -7,6 +7,8 @@
 #include <system_error>
 
 #include "runner/config_reader.h"
+#include "runner/graph/node_key.h"
+#include "runner/run/finished_node.h"
 #include "runner/run_context.h"
 
 namespace runner {
@@ -19,42 +21,53 @@ constexpr std::chrono::milliseconds kProgressInterval{100};
 /// The world as one node sees it: everything becomes an event.
 class NodeContext : public RunContext {
  public:
-  NodeContext(const Node& node, const RunOptions& options, std::string_view device, const Executor::Emit& emit,
-              const Executor::IsCancelled& is_cancelled, const Executor::Clock& clock)
+  NodeContext(const Node& node, const Graph& graph, const RunOptions& options, std::string_view device,
+              const ExecutorWorld& world, bool& has_saved)
       : node_(node),
+        graph_(graph),
         folder_(options.folder / "nodes" / node.id),
-        smoke_(options.smoke),
+        options_(options),
         device_(device),
-        emit_(emit),
-        is_cancelled_(is_cancelled),
-        clock_(clock) {}
+        world_(world),
+        has_saved_(has_saved) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
-    emit_(NodeMetric{node_.id, std::string(name), value, step});
+    world_.emit(NodeMetric{node_.id, std::string(name), value, step});
   }
   void progress(const Progress& progress) override {
-    const TimePoint now = clock_();
+    const TimePoint now = world_.clock();
     const bool is_due = !last_progress_ || progress.phase != last_phase_ || now - *last_progress_ >= kProgressInterval;
     if (!is_due) return;
     last_progress_ = now;
     last_phase_ = progress.phase;
-    emit_(NodeProgress{node_.id, progress});
+    world_.emit(NodeProgress{node_.id, progress});
   }
-  void say(std::string_view line) override { emit_(Said{node_.id, std::string(line)}); }
-  bool cancelled() const override { return is_cancelled_(); }
+  void say(std::string_view line) override { world_.emit(Said{node_.id, std::string(line)}); }
+  bool cancelled() const override { return world_.is_cancelled(); }
+  bool take_save_request() override { return world_.take_save_request(); }
+  bool resuming() const override { return options_.resume; }
+  void resumed(std::int64_t step) override {
+    has_saved_ = true;
+    world_.emit(Resumed{node_.id, step});
+  }
+  void flush() override {
+    world_.flush();
+    has_saved_ = true;
+  }
   std::uint64_t seed() const override { return node_.seed; }
+  std::string_view recipe_hash() const override { return graph_.recipe_hash; }
   std::string_view device() const override { return device_; }
   const std::filesystem::path& folder() const override { return folder_; }
-  bool smoke() const override { return smoke_; }
+  bool smoke() const override { return options_.smoke; }
 
  private:
   const Node& node_;
+  const Graph& graph_;
   const std::filesystem::path folder_;
-  const bool smoke_;
+  const RunOptions& options_;
   const std::string device_;
-  const Executor::Emit& emit_;
-  const Executor::IsCancelled& is_cancelled_;
-  const Executor::Clock& clock_;
+  const ExecutorWorld& world_;
+  bool& has_saved_;
   std::optional<TimePoint> last_progress_;
   std::string last_phase_;
 };
@@ -136,9 +149,11 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 /// What the nodes have put out and somebody still waits for.
 class Executor::Artifacts {
  public:
-  explicit Artifacts(const Graph& graph) : graph_(graph), ports_(graph.nodes.size()) {
-    for (const Node& node : graph.nodes) {
-      for (const Edge& edge : node.inputs) ++ports_[edge.from][edge.output].waiting;
+  /// `runs`: by node, whether it is run and so takes what it is wired to.
+  Artifacts(const Graph& graph, const std::vector<bool>& runs) : graph_(graph), ports_(graph.nodes.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!runs[i]) continue;
+      for (const Edge& edge : graph.nodes[i].inputs) ++ports_[edge.from][edge.output].waiting;
     }
   }
 
@@ -178,14 +193,8 @@ class Executor::Artifacts {
   std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
 };
 
-Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, Emit emit, IsCancelled is_cancelled,
-                   MeasurePeak measure_peak, Clock clock)
-    : graph_(std::move(graph)),
-      kinds_(kinds),
-      emit_(std::move(emit)),
-      is_cancelled_(std::move(is_cancelled)),
-      measure_peak_(std::move(measure_peak)),
-      clock_(std::move(clock)) {}
+Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
+    : graph_(std::move(graph)), keys_(node_keys(graph_)), kinds_(kinds), world_(std::move(world)) {}
 
 Executor::~Executor() = default;
 
@@ -207,11 +216,30 @@ Diagnostics Executor::create() {
   return errors;
 }
 
+/// By node: not all of them in a resumed run.
+std::vector<bool> Executor::nodes_to_run(const RunOptions& options) const {
+  std::vector<bool> runs(graph_.nodes.size(), !options.resume);
+  for (std::size_t i = graph_.nodes.size(); options.resume && i-- > 0;) {
+    const auto finished = read_finished(options.folder / "nodes" / graph_.nodes[i].id);
+    if (!finished || finished->key != keys_[i]) runs[i] = true;
+    // Consumers stand behind what they consume, so whether node i is needed is known by now.
+    if (!runs[i]) continue;
+    for (const Edge& edge : graph_.nodes[i].inputs) runs[edge.from] = true;
+  }
+  return runs;
+}
+
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
-  Artifacts artifacts(graph_);
+  const std::vector<bool> runs = nodes_to_run(options);
+  Artifacts artifacts(graph_, runs);
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (is_cancelled_()) return ExitCode::kInterrupted;
+    if (world_.is_cancelled()) return stopped();
+    if (!runs[i]) {
+      const auto finished = read_finished(options.folder / "nodes" / graph_.nodes[i].id);
+      if (finished) world_.emit(NodeFinished{graph_.nodes[i].id, finished->seconds, finished->peak_memory_bytes});
+      continue;
+    }
     const ExitCode exit = run_node(i, artifacts, options, device);
     if (exit != ExitCode::kDone) return exit;
   }
@@ -223,24 +251,29 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
   const Node& node = graph_.nodes[index];
   // Freed on every way out, so that the next node finds the memory.
   const std::unique_ptr<Stage> stage = std::move(stages_[index]);
-  const TimePoint start = clock_();
-  measure_peak_();
-  emit_(NodeStarted{node.id});
+  const TimePoint start = world_.clock();
+  world_.measure_peak();
+  world_.emit(NodeStarted{node.id});
+  FinishedNode finished{.key = keys_[index]};
   try {
-    NodeContext context(node, options, device, emit_, is_cancelled_, clock_);
+    NodeContext context(node, graph_, options, device, world_, has_saved_);
     std::filesystem::create_directories(context.folder());
     artifacts.put(index, stage->run(artifacts.take(node), context));
+    // A stage may also heed a signal by returning early with what it has, which is no result to build on.
+    if (world_.is_cancelled()) return stopped();
+    finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
+    finished.peak_memory_bytes = world_.measure_peak();
+    world_.flush();
+    write_finished(context.folder(), finished);
   } catch (const Cancelled&) {
-    return ExitCode::kInterrupted;
+    return stopped();
   } catch (...) {
     Diagnostic error = current_exception_as_diagnostic(node);
     if (node.id != node.stage) error.message = node.id + ": " + error.message;
-    emit_(Reported{error});
+    world_.emit(Reported{error});
     return info(error.code).exit;
   }
-  // A stage may also heed a signal by returning early with what it has, which is no result to build on.
-  if (is_cancelled_()) return ExitCode::kInterrupted;
-  emit_(NodeFinished{node.id, std::chrono::duration<double>(clock_() - start).count(), measure_peak_()});
+  world_.emit(NodeFinished{node.id, finished.seconds, finished.peak_memory_bytes});
   return ExitCode::kDone;
 }
 

@@ -17,39 +17,47 @@ namespace runner {
 struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
+  bool resume = false;  ///< it has been at work before: what is finished is not run again, the rest goes on
+};
+
+/// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.
+struct ExecutorWorld {
+  std::function<void(const Event&)> emit;
+  std::function<bool()> is_cancelled;
+  std::function<bool()> take_save_request = [] { return false; };
+  std::function<void()> flush = [] {};                            ///< returns when all that was emitted is on the disk
+  std::function<std::int64_t()> measure_peak = [] { return 0; };  ///< bytes since the last call; 0: unknown
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
 /// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
-/// freeing each after its last consumer. What stages throw is caught here, once, and becomes a diagnostic.
+/// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
+/// needs what it puts out. What stages throw is caught here, once, and becomes a diagnostic.
 class Executor {
  public:
-  using Emit = std::function<void(const Event&)>;
-  using IsCancelled = std::function<bool()>;
-  using MeasurePeak = std::function<std::int64_t()>;  ///< bytes since the last call; 0: unknown
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
-
-  Executor(Graph graph, std::span<const StageKind* const> kinds, Emit emit, IsCancelled is_cancelled,
-           MeasurePeak measure_peak, Clock clock = std::chrono::steady_clock::now);
+  Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
   ~Executor();
 
   /// Creates every stage; all errors of all stages at once.
   Diagnostics create();
 
   /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
-  /// A run that was cancelled ends with kInterrupted and emits no error.
+  /// A run that was cancelled emits no error and ends with kStoppedAfterSave where a node has saved, else with
+  /// kInterrupted.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
   class Artifacts;
+  std::vector<bool> nodes_to_run(const RunOptions& options) const;
   ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device);
+  ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;
+  const std::vector<std::string> keys_;  // by node
   std::span<const StageKind* const> kinds_;
-  Emit emit_;
-  IsCancelled is_cancelled_;
-  MeasurePeak measure_peak_;
-  Clock clock_;
+  const ExecutorWorld world_;
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
+  bool has_saved_ = false;
 };
 
 }  // namespace runner

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/run/environment_record.h"
+#include "runner/run/run_lock.h"
 #include "runner/run/run_summary.h"
 #include "runner/run/supervise.h"
 #include "runner/config/interpolation.h"
@@ -70,7 +71,8 @@ class Run {
     const Json request = {{"protocol", kProtocolVersion},
                           {"request", "run"},
                           {"graph", to_json(request_.graph)},
-                          {"smoke", request_.smoke}};
+                          {"smoke", request_.smoke},
+                          {"resume", is_resumed()}};
     const Ending ending = supervise(*worker, request, conversation);
     flush_output();
     judge(ending);
@@ -100,9 +102,11 @@ class Run {
 
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
+    if (std::holds_alternative<Flush>(event)) return flush(worker);
+    take_back_metrics(event);
     summary_.see(event);
     if (const auto* ready = std::get_if<Ready>(&event)) {
-      create_folder(*ready);
+      open_folder(*ready);
       worker.send(Json{{"go", {{"folder", folder_->path().string()}}}}.dump());
     } else if (const auto* started = std::get_if<NodeStarted>(&event)) {
       log(started->node + ": started");
@@ -116,22 +120,61 @@ class Run {
       display_.say(said->node, said->line);
       log(said->node + ": " + said->line);
     } else if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
-      folder_->metric({{"node", metric->node},
-                       {"name", metric->name},
-                       {"value", number_json(metric->value)},
-                       {"step", metric->step},
-                       {"time", seconds()}});
+      folder_->metrics().append(*metric, seconds());
     }
   }
 
-  void create_folder(const Ready& ready) {
-    if (folder_) throw NoFolder{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+  void flush(WorkerProcess& worker) {
+    if (folder_) folder_->metrics().flush();
+    worker.send(Json{{"flushed", true}}.dump());
+  }
+
+  /// A node that runs again measures again: what the record has of it goes, but for what lies before the step that it
+  /// goes on from.
+  void take_back_metrics(const Event& event) {
+    if (!is_resumed() || !folder_) return;
+    const auto take_back = [&](const std::string& node, std::int64_t step) {
+      running_anew_.reset();
+      summary_.forget_metrics(node);
+      for (const NodeMetric& kept : folder_->metrics().rewind(node, step)) summary_.see(kept);
+    };
+    if (const auto* started = std::get_if<NodeStarted>(&event)) running_anew_ = started->node;
+    if (const auto* resumed = std::get_if<Resumed>(&event)) {
+      take_back(resumed->node, resumed->step);
+      log(resumed->node + ": goes on behind step " + std::to_string(resumed->step));
+    }
+    const auto* metric = std::get_if<NodeMetric>(&event);
+    const auto* finished = std::get_if<NodeFinished>(&event);
+    const bool has_begun = (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
+    if (has_begun) take_back(std::string(*running_anew_), -1);
+  }
+
+  bool is_resumed() const { return !request_.resume.empty(); }
+
+  std::filesystem::path folder_to_write() const {
+    if (is_resumed()) return std::filesystem::absolute(request_.resume).lexically_normal();
     auto base = surroundings_.working_folder;
     if (base.empty()) base = std::filesystem::current_path();
     const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
     if (!path) throw NoFolder{path.errors()};
-    folder_.emplace(*path, surroundings_.storage);
-    folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
+    return *path;
+  }
+
+  void open_folder(const Ready& ready) {
+    if (folder_) throw NoFolder{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+    const std::filesystem::path path = folder_to_write();
+    auto lock = RunLock::take(path);
+    if (!lock) throw NoFolder{lock.errors()};
+    lock_.emplace(*std::move(lock));
+    if (is_resumed()) {
+      folder_.emplace(RunFolder::reopen(path, surroundings_.storage));
+      seconds_before_ = folder_->metrics().last_time();
+      for (const NodeMetric& metric : folder_->metrics().read()) summary_.see(metric);
+      log("resumed");
+    } else {
+      folder_.emplace(path, surroundings_.storage);
+      folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
+    }
     folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
     folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
     folder_->record_json("graph.json", graph_record());
@@ -206,7 +249,10 @@ class Run {
     }
   }
 
-  double seconds() const { return std::chrono::duration<double>(surroundings_.display.clock() - start_).count(); }
+  /// Since the start; of a resumed run, all the times that it was at work together.
+  double seconds() const {
+    return seconds_before_ + std::chrono::duration<double>(surroundings_.display.clock() - start_).count();
+  }
 
   ExitCode conclude() {
     display_.node_finished();
@@ -218,7 +264,7 @@ class Run {
       if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }
-    if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted");
+    if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
     if (surroundings_.json) {
       Json json = summary_.to_json();
       json["folder"] = folder_ ? Json(shown_folder()) : Json(nullptr);
@@ -243,6 +289,11 @@ class Run {
     }
   }
 
+  /// What is to be typed to go on, where something was saved.
+  std::string way_to_go_on() const {
+    return exit_ == ExitCode::kStoppedAfterSave ? ": go on with `retort resume " + shown_folder() + "`" : "";
+  }
+
   /// Relative to where the user stands, when it lies below.
   std::string shown_folder() const {
     const auto relative = folder_->path().lexically_relative(std::filesystem::current_path());
@@ -257,7 +308,10 @@ class Run {
   RunSummary summary_;
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;
+  std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
+  double seconds_before_ = 0;
+  std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
   std::string output_;  // of the worker, not yet a line
   std::vector<std::string> kept_lines_;
   std::size_t kept_bytes_ = 0;

@@ -24,6 +24,7 @@ struct RunRequest {
   const Sources& sources;              ///< for the order of diagnostics
   std::vector<std::string> overrides;  ///< as typed
   bool smoke = false;
+  std::filesystem::path resume = {};  ///< the folder of a run that goes on; empty: a new run
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.
@@ -38,7 +39,7 @@ struct RunSurroundings {
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };
 
-/// `retort run`: has a worker run the graph, shows how it goes, keeps the record, and says how it ended.
+/// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it ended.
 /// Nothing is written before the worker has found every stage sound.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -87,25 +88,45 @@ Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& b
   }
 }
 
-RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
+RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log)
     : folder_(std::move(folder)),
+      records_(folder_ / ".retort"),
       storage_(storage),
-      metrics_(folder_ / "metrics.jsonl", storage_),
-      log_(folder_ / "log.txt", storage_),
-      log_left_(log_limit) {
+      metrics_(std::move(metrics)),
+      log_(std::move(log)),
+      log_left_(log_limit) {}
+
+RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
+    : RunFolder(folder, storage, log_limit, MetricsFile::make(folder / "metrics.jsonl", storage),
+                NewFile(folder / "log.txt", storage)) {
   record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
 }
 
+RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_limit) {
+  MetricsFile metrics = MetricsFile::reopen(folder / "metrics.jsonl", storage);
+  // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
+  AtomicFile log(folder / "log.txt", storage);
+  std::ifstream old(folder / "log.txt");
+  std::size_t size = 0;
+  for (std::string line; std::getline(old, line) && size < log_limit; size += line.size() + 1) log.append(line + "\n");
+  RunFolder result(std::move(folder), storage, log_limit - std::min(size, log_limit), std::move(metrics),
+                   log.commit_and_release());
+  for (int number = 1;; ++number) {
+    const fs::path records = result.records_ / ("resume-" + std::to_string(number));
+    if (storage.make_folder(records) == 0) {
+      result.records_ = records;
+      return result;
+    }
+    if (errno != EEXIST) throw WriteError(write_diagnostic(records, errno, ErrorCode::kCannotCreate));
+  }
+}
+
 void RunFolder::record(const std::string& name, std::string_view text) {
-  NewFile(folder_ / ".retort" / name, storage_).append(text);
+  write_atomically(records_ / name, text, storage_);
 }
 
 void RunFolder::record_json(const std::string& name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
-void RunFolder::metric(const Json& line) {
-  metrics_.append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void RunFolder::log(double seconds, std::string_view line) {

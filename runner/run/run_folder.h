@@ -10,6 +10,7 @@
 
 #include "runner/new_file.h"
 #include "runner/result.h"
+#include "runner/run/metrics_file.h"
 
 namespace runner {
 
@@ -24,29 +25,35 @@ Result<std::filesystem::path> create_run_folder(const std::string& run_dir, cons
 ///   .retort/run.json     marks the folder as ours
 ///   .retort/…            what was asked: config, overrides, recipe, environment, graph
 ///   nodes/<id>/          one node's files, written by the worker
-///   metrics.jsonl        one measured number a line
+///   .retort/resume-1/    … when it was resumed for the first time: overrides, recipe, environment
+///   metrics.jsonl        one measured number a line (metrics_file.h)
 ///   log.txt              what was said, and what the worker printed
 ///   summary.json         how it went; replaced as a whole
 class RunFolder {
  public:
-  /// `folder` comes from create_run_folder(). `log_limit`: bytes after which log.txt takes no more. `storage` is borrowed.
+  /// A new run in a `folder` from create_run_folder(). `log_limit`: bytes after which log.txt takes no more. `storage`
+  /// is borrowed.
   explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
+  /// The run in `folder` again, which nobody else may be at work on (run_lock.h).
+  static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
 
   const std::filesystem::path& path() const { return folder_; }
 
-  /// A file of .retort/, e.g. "recipe.yaml".
+  /// A file of .retort/, e.g. "recipe.yaml"; of a run that was resumed, of .retort/resume-N/.
   void record(const std::string& name, std::string_view text);
   void record_json(const std::string& name, const nlohmann::ordered_json& json);
-  /// One line of metrics.jsonl.
-  void metric(const nlohmann::ordered_json& line);
+  MetricsFile& metrics() { return metrics_; }
   /// One line of log.txt, `seconds` after the start; control characters are made harmless.
   void log(double seconds, std::string_view line);
   void summary(const nlohmann::ordered_json& summary);
 
  private:
-  std::filesystem::path folder_;
+  RunFolder(std::filesystem::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log);
+
+  std::filesystem::path folder_, records_;
   Storage& storage_;
-  NewFile metrics_, log_;
+  MetricsFile metrics_;
+  NewFile log_;
   std::size_t log_left_;
   bool log_is_full_ = false;
 };

@@ -24,6 +24,10 @@ class RunSummary {
 
   /// Takes note of nodes, metrics and diagnostics.
   void see(const Event& event);
+  /// Forgets what was measured by `node`.
+  void forget_metrics(const std::string& node) {
+    std::erase_if(metrics_, [&](const Last& last) { return last.node == node; });
+  }
   void add(const Diagnostic& diagnostic) { diagnostics_.push_back(diagnostic); }
 
   RunStatus status = RunStatus::kRunning;

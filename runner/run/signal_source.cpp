@@ -26,7 +26,7 @@ SignalSource::SignalSource() {
 
   sigset_t wanted;
   sigemptyset(&wanted);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH, SIGCHLD}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH, SIGCHLD}) {
     if (!is_ignored(number)) sigaddset(&wanted, number);
   }
   sigprocmask(SIG_BLOCK, &wanted, &old_mask_);

@@ -7,8 +7,8 @@
 
 namespace runner {
 
-/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH
-/// and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A signal that was
+/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
+/// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A signal that was
 /// ignored when it was made stays so (nohup, background jobs).
 class SignalSource {
  public:

@@ -97,6 +97,8 @@ class Supervisor {
   void heed(int number) {
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
+    } else if (number == SIGUSR1 || number == SIGUSR2) {
+      if (greeted_) worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);
@@ -115,7 +117,7 @@ class Supervisor {
     if (finished_) {
       const bool was_stopped = *finished_ == static_cast<int>(ExitCode::kInterrupted) ||
                                *finished_ == static_cast<int>(ExitCode::kTerminated);
-      result.interrupted = was_stopped;
+      result.interrupted = was_stopped || *finished_ == static_cast<int>(ExitCode::kStoppedAfterSave);
       result.exit = was_stopped && stop_signal_ ? exit_code_of_signal(stop_signal_) : static_cast<ExitCode>(*finished_);
       return result;
     }

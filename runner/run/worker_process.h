@@ -35,7 +35,7 @@ struct OutputText {
 };  ///< a piece of what the worker printed, stdout and stderr as they came
 struct Signalled {
   int number;
-};  ///< a signal sent to us: INT, TERM, HUP or WINCH
+};  ///< a signal sent to us: INT, TERM, HUP, USR1, USR2 or WINCH
 struct Ended {
   int exit;
   int signal;

@@ -12,6 +12,7 @@
 #include "runner/schema/schema_defaults.h"
 #include "runner/schema/schema_phrase.h"
 #include "runner/schema/schema_reader.h"
+#include "runner/schema/schema_resume.h"
 #include "runner/suggest.h"
 #include "runner/schema/validator.h"
 
@@ -155,6 +156,11 @@ const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   const Kind* found = this->kind(kind);
   const auto document = store_->schemas.documents.find(found ? found->file : std::string(kind) + std::string(kEnding));
   return document == store_->schemas.documents.end() ? nullptr : &document->second;
+}
+
+ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  return schema ? runner::resume_class(*schema, recipe, path) : ResumeClass::kForce;
 }
 
 const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->at(file); }

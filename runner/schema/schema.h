@@ -27,6 +27,7 @@ struct Port {
 struct KeyChoices;
 
 struct SchemaNode;
+enum class ResumeClass;
 
 /// What a schema says about one kind of stage.
 struct Kind {
@@ -52,7 +53,7 @@ std::span<const SchemaFile> embedded_schemas();
 /// The contract between recipes and stages: every schema, checked on loading.
 ///
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
-/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-planned (a kind, an option or one
+/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-resume, x-planned (a kind, an option or one
 /// of its alternatives that validates and has no code yet), and x-kinds, which validates a mapping by the schema that
 /// its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the file train/supervised.schema.json),
 /// `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is train/optimizer/adamw.schema.json).
@@ -88,6 +89,9 @@ class SchemaSet {
   /// Is `path` ("train", "optimizer", "learning_rate") a key that the schemas declare at that place of `recipe`
   /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
   std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
+
+  /// Whether a run of `recipe` may go on with another value at `path`: what x-resume says there or nearest above it.
+  ResumeClass resume_class(const Value& recipe, std::span<const std::string> path) const;
 
   /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".
   std::vector<std::string> declared_keys(const Value& recipe, std::span<const std::string> path) const;

@@ -58,6 +58,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-unit", Keyword::kUnit, Needs::kText},
     {"x-cacheable", Keyword::kCacheable, Needs::kFlag},
     {"x-planned", Keyword::kPlanned, Needs::kFlag},
+    {"x-resume", Keyword::kResume, Needs::kResumeClass},
     {"x-kinds", Keyword::kKinds, Needs::kText},
     {"x-default-kind", Keyword::kDefaultKind, Needs::kText},
 });
@@ -97,6 +98,8 @@ bool fits(Needs needs, const Json& json) {
       return true;
     case Needs::kText:
       return json.is_string();
+    case Needs::kResumeClass:
+      return json == "safe" || json == "force" || json == "refused";
     case Needs::kFlag:
       return json.is_boolean();
     case Needs::kCount:
@@ -136,6 +139,8 @@ std::string_view phrase(Needs needs) {
       return "anything";
     case Needs::kText:
       return "a string";
+    case Needs::kResumeClass:
+      return "safe, force or refused";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

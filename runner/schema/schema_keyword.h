@@ -49,6 +49,7 @@ enum class Keyword {
   kUnit,
   kCacheable,
   kPlanned,
+  kResume,
   kKinds,
   kDefaultKind,
 };
@@ -72,6 +73,7 @@ enum class Needs {
   kNamedSchemas,
   kSchemasByExpression,
   kPorts,
+  kResumeClass,
 };
 
 struct KeywordRule {

@@ -35,6 +35,13 @@ struct PatternSchema {
   const SchemaNode* schema;
 };
 
+/// Whether a run that has begun may go on with another value of an option.
+enum class ResumeClass {
+  kSafe,     ///< the result keeps its bits, or what is left is not part of it
+  kForce,    ///< it becomes a result that no single recipe stands for
+  kRefused,  ///< what was saved does not fit it
+};
+
 /// A schema or subschema, read and checked: one member a keyword, empty where the keyword is absent.
 /// Nodes point to each other; all of them are owned by the SchemaSet and do not move.
 struct SchemaNode {
@@ -43,12 +50,13 @@ struct SchemaNode {
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit and planned count
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit, planned and resume count
 
   std::string description, unit;
   std::optional<Value> default_value;
   std::vector<Value> examples;
-  bool planned = false;  ///< x-planned
+  bool planned = false;                ///< x-planned
+  std::optional<ResumeClass> resume;  ///< x-resume
 
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const

@@ -275,6 +275,9 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kPlanned:
       node.planned = json.get<bool>();
       break;
+    case Keyword::kResume:
+      node.resume = json == "safe" ? ResumeClass::kSafe : json == "force" ? ResumeClass::kForce : ResumeClass::kRefused;
+      break;
     case Keyword::kKinds:
       node.kinds_in = json.get<std::string>();
       break;

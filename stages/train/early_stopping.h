@@ -21,6 +21,12 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
+  /// Goes on from what another has observed.
+  void restore(std::optional<std::int64_t> best_epoch, double best) {
+    best_epoch_ = best_epoch;
+    best_ = best;
+  }
+
  private:
   const bool higher_is_better_;
   const std::optional<std::int64_t> patience_;

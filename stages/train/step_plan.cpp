@@ -1,6 +1,9 @@
 #include "stages/train/step_plan.h"
 
+#include <array>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/stage.h"
 
@@ -25,6 +28,11 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
     }
   }
   return {.micro_batch = *policy.micro_batch, .precision = policy.precision};
+}
+
+nlohmann::json to_json(const StepPlan& plan) {
+  constexpr std::array kPrecisions = {"fp32", "bf16", "fp16"};
+  return {{"micro_batch", plan.micro_batch}, {"precision", kPrecisions.at(static_cast<std::size_t>(plan.precision))}};
 }
 
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {

@@ -96,6 +96,7 @@ class Supervised final : public runner::Stage {
     reader.read("log_every", trainer.log_every);
     trainer.higher_is_better = trainer.monitor == "accuracy";
     trainer.keep = keep == "last" ? Keep::kLast : Keep::kBest;
+    trainer.checkpoint = read_save_options(reader.section("checkpoint"));
     trainer.optimizer = read_optimizer(reader.section("optimizer"));
     runner::ConfigReader& schedule = reader.section("schedule");
     trainer.schedule = read_schedule(schedule, learning_rate(trainer.optimizer));

@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <deque>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/stage.h"
+#include "stages/checkpoints.h"
+#include "stages/generator_state.h"
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
 #include "stages/precision.h"
-#include "stages/safetensors.h"
 #include "stages/train/early_stopping.h"
+#include "stages/train/epoch_so_far.h"
 #include "stages/train/grad_scaler.h"
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_norm.h"
@@ -34,8 +39,8 @@ double seconds_now() {
 
 constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^100
 
-/// What the weights of a file are said to be.
-std::map<std::string, std::string> metadata(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
+/// What the weights of a checkpoint are said to be.
+std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
   return {{"format", "pt"},
           {"classes", nlohmann::json(data.classes).dump()},
           {"epoch", std::to_string(epoch)},
@@ -74,30 +79,20 @@ class Training {
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
-             seconds_now) {
+             seconds_now),
+        checkpoints_(context.folder() / "checkpoints",
+                     {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
+        save_clock_(options.checkpoint.every, seconds_now()) {
     check_length(options.schedule, planned_steps_);
   }
 
   TrainingResult run() {
-    TrainingResult best;
-    for (std::int64_t epoch = 1; epoch <= epochs_; ++epoch) {
-      run_epoch(epoch);
-      const std::optional<Means> validation = measure(epoch);
-      log_.end_epoch(last_, epoch_means_, validation);
-      save("last.safetensors", epoch);
-      if (!validation) continue;
-      if (stopping_.observe(epoch, validation->at(options_.monitor))) best = save("best.safetensors", epoch);
-      if (stopping_.exhausted(epoch)) {
-        context_.say("stopped after epoch " + std::to_string(epoch) + ": no better validation " + options_.monitor +
-                     " since epoch " + std::to_string(best.epoch));
-        break;
-      }
+    if (context_.resuming()) resume();
+    while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
+      run_epoch();
+      finish_epoch();
     }
-    // Without validation the last weights are the best known.
-    if (best.epoch == 0) best = save("best.safetensors", last_.epoch);
-    if (options_.keep == Keep::kLast) return {last_.epoch, last_.step, context_.folder() / "last.safetensors"};
-    if (best.epoch != last_.epoch) set_weights(network_, read_safetensors(best.file).tensors);
-    return best;
+    return kept();
   }
 
  private:
@@ -108,30 +103,58 @@ class Training {
     double learning_rate;
   };
 
-  void run_epoch(std::int64_t epoch) {
-    Loader loader(data_.train, shuffled_order(description_.size, context_.seed(), epoch - 1), options_.batch_size,
-                  epoch - 1, data_.train->loader().drop_last);
+  void run_epoch() {
+    Loader loader(data_.train, shuffled_order(description_.size, context_.seed(), epoch_), options_.batch_size, epoch_,
+                  data_.train->loader().drop_last, batch_);
     log_.begin_epoch();
-    epoch_means_ = {};
     while (done_ < steps_) {
+      heed_requests();
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
-      run_step(epoch, *batch);
+      run_step(*batch);
+      batch_ = loader.position();
     }
     settle(0);
     if (loader.skipped() > 0) {
       context_.say("samples skipped because they cannot be read: " + std::to_string(loader.skipped()));
     }
-    if (epoch_means_.weight > 0) return;
+    if (so_far_.means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "", "no sample of the training data could be read");
   }
 
-  void run_step(std::int64_t epoch, const Batch& batch) {
+  /// Between two steps.
+  void heed_requests() {
+    if (context_.cancelled()) stop();
+    if (context_.take_save_request() || save_clock_.is_due(done_, seconds_now())) save();
+  }
+
+  [[noreturn]] void stop() {
+    if (done_ > 0) save();
+    throw runner::Cancelled{};
+  }
+
+  void finish_epoch() {
+    const std::optional<Means> validation = measure();
+    log_.end_epoch(so_far_.last, so_far_.means, so_far_.skipped_steps, validation);
+    ++epoch_;
+    batch_ = 0;
+    so_far_ = {.last = so_far_.last};
+    const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
+    const bool is_best = metric && stopping_.observe(epoch_, *metric);
+    const bool is_last = epoch_ == epochs_ || stopping_.exhausted(epoch_);
+    if (is_best || is_last || save_clock_.is_due_after_epoch(epoch_)) save(metric);
+    if (epoch_ < epochs_ && is_last) {
+      context_.say("stopped after epoch " + std::to_string(epoch_) + ": no better validation " + options_.monitor +
+                   " since epoch " + std::to_string(stopping_.best_epoch().value_or(0)));
+    }
+  }
+
+  void run_step(const Batch& batch) {
     refuse_bad_unit(step_, *data_.train, batch);
     const double weight = step_.weight(batch);
     StepNumbers numbers =
         accumulate_gradient(step_, network_, batch.to(device_), weight, plan_, {context_.seed(), done_ + 1},
-                            scaler_ ? std::optional(scaler_->scale()) : std::nullopt, [this] { stop_if_cancelled(); });
+                            scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
     optimizer_.prepare();
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
     std::optional<at::Tensor> overflow;
@@ -152,7 +175,7 @@ class Training {
     const std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
     const Rates rates = rates_at(options_.schedule, learning_rate(options_.optimizer), done_, planned_steps_);
     pending_.push_back(
-        {{epoch, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
+        {{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
     settle(device_.is_cpu() ? 0 : 1);
 
     // From here on nothing is allocated and nothing can fail.
@@ -171,38 +194,116 @@ class Training {
       refuse_not_finite(step.numbers, step.place, *data_.train);
       skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
       if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
-      last_ = {step.place.epoch,          step.place.step,       step.place.units,
-               step.learning_rate,        step.numbers.means(),  step.numbers.gradient_norm(),
-               step.numbers.loss_scale(), step.numbers.skipped()};
-      epoch_means_.add(last_.means);
-      log_.step(last_);
+      so_far_.last = {step.place.epoch,          step.place.step,       step.place.units,
+                      step.learning_rate,        step.numbers.means(),  step.numbers.gradient_norm(),
+                      step.numbers.loss_scale(), step.numbers.skipped()};
+      so_far_.means.add(so_far_.last.means);
+      so_far_.skipped_steps += so_far_.last.skipped;
+      log_.step(so_far_.last);
       pending_.pop_front();
     }
   }
 
-  std::optional<Means> measure(std::int64_t epoch) {
+  std::optional<Means> measure() {
+    const std::int64_t epoch = epoch_ + 1;
     if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
     ValidationOptions options;
-    options.epoch = epoch - 1;
+    options.epoch = epoch_;
     options.batch_size = plan_.micro_batch > 0 ? plan_.micro_batch : options_.batch_size;
     options.device = device_;
     options.precision = plan_.precision;
     if (context_.smoke()) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      stop_if_cancelled();
+      if (context_.cancelled()) stop();
       log_.validated_batch(epoch, batch, batches);
     };
     return validate(step_, network_, data_.validation, options);
   }
 
-  TrainingResult save(const char* name, std::int64_t epoch) const {
-    const std::filesystem::path file = context_.folder() / name;
-    write_safetensors(file, weights(network_), metadata(description_, epoch, done_));
-    return {epoch, done_, file};
+  void save(std::optional<double> metric = {}) {
+    settle(0);
+    if (metric && !std::isfinite(*metric)) metric.reset();
+    if (saved_ == std::tuple(done_, epoch_, batch_)) return;
+    context_.flush();
+    saved_folder_ = checkpoints_.save(state(metric));
+    saved_ = {done_, epoch_, batch_};
+    save_clock_.saved(done_, seconds_now());
   }
 
-  void stop_if_cancelled() const {
-    if (context_.cancelled()) throw runner::Cancelled{};
+  TrainingState state(const std::optional<double>& metric) const {
+    TrainingState state;
+    state.model = weights(network_);
+    state.optimizer = optimizer_.state();
+    state.step = done_;
+    state.epoch = epoch_;
+    state.batch = batch_;
+    state.seed = context_.seed();
+    state.threads = at::get_num_threads();
+    state.recipe_hash = context_.recipe_hash();
+    state.metric = metric;
+    state.about = about(description_, so_far_.last.epoch, done_);
+    if (scaler_) {
+      const NamedTensors scaling = scaler_->state();
+      state.scaler = {{"scale", scaling.at("scale").item<double>()},
+                      {"growth_tracker", scaling.at("growth_tracker").item<std::int64_t>()},
+                      {"skipped_in_a_row", skipped_in_a_row_}};
+    }
+    state.random = generator_state(device_);
+    if (stopping_.best_epoch()) {
+      state.stopping = {{"best_epoch", *stopping_.best_epoch()}, {"best", stopping_.best()}};
+    }
+    state.plan = to_json(plan_);
+    state.epoch_so_far = to_json(so_far_);
+    return state;
+  }
+
+  void resume() {
+    const auto found = checkpoints_.load_latest();
+    if (!found) return;  // it was stopped before anything was saved
+    for (const std::string& line : found->passed_over) context_.say(line + "; an earlier checkpoint is used");
+    try {
+      restore(found->state);
+    } catch (const std::exception& error) {
+      throw StageError(ErrorCode::kChangedRun, "",
+                       "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
+                           std::string(error.what(), std::strcspn(error.what(), "\n")),
+                       "resume the run as it was, or start a new one");
+    }
+    saved_folder_ = found->folder;
+    saved_ = {done_, epoch_, batch_};
+    save_clock_.saved(done_, seconds_now());
+    log_.resume_behind(done_);
+    context_.resumed(done_);
+    context_.say("goes on behind step " + std::to_string(done_) + " of " + std::to_string(steps_));
+  }
+
+  void restore(const TrainingState& state) {
+    set_weights(network_, state.model);
+    optimizer_.load_state(state.optimizer);
+    if (scaler_ && !state.scaler.is_null()) {
+      scaler_->load_state({{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
+                           {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>())}});
+      skipped_in_a_row_ = state.scaler.at("skipped_in_a_row");
+    }
+    set_generator_state(state.random, device_);
+    if (!state.stopping.is_null()) stopping_.restore(state.stopping.at("best_epoch"), state.stopping.at("best"));
+    so_far_ = epoch_so_far_from_json(state.epoch_so_far);
+    done_ = state.step;
+    epoch_ = state.epoch;
+    batch_ = state.batch;
+  }
+
+  /// Leaves the network with the weights that go on, and says which they are.
+  TrainingResult kept() {
+    TrainingResult result{so_far_.last.epoch, done_, saved_folder_};
+    // Without validation the last weights are the best known.
+    if (const auto best = options_.keep == Keep::kBest ? checkpoints_.load_best() : std::nullopt) {
+      for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
+      result = {best->state.epoch, best->state.step, best->folder};
+      if (best->state.step != done_) set_weights(network_, best->state.model);
+    }
+    result.file /= "model.safetensors";
+    return result;
   }
 
   std::string unit() const {
@@ -225,11 +326,16 @@ class Training {
   EarlyStopping stopping_;
   const MemoryMeter meter_;
   TrainingLog log_;
+  Checkpoints checkpoints_;
+  SaveClock save_clock_;
   std::deque<Pending> pending_;
-  std::int64_t done_ = 0;  // steps
+  std::int64_t done_ = 0;   // steps
+  std::int64_t epoch_ = 0;  // epochs done
+  std::int64_t batch_ = 0;  // batches done of the one that is not
   std::int64_t skipped_in_a_row_ = 0;
-  StepRecord last_;  // the latest step looked at
-  Means epoch_means_;
+  EpochSoFar so_far_;
+  std::filesystem::path saved_folder_;                               // the latest checkpoint
+  std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t>> saved_;  // done_, epoch_ and batch_ in it
 };
 
 }  // namespace

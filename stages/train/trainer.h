@@ -9,6 +9,7 @@
 #include "runner/run_context.h"
 #include "stages/artifacts.h"
 #include "stages/train/optimizer_options.h"
+#include "stages/train/save_rule.h"
 #include "stages/train/schedule.h"
 #include "stages/train/training_step.h"
 
@@ -33,12 +34,13 @@ struct TrainerOptions {
   std::string monitor;  ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kBest;
+  SaveOptions checkpoint;
   std::int64_t log_every = 1;  ///< steps
 };
 
 struct TrainingResult {
   std::int64_t epoch = 0, step = 0;  ///< at which the kept weights were taken, 1-based
-  std::filesystem::path file;        ///< best.safetensors or last.safetensors
+  std::filesystem::path file;        ///< model.safetensors of the checkpoint that holds them
 };
 
 /// Trains `network`, which it moves to context.device(), and leaves it with the weights that options.keep asks for.
@@ -47,9 +49,12 @@ struct TrainingResult {
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
 /// finite is never written at all. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is
-/// skipped, and a hundred of them in a row are an error. After every epoch the weights are in context.folder() as
-/// last.safetensors, and those of the epoch with the best validation (without validation: the last) as
-/// best.safetensors. Throws runner::StageError, and runner::Cancelled between two micro-batches.
+/// skipped, and a hundred of them in a row are an error.
+///
+/// Checkpoints (checkpoints.h) are saved below context.folder()/checkpoints as options.checkpoint says, and besides
+/// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which it
+/// cancels. Where the context is resuming, the training goes on from the latest; k steps, a stop and the other n - k
+/// come to the same bits as n. Throws runner::StageError, and runner::Cancelled where it was stopped.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context);
 

@@ -33,7 +33,7 @@ TrainingLog::TrainingLog(runner::RunContext& context, Options options, Clock clo
 
 void TrainingLog::begin_epoch() {
   epoch_began_ = trained_until_ = clock_();
-  epoch_samples_ = epoch_skipped_ = 0;
+  epoch_samples_ = 0;
   throughput_.restart();
   throughput_.add(epoch_began_, 0);
 }
@@ -41,7 +41,6 @@ void TrainingLog::begin_epoch() {
 void TrainingLog::step(const StepRecord& record) {
   trained_until_ = clock_();
   epoch_samples_ += record.samples;
-  epoch_skipped_ += record.skipped;
   throughput_.add(trained_until_, record.samples);
 
   runner::Progress progress;
@@ -54,7 +53,8 @@ void TrainingLog::step(const StepRecord& record) {
   progress.loss = record.means.loss;
   // Over all of the past, so that reading, validating and saving are in it.
   progress.seconds_left =
-      (trained_until_ - began_) / static_cast<double>(record.step) * static_cast<double>(options_.steps - record.step);
+      (trained_until_ - began_) / static_cast<double>(record.step - first_step_) *
+      static_cast<double>(options_.steps - record.step);
   show(std::move(progress));
 
   if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;
@@ -84,7 +84,8 @@ void TrainingLog::show(runner::Progress progress) {
   context_.progress(progress);
 }
 
-void TrainingLog::end_epoch(const StepRecord& last, const Means& training, const std::optional<Means>& validation) {
+void TrainingLog::end_epoch(const StepRecord& last, const Means& training, std::int64_t skipped,
+                            const std::optional<Means>& validation) {
   const auto report = [&](const std::string& prefix, const Means& means) {
     context_.metric(prefix + "loss", means.loss, last.step);
     if (means.terms.size() > 1) {
@@ -93,16 +94,19 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, const
     for (const auto& [name, value] : means.scores) context_.metric(prefix + name, value, last.step);
   };
   report("train/epoch_", training);
-  if (last.loss_scale) context_.metric("train/epoch_skipped_steps", static_cast<double>(epoch_skipped_), last.step);
+  if (last.loss_scale) context_.metric("train/epoch_skipped_steps", static_cast<double>(skipped), last.step);
   if (validation) report("validation/", *validation);
 
   std::string line =
       "epoch " + std::to_string(last.epoch) + "/" + std::to_string(options_.epochs) + "  " + in_words(training);
   if (validation) line += "  | validation " + in_words(*validation);
   line += format("  | lr %.1e", last.learning_rate);
-  if (epoch_skipped_ > 0) line += "  | " + std::to_string(epoch_skipped_) + " steps skipped: gradients overflowed fp16";
+  if (skipped > 0) line += "  | " + std::to_string(skipped) + " steps skipped: gradients overflowed fp16";
+  if (const std::int64_t bytes = options_.memory_in_use ? options_.memory_in_use() : 0; bytes > 0) {
+    line += format("  | memory %.0f MiB", static_cast<double>(bytes) / 0x1p20);
+  }
   const double seconds = trained_until_ - epoch_began_;
-  if (seconds > 0) {
+  if (seconds > 0 && epoch_samples_ > 0) {
     line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";
   }
   context_.say(line);

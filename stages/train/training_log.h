@@ -43,11 +43,15 @@ class TrainingLog {
   /// `context` must outlive this.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
 
+  /// The training goes on behind `step`, which this log has not seen.
+  void resume_behind(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
-  /// `last` is the epoch's last step; `validation` is empty where none took place.
-  void end_epoch(const StepRecord& last, const Means& training, const std::optional<Means>& validation);
+  /// `last` is the epoch's last step, `skipped` the number of its steps that were; `validation` is empty where none
+  /// took place.
+  void end_epoch(const StepRecord& last, const Means& training, std::int64_t skipped,
+                 const std::optional<Means>& validation);
 
  private:
   void show(runner::Progress progress);
@@ -57,7 +61,8 @@ class TrainingLog {
   const Clock clock_;
   const double began_;
   double epoch_began_ = 0, trained_until_ = 0;
-  std::int64_t epoch_samples_ = 0, epoch_skipped_ = 0;
+  std::int64_t epoch_samples_ = 0;
+  std::int64_t first_step_ = 0;  // done before this log began
   Throughput throughput_;
 };
 

@@ -44,7 +44,7 @@ TEST(AtomicFile, WithoutACommitNothingHappened) {
 TEST(AtomicFile, FolderThatIsNotThereIsNamed) {
   const TemporaryFolder folder;
   const std::string path = folder / "missing/report.txt";
-  EXPECT_EQ(failure(path), "E0801 cannot create '" + path + ".part': No such file or directory");
+  EXPECT_EQ(failure(path), "E0801 cannot create '" + path + "': No such file or directory");
 }
 
 TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {

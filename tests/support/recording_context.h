@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -33,6 +35,11 @@ class RecordingContext final : public runner::RunContext {
   }
   void say(std::string_view line) override { said.emplace_back(line); }
   bool cancelled() const override { return is_cancelled; }
+  bool take_save_request() override { return std::exchange(wants_save, false); }
+  bool resuming() const override { return is_resuming; }
+  void resumed(std::int64_t step) override { resumed_at = step; }
+  void flush() override { ++flushes; }
+  std::string_view recipe_hash() const override { return "recipe"; }
   std::uint64_t seed() const override { return seed_value; }
   std::string_view device() const override { return "cpu"; }
   const std::filesystem::path& folder() const override { return folder_; }
@@ -58,7 +65,9 @@ class RecordingContext final : public runner::RunContext {
   std::vector<runner::Progress> all_progress;
   std::vector<std::string> said;
   std::function<void(const runner::Progress&)> on_progress;
-  bool is_cancelled = false, is_smoke = false;
+  bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false;
+  std::optional<std::int64_t> resumed_at;
+  int flushes = 0;
   std::uint64_t seed_value = 1;
 
  private:

@@ -39,7 +39,8 @@ class AddingStage : public Stage {
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_ == "cancel") throw Cancelled{};
+    if (act_.starts_with("save")) context.flush();
+    if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
     if (act_ == "progress") {
       for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
@@ -90,14 +91,18 @@ class ExecutorTest : public testing::Test {
   ~ExecutorTest() override { std::filesystem::remove_all(folder_); }
 
   Executor executor(std::vector<Node> nodes) {
-    return Executor(
-        {"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds, [this](const Event& e) { events_.push_back(e); },
-        [this] { return cancelled_; }, [] { return 4096; }, [this] { return now_ += std::chrono::milliseconds(60); });
+    return Executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+                    {.emit = [this](const Event& e) { events_.push_back(e); },
+                     .is_cancelled = [this] { return cancelled_; },
+                     .take_save_request = [] { return false; },
+                     .flush = [this] { ++flushes_; },
+                     .measure_peak = [] { return 4096; },
+                     .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
-  ExitCode run(std::vector<Node> nodes, bool smoke = false) {
+  ExitCode run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
     Executor made = executor(std::move(nodes));
     EXPECT_TRUE(made.create().empty());
-    return made.run({folder_, smoke}, "cpu");
+    return made.run({folder_, smoke, resume}, "cpu");
   }
   template <typename T>
   std::vector<T> all() const {
@@ -117,6 +122,7 @@ class ExecutorTest : public testing::Test {
   std::filesystem::path folder_;
   std::vector<Event> events_;
   bool cancelled_ = false;
+  int flushes_ = 0;
   std::chrono::steady_clock::time_point now_;
 };
 
@@ -224,6 +230,42 @@ TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
   events_.clear();
   EXPECT_EQ(run({node("a", 1)}), ExitCode::kInterrupted);
   EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(ExecutorTest, CancelledRunThatHasSavedMayBeResumed) {
+  EXPECT_EQ(run({node("a", 1, "save and cancel")}), ExitCode::kStoppedAfterSave);
+  EXPECT_EQ(run({node("a", 1, "save"), node("b", 1, "cancel")}), ExitCode::kStoppedAfterSave);
+  EXPECT_TRUE(all<Reported>().empty());
+}
+
+TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
+  const auto nodes = [](const std::string& act) {
+    return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}), node("d", 1000, act, {2})};
+  };
+  EXPECT_EQ(run(nodes("cancel")), ExitCode::kInterrupted);
+  EXPECT_EQ(flushes_, 3);
+  events_.clear();
+  EXPECT_EQ(run(nodes("cancel"), false, true), ExitCode::kInterrupted);
+  std::vector<std::string> started, finished;
+  for (const auto& event : all<NodeStarted>()) started.push_back(event.node);
+  for (const auto& event : all<NodeFinished>()) finished.push_back(event.node);
+  EXPECT_THAT(started, ElementsAre("a", "c", "d"));
+  EXPECT_THAT(finished, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(Number::alive, 0);
+}
+
+TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
+  EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0})}), ExitCode::kDone);
+  for (const auto& [plus, runs] : {std::pair(1, 0u), std::pair(2, 2u)}) {
+    events_.clear();
+    EXPECT_EQ(run({node("a", plus), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
+    EXPECT_EQ(all<NodeStarted>().size(), runs);
+    EXPECT_EQ(all<NodeFinished>().size(), 2u);
+  }
+  std::ofstream(folder_ / "nodes/b/finished.json") << "{";
+  events_.clear();
+  EXPECT_EQ(run({node("a", 2), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
+  EXPECT_EQ(all<NodeStarted>().size(), 2u);
 }
 
 TEST_F(ExecutorTest, ProgressIsThinnedButAPhaseAlwaysShows) {

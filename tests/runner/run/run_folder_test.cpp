@@ -95,11 +95,12 @@ TEST_F(RunFolderTest, MarksItselfAsOurs) {
 
 TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
   RunFolder folder(made("run"));
-  folder.metric({{"name", "loss"}, {"value", 0.5}});
-  folder.metric({{"name", "l\xff"}});
+  folder.metrics().append({"a", "loss", 0.5, 3}, 1.25);
+  folder.metrics().append({"a", "l\xff", 1, 4}, 2);
   folder.log(1.5, "epoch 1: \x1b[31mred\nline");
   folder.log(3600, "later");
-  EXPECT_EQ(base_.read("run/metrics.jsonl"), "{\"name\":\"loss\",\"value\":0.5}\n{\"name\":\"l\uFFFD\"}\n");
+  EXPECT_EQ(base_.read("run/metrics.jsonl"), R"({"node":"a","name":"loss","value":0.5,"step":3,"time":1.25})"
+            "\n{\"node\":\"a\",\"name\":\"l\uFFFD\",\"value\":1.0,\"step\":4,\"time\":2.0}\n");
   EXPECT_EQ(base_.read("run/log.txt"), "     1.500  epoch 1:  [31mred line\n  3600.000  later\n");
 }
 
@@ -147,8 +148,8 @@ TEST_F(RunFolderTest, FullDiskNamesTheFile) {
 TEST_F(RunFolderTest, ShortWritesAreContinued) {
   WritingStorage stingy([](int file, const char* data, std::size_t) { return ::write(file, data, 1); });
   RunFolder folder(made("run"), stingy);
-  folder.metric({{"a", 1}});
-  EXPECT_EQ(base_.read("run/metrics.jsonl"), "{\"a\":1}\n");
+  folder.log(0, "a line");
+  EXPECT_EQ(base_.read("run/log.txt"), "     0.000  a line\n");
 }
 
 TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
@@ -157,6 +158,38 @@ TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
   fs::create_symlink(base_.path() / "victim", path / "log.txt");
   EXPECT_THROW(RunFolder folder(path), WriteError);
   EXPECT_EQ(base_.read("victim"), "precious");
+}
+
+TEST_F(RunFolderTest, ReopenedItGoesOnWithWhatIsThere) {
+  const fs::path path = made("run");
+  {
+    RunFolder folder(path);
+    folder.record("recipe.yaml", "a");
+    folder.metrics().append({"a", "loss", 0.5, 1}, 1);
+    folder.log(1, "before");
+  }
+  std::ofstream(path / "log.txt", std::ios::app) << "cut off";
+  {
+    RunFolder again = RunFolder::reopen(path);
+    again.record("recipe.yaml", "b");
+    again.metrics().append({"a", "loss", 0.25, 2}, 2);
+    again.log(2, "after");
+  }
+  RunFolder::reopen(path).record("recipe.yaml", "c");
+  EXPECT_EQ(base_.read("run/.retort/recipe.yaml"), "a");
+  EXPECT_EQ(base_.read("run/.retort/resume-1/recipe.yaml"), "b");
+  EXPECT_EQ(base_.read("run/.retort/resume-2/recipe.yaml"), "c");
+  EXPECT_EQ(base_.read("run/log.txt"), "     1.000  before\ncut off\n     2.000  after\n");
+  EXPECT_EQ(MetricsFile::reopen(path / "metrics.jsonl", disk()).read().size(), 2u);
+}
+
+TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
+  const fs::path path = made("run");
+  RunFolder(path, disk(), 40).log(0, "0123456");
+  RunFolder folder = RunFolder::reopen(path, disk(), 40);
+  for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
+  EXPECT_EQ(base_.read("run/log.txt"),
+            "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
 }
 
 TEST(Overrides, ValuesOfSecretKeysAreNotRecorded) {

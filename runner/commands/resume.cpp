@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "runner/command.h"
+#include "runner/prepare.h"
+#include "runner/run/recipe_change.h"
+#include "runner/run/recorded_run.h"
+#include "runner/run/run.h"
+#include "runner/schema/schema_node.h"
+
+namespace runner {
+namespace {
+
+/// The recipe of `run`, with the overrides typed behind it.
+Result<Prepared> prepare_again(const RecordedRun& run, std::vector<std::string> overrides, const SchemaSet& schemas,
+                               Sources& sources) {
+  Arguments arguments;
+  arguments.recipe = run.recipe.string();
+  arguments.overrides = std::move(overrides);
+  return prepare(arguments, schemas, sources);
+}
+
+}  // namespace
+
+ExitCode resume_command(const Arguments& arguments, Console& console) {
+  const auto run = read_run(arguments.run_folder);
+  if (!run) return report(console, run.errors());
+  Sources sources;
+  const SchemaSet schemas = shipped_schemas();
+  const auto before = prepare_again(*run, {}, schemas, sources);
+  if (!before) return report(console, before.errors());
+  auto prepared = prepare_again(*run, arguments.overrides, schemas, sources);
+  if (!prepared) return report(console, prepared.errors());
+  const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
+  if (const Diagnostics errors = check_change(old_recipe, new_recipe, arguments.force, schemas); !errors.empty())
+    return report(console, errors);
+  if (run->status == "finished" && same_data(old_recipe, new_recipe)) {
+    if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
+    console.out << run->folder.string() << '\n';
+    return ExitCode::kDone;
+  }
+  if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  warn(console, prepared->composition.warnings);
+
+  // Both are part of the bits: what `auto` came to then, it comes to again.
+  Graph& graph = prepared->graph;
+  if (graph.threads == before->graph.threads) graph.threads = run->threads;
+  if (graph.device == before->graph.device) graph.device = run->device;
+  const RunRequest request{.composition = prepared->composition,
+                           .recipe = prepared->recipe,
+                           .graph = graph,
+                           .sources = sources,
+                           .overrides = arguments.overrides,
+                           .resume = run->folder};
+  const RunSurroundings surroundings{.worker = {.program = *worker},
+                                     .results = console.out,
+                                     .talk = console.err,
+                                     .display = standard_error_display(console.verbosity),
+                                     .json = console.json};
+  return runner::run(request, surroundings);
+}
+
+}  // namespace runner

@@ -1,0 +1,90 @@
+#include "runner/run/metrics_file.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/run/run_summary.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A line of the file taken apart; nullopt for what is none.
+struct Line {
+  NodeMetric metric;
+  double time;
+};
+std::optional<Line> line_from(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
+  const double time = json["time"];
+  json["event"] = "metric";
+  try {
+    return Line{std::get<NodeMetric>(event_from_line(json.dump())), time};
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.file_.emplace(file.path_, storage);
+  return file;
+}
+
+MetricsFile MetricsFile::reopen(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.rewrite([&](const Line& line) {
+    file.last_time_ = std::max(file.last_time_, line.time);
+    return true;
+  });
+  return file;
+}
+
+void MetricsFile::append(const NodeMetric& metric, double seconds) {
+  const Json line = {{"node", metric.node},
+                     {"name", metric.name},
+                     {"value", number_json(metric.value)},
+                     {"step", metric.step},
+                     {"time", seconds}};
+  file_->append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<NodeMetric> MetricsFile::read() const {
+  std::vector<NodeMetric> metrics;
+  std::ifstream file(path_);
+  for (std::string text; std::getline(file, text);) {
+    if (auto line = line_from(text)) metrics.push_back(std::move(line->metric));
+  }
+  return metrics;
+}
+
+std::vector<NodeMetric> MetricsFile::rewind(std::string_view node, std::int64_t step) {
+  std::vector<NodeMetric> kept;
+  rewrite([&](const Line& line) {
+    if (line.metric.node != node) return true;
+    if (line.metric.step > step) return false;
+    kept.push_back(line.metric);
+    return true;
+  });
+  return kept;
+}
+
+/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.
+template <typename Keep>
+void MetricsFile::rewrite(const Keep& keep) {
+  std::ifstream old(path_);
+  AtomicFile fresh(path_, *storage_);
+  for (std::string text; std::getline(old, text);) {
+    const auto line = line_from(text);
+    if (line && keep(*line)) fresh.append(text + "\n");
+  }
+  file_.emplace(fresh.commit_and_release());
+}
+
+}  // namespace runner

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "runner/diagnostic.h"
+#include "runner/schema/schema.h"
+#include "runner/value.h"
+
+namespace runner {
+
+/// What speaks against going on with the recipe `after` in a run that began with `before`, both resolved: an error for
+/// every option that was changed and is refused, or needs `force` where that is not given (x-resume in the schemas).
+Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas);
+
+}  // namespace runner
