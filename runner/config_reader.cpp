@@ -128,7 +128,30 @@ ConfigReader& ConfigReader::section(std::string_view key) {
   } else if (!value->map()) {
     fail(key, ErrorCode::kWrongType, "'" + std::string(key) + "' must be a mapping, not " + describe(*value));
   }
-  sections_.push_back(std::make_unique<ConfigReader>(value ? *value : empty_mapping(), pointer));
+  return add_section(pointer, value ? *value : empty_mapping());
+}
+
+std::vector<ConfigReader*> ConfigReader::sections(std::string_view key) {
+  const auto is_mapping = [](const Value& item) { return item.map() != nullptr; };
+  const Value* value = raw(key);
+  if (!value) {
+    fail(key, ErrorCode::kMissingKey, "missing key '" + std::string(key) + "'");
+    return {};
+  }
+  if (!value->list() || !std::ranges::all_of(*value->list(), is_mapping)) {
+    fail(key, ErrorCode::kWrongType, "'" + std::string(key) + "' must be a list of mappings, not " + describe(*value));
+    return {};
+  }
+  const std::string pointer = pointer_to(pointer_, key);
+  std::vector<ConfigReader*> result;
+  for (const Value& item : *value->list()) {
+    result.push_back(&add_section(pointer_to(pointer, std::to_string(result.size())), item));
+  }
+  return result;
+}
+
+ConfigReader& ConfigReader::add_section(const std::string& pointer, const Value& value) {
+  sections_.push_back(std::make_unique<ConfigReader>(value, pointer));
   sections_.back()->is_section_ = true;
   return *sections_.back();
 }

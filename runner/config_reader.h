@@ -39,6 +39,9 @@ class ConfigReader {
   /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It lives as long as this.
   ConfigReader& section(std::string_view key);
 
+  /// The same for a list of mappings, a reader for each: at "/train/groups/0" and so on.
+  std::vector<ConfigReader*> sections(std::string_view key);
+
   /// The value of `key` without a type, marked as read as a whole; null when absent.
   const Value* raw(std::string_view key);
 
@@ -51,6 +54,8 @@ class ConfigReader {
   Diagnostics finish();
 
  private:
+  ConfigReader& add_section(const std::string& pointer, const Value& value);
+
   const Value& config_;
   const std::string pointer_;
   bool is_section_ = false;

@@ -10,17 +10,32 @@
 
 namespace stages {
 
-Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters) : options_(std::move(options)) {
-  for (const auto& [name, tensor] : parameters) slots_.push_back({.name = name, .parameter = tensor});
+Optimizer::Optimizer(const std::vector<ParameterGroup>& groups) {
+  assert(!groups.empty());
+  for (const ParameterGroup& group : groups) {
+    for (const auto& [name, tensor] : group.parameters)
+      slots_.push_back({.name = name, .group = names_.size(), .parameter = tensor});
+    names_.push_back(group.name);
+    options_.push_back(group.optimizer);
+  }
   if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
 }
 
+Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters)
+    : Optimizer({{.name = "", .optimizer = std::move(options), .parameters = std::move(parameters)}}) {}
+
+std::vector<double> Optimizer::learning_rates() const {
+  std::vector<double> result;
+  for (const OptimizerOptions& options : options_) result.push_back(learning_rate(options));
+  return result;
+}
+
 std::vector<Optimizer::Part> Optimizer::parts() const {
-  if (const auto* sgd = std::get_if<SgdOptions>(&options_)) {
+  if (const auto* sgd = std::get_if<SgdOptions>(&options_[0])) {
     return sgd->momentum == 0 ? std::vector<Part>{} : std::vector<Part>{{"momentum", &Slot::momentum}};
   }
   std::vector<Part> result = {{"mean", &Slot::mean}, {"square", &Slot::square}};
-  if (std::get<AdamOptions>(options_).amsgrad) result.emplace_back("maximum", &Slot::maximum);
+  if (std::get<AdamOptions>(options_[0]).amsgrad) result.emplace_back("maximum", &Slot::maximum);
   result.emplace_back("age", &Slot::age);
   return result;
 }
@@ -39,22 +54,31 @@ void Optimizer::prepare() {
   }
 }
 
-void Optimizer::step(const Rates& rates, const std::optional<at::Tensor>& skip) {
+void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Tensor>& skip,
+                     std::optional<at::Tensor> divisor) {
+  assert(rates.size() == options_.size());
   const torch::NoGradGuard no_graph;
-  if (const auto* adam = std::get_if<AdamOptions>(&options_)) {
-    step_adam(*adam, rates, skip);
-    return;
+  if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels read a float32
+    at::_foreach_div_(gradients(), *divisor);
+    divisor.reset();
   }
-  // A first step fills the momentum with the gradient itself, so it is told apart from later ones.
-  step_sgd(std::get<SgdOptions>(options_), rates, skip, /*fresh=*/false);
-  step_sgd(std::get<SgdOptions>(options_), rates, skip, /*fresh=*/true);
+  for (std::size_t group = 0; group < options_.size(); ++group) {
+    if (std::holds_alternative<AdamOptions>(options_[group])) {
+      step_adam(group, rates[group], skip, divisor);
+      continue;
+    }
+    // A first step fills the momentum with the gradient itself, so it is told apart from later ones.
+    step_sgd(group, rates[group], skip, divisor, /*fresh=*/false);
+    step_sgd(group, rates[group], skip, divisor, /*fresh=*/true);
+  }
 }
 
-void Optimizer::step_sgd(const SgdOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip,
-                         bool fresh) {
+void Optimizer::step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+                         const std::optional<at::Tensor>& divisor, bool fresh) {
+  const auto& options = std::get<SgdOptions>(options_[group]);
   std::vector<at::Tensor> parameters, gradients, momenta;
   for (Slot& slot : slots_) {
-    if (slot.fresh != fresh || !slot.parameter.grad().defined()) continue;
+    if (slot.group != group || slot.fresh != fresh || !slot.parameter.grad().defined()) continue;
     assert(slot.ready);
     parameters.push_back(slot.parameter);
     gradients.push_back(slot.parameter.grad());
@@ -64,13 +88,15 @@ void Optimizer::step_sgd(const SgdOptions& options, const Rates& rates, const st
   if (parameters.empty()) return;
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, rates.momentum.value_or(options.momentum),
                   rates.learning_rate, options.dampening, options.nesterov, /*maximize=*/false, /*is_first_step=*/fresh,
-                  /*grad_scale=*/{}, skip);
+                  divisor, skip);
 }
 
-void Optimizer::step_adam(const AdamOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip) {
+void Optimizer::step_adam(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+                          const std::optional<at::Tensor>& divisor) {
+  const auto& options = std::get<AdamOptions>(options_[group]);
   std::vector<at::Tensor> parameters, gradients, means, squares, maxima, ages;
   for (Slot& slot : slots_) {
-    if (!slot.parameter.grad().defined()) continue;
+    if (slot.group != group || !slot.parameter.grad().defined()) continue;
     assert(slot.ready);
     parameters.push_back(slot.parameter);
     gradients.push_back(slot.parameter.grad());
@@ -83,10 +109,9 @@ void Optimizer::step_adam(const AdamOptions& options, const Rates& rates, const 
   if (parameters.empty()) return;
   at::_foreach_add_(ages, one_);
   const double beta1 = rates.momentum.value_or(options.beta1);
-  const std::optional<at::Tensor> no_scale;
   const auto update = [&](auto kernel) {
     kernel(parameters, gradients, means, squares, maxima, ages, rates.learning_rate, beta1, options.beta2,
-           options.weight_decay, options.epsilon, options.amsgrad, /*maximize=*/false, no_scale, skip);
+           options.weight_decay, options.epsilon, options.amsgrad, /*maximize=*/false, divisor, skip);
   };
   const auto adamw = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
   const auto adam = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
@@ -119,7 +144,7 @@ void Optimizer::load_state(const NamedTensors& state) {
   const auto refuse = [](const std::string& what) { throw std::invalid_argument("the optimizer's state has " + what); };
   std::vector<Slot> loaded;
   for (const Slot& slot : slots_) {
-    Slot& fresh = loaded.emplace_back(Slot{.name = slot.name, .parameter = slot.parameter});
+    Slot& fresh = loaded.emplace_back(Slot{.name = slot.name, .group = slot.group, .parameter = slot.parameter});
     const auto missing = [&](const Part& part) { return !given.contains(slot.name + "." + part.first); };
     const std::vector<Part> all = parts();
     if (std::ranges::all_of(all, missing)) continue;

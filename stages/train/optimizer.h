@@ -14,21 +14,37 @@
 
 namespace stages {
 
+/// Parameters that follow one rule at one rate.
+struct ParameterGroup {
+  std::string name;  ///< for the records; empty for the only one
+  OptimizerOptions optimizer;
+  NamedTensors parameters;
+};
+
 /// Moves parameters along their gradients, by LibTorch's fused kernels on the CPU and on GPUs.
 ///
 /// prepare() allocates whatever step() will write, so that step(), which must not fail halfway, allocates nothing.
 /// A parameter without a gradient is left alone and its state does not age.
 class Optimizer {
  public:
-  /// `parameters` are floating-point leaves, all on one device; they are shared, not copied.
+  /// At least one group, whose optimizers differ in the learning rate and the weight decay alone. The parameters are
+  /// floating-point leaves, all on one device; they are shared, not copied.
+  explicit Optimizer(const std::vector<ParameterGroup>& groups);
   Optimizer(OptimizerOptions options, NamedTensors parameters);
 
   /// Makes the state of parameters that have a gradient for the first time.
   void prepare();
 
-  /// One update with the gradients in .grad. `skip`, a float32 scalar on the parameters' device, makes it do nothing
-  /// when it is 1: a verdict that the host need not wait for.
-  void step(const Rates& rates, const std::optional<at::Tensor>& skip = {});
+  /// The names of the groups, and their rates before any schedule.
+  const std::vector<std::string>& groups() const { return names_; }
+  std::vector<double> learning_rates() const;
+
+  /// One update with the gradients in .grad, at the rates of each group. `skip`, a float32 scalar on the parameters'
+  /// device, makes it do nothing when it is 1: a verdict that the host need not wait for. `divisor`, a scalar of the
+  /// gradients' type, divides the gradients first, in place: what clips them, in the same pass over memory where they
+  /// are float32.
+  void step(const std::vector<Rates>& rates, const std::optional<at::Tensor>& skip = {},
+            std::optional<at::Tensor> divisor = {});
 
   /// The gradients that step() will use, as they are.
   std::vector<at::Tensor> gradients() const;
@@ -45,6 +61,7 @@ class Optimizer {
   /// What is kept for one parameter; tensors that the rule does not need are undefined.
   struct Slot {
     std::string name;
+    std::size_t group;
     at::Tensor parameter;
     at::Tensor momentum;               ///< SGD
     at::Tensor mean, square, maximum;  ///< Adam: first and second moment, the largest second moment
@@ -58,10 +75,13 @@ class Optimizer {
   std::vector<Part> parts() const;
   /// One of them for a parameter: all zero.
   static at::Tensor zeros(const Slot& slot, const Part& part);
-  void step_sgd(const SgdOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip, bool fresh);
-  void step_adam(const AdamOptions& options, const Rates& rates, const std::optional<at::Tensor>& skip);
+  void step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+                const std::optional<at::Tensor>& divisor, bool fresh);
+  void step_adam(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+                 const std::optional<at::Tensor>& divisor);
 
-  const OptimizerOptions options_;
+  std::vector<std::string> names_;         // of the groups
+  std::vector<OptimizerOptions> options_;  // of each group
   std::vector<Slot> slots_;
   at::Tensor one_;  // what ages are counted up by: torch takes memory for a number, for a tensor none
 };

@@ -6,19 +6,21 @@
 #include <numbers>
 #include <string>
 
-#include "runner/config_reader.h"
 #include "runner/stage.h"
 
 namespace stages {
 namespace {
 
-using runner::ErrorCode;
-
 double cosine(double from, double to, double progress) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * progress));
 }
 
-std::int64_t warmup_length(const WarmupCosineSchedule& schedule, std::int64_t steps) {
+double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+
+double power(double base, std::int64_t exponent) { return std::pow(base, static_cast<double>(exponent)); }
+
+/// Of a WarmupCosineSchedule or a WarmupLinearSchedule.
+std::int64_t warmup_length(const auto& schedule, std::int64_t steps) {
   if (schedule.warmup_steps) return *schedule.warmup_steps;
   return static_cast<std::int64_t>(std::ceil(*schedule.warmup_fraction * static_cast<double>(steps)));
 }
@@ -54,100 +56,78 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   return rates;
 }
 
+/// Where an epoch lies among the periods of a cosine with restarts, from 0 to below 1.
+double period_progress(const CosineRestartsSchedule& schedule, std::int64_t epoch) {
+  std::int64_t period = schedule.first_period;
+  if (schedule.period_factor == 1) epoch %= period;
+  for (; epoch >= period; period *= schedule.period_factor) epoch -= period;
+  return static_cast<double>(epoch) / static_cast<double>(period);
+}
+
 struct At {
   double learning_rate;
-  std::int64_t step, steps;
+  SchedulePoint point;
 
   Rates operator()(const ConstantSchedule&) const { return {learning_rate, {}}; }
   Rates operator()(const CosineSchedule& schedule) const {
-    return {cosine(learning_rate, schedule.min_learning_rate, static_cast<double>(step) / static_cast<double>(steps)),
-            {}};
+    return {cosine(learning_rate, schedule.min_learning_rate, share(point.step, point.steps)), {}};
+  }
+  Rates operator()(const CosineRestartsSchedule& schedule) const {
+    return {cosine(learning_rate, schedule.min_learning_rate, period_progress(schedule, point.epoch)), {}};
   }
   Rates operator()(const WarmupCosineSchedule& schedule) const {
-    const std::int64_t warmup = warmup_length(schedule, steps);
-    if (step < warmup) {
-      const double risen = static_cast<double>(step) / static_cast<double>(warmup);
+    const std::int64_t warmup = warmup_length(schedule, point.steps);
+    if (point.step < warmup) {
+      const double risen = share(point.step, warmup);
       return {learning_rate * (schedule.start_factor + (1 - schedule.start_factor) * risen), {}};
     }
-    const auto length = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
-    return {cosine(learning_rate, schedule.min_learning_rate, static_cast<double>(step - warmup) / length), {}};
+    return {cosine(learning_rate, schedule.min_learning_rate, fallen(warmup)), {}};
+  }
+  Rates operator()(const WarmupLinearSchedule& schedule) const {
+    const std::int64_t warmup = warmup_length(schedule, point.steps);
+    if (point.step < warmup) return {learning_rate * share(point.step, warmup), {}};
+    return {learning_rate * std::max(0.0, 1 - fallen(warmup)), {}};
+  }
+  Rates operator()(const StepSchedule& schedule) const {
+    return {learning_rate * power(schedule.gamma, point.epoch / schedule.step_size), {}};
+  }
+  Rates operator()(const MultiStepSchedule& schedule) const {
+    const auto passed = [&](std::int64_t milestone) { return milestone <= point.epoch; };
+    return {learning_rate * power(schedule.gamma, std::ranges::count_if(schedule.milestones, passed)), {}};
+  }
+  Rates operator()(const ExponentialSchedule& schedule) const {
+    return {learning_rate * power(schedule.gamma, point.epoch), {}};
   }
   Rates operator()(const OneCycleSchedule& schedule) const {
-    return one_cycle(schedule, learning_rate, static_cast<double>(step), static_cast<double>(steps));
+    return one_cycle(schedule, learning_rate, static_cast<double>(point.step), static_cast<double>(point.steps));
+  }
+  Rates operator()(const PlateauSchedule& schedule) const {
+    return {reduced(schedule, learning_rate, point.reductions), {}};
+  }
+
+  /// How much of what follows a warm-up of so many steps is over.
+  double fallen(std::int64_t warmup) const {
+    return share(point.step - warmup, std::max<std::int64_t>(point.steps - warmup, 1));
   }
 };
 
-double read_minimum(runner::ConfigReader& reader, double learning_rate) {
-  double minimum = 0;
-  reader.read("min_learning_rate", minimum);
-  if (minimum > learning_rate) {
-    reader.fail("min_learning_rate", ErrorCode::kOptionConflict,
-                "min_learning_rate is above the optimizer's learning_rate", "lower it, or raise learning_rate");
-  }
-  return minimum;
-}
-
-WarmupCosineSchedule read_warmup_cosine(runner::ConfigReader& reader, double learning_rate) {
-  WarmupCosineSchedule schedule;
-  reader.read("warmup_steps", schedule.warmup_steps);
-  reader.read("warmup_fraction", schedule.warmup_fraction);
-  reader.read("start_factor", schedule.start_factor);
-  schedule.min_learning_rate = read_minimum(reader, learning_rate);
-  if (schedule.warmup_steps && schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kOptionConflict,
-                "warmup_steps and warmup_fraction both say how long to warm up", "leave one of them out");
-  } else if (!schedule.warmup_steps && !schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kMissingKey,
-                "neither warmup_steps nor warmup_fraction says how long to warm up",
-                "add one of them, such as warmup_fraction: 0.1");
-  }
-  return schedule;
-}
-
-OneCycleSchedule read_one_cycle(runner::ConfigReader& reader) {
-  OneCycleSchedule schedule;
-  std::string anneal;
-  reader.read("pct_start", schedule.pct_start);
-  reader.read("div_factor", schedule.div_factor);
-  reader.read("final_div_factor", schedule.final_div_factor);
-  reader.read("anneal_strategy", anneal);
-  reader.read("three_phase", schedule.three_phase);
-  reader.read("cycle_momentum", schedule.cycle_momentum);
-  reader.read("base_momentum", schedule.base_momentum);
-  reader.read("max_momentum", schedule.max_momentum);
-  schedule.anneal_strategy = anneal == "linear" ? Anneal::kLinear : Anneal::kCosine;
-  if (schedule.three_phase && schedule.pct_start > 0.5) {
-    reader.fail("pct_start", ErrorCode::kOptionConflict, "pct_start is above 0.5, and three_phase needs it twice",
-                "lower pct_start, or set three_phase: false");
-  }
-  if (schedule.base_momentum > schedule.max_momentum) {
-    reader.fail("base_momentum", ErrorCode::kOptionConflict, "base_momentum is above max_momentum", "exchange them");
-  }
-  return schedule;
-}
-
 }  // namespace
 
-Rates rates_at(const Schedule& schedule, double learning_rate, std::int64_t step, std::int64_t steps) {
-  return std::visit(At{learning_rate, step, steps}, schedule);
+Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoint& point) {
+  return std::visit(At{learning_rate, point}, schedule);
 }
 
 void check_length(const Schedule& schedule, std::int64_t steps) {
-  const auto* warmup = std::get_if<WarmupCosineSchedule>(&schedule);
-  if (!warmup || warmup_length(*warmup, steps) < steps || steps == 1) return;
-  throw runner::StageError(ErrorCode::kOptionConflict, warmup->warmup_steps ? "/schedule/warmup_steps" : "/schedule",
-                           "the warm-up takes " + std::to_string(warmup_length(*warmup, steps)) +
-                               " steps and the whole training only " + std::to_string(steps),
-                           "lower warmup_steps, or train for more epochs");
-}
-
-Schedule read_schedule(runner::ConfigReader& reader, double learning_rate) {
-  std::string kind;
-  reader.read("kind", kind);
-  if (kind == "cosine") return CosineSchedule{read_minimum(reader, learning_rate)};
-  if (kind == "warmup_cosine") return read_warmup_cosine(reader, learning_rate);
-  if (kind == "one_cycle") return read_one_cycle(reader);
-  return ConstantSchedule{};
+  const auto check = [&](const auto& one) {
+    const std::int64_t warmup = warmup_length(one, steps);
+    if (warmup < steps || steps == 1) return;
+    throw runner::StageError(
+        runner::ErrorCode::kOptionConflict, one.warmup_steps ? "/schedule/warmup_steps" : "/schedule",
+        "the warm-up takes " + std::to_string(warmup) + " steps and the whole training only " + std::to_string(steps),
+        "lower warmup_steps, or train for more epochs");
+  };
+  if (const auto* cosine_fall = std::get_if<WarmupCosineSchedule>(&schedule)) check(*cosine_fall);
+  if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule)) check(*straight_fall);
 }
 
 }  // namespace stages

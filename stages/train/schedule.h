@@ -3,20 +3,28 @@
 #include <cstdint>
 #include <optional>
 #include <variant>
+#include <vector>
 
-namespace runner {
-class ConfigReader;
-}
+#include "stages/train/plateau.h"
 
 namespace stages {
 
-// Learning rates as functions of the optimizer's step. The optimizer's learning_rate is the highest rate of each.
+// Learning rates as functions of the optimizer's step or of the epoch. The optimizer's learning_rate is the highest
+// rate of each.
 
 /// The same rate throughout.
 struct ConstantSchedule {};
 
 /// Half a cosine from the learning rate down to a minimum, as torch's CosineAnnealingLR over the whole run.
 struct CosineSchedule {
+  double min_learning_rate = 0;
+};
+
+/// Half cosines down, each of which begins at the learning rate again: torch's CosineAnnealingWarmRestarts, stepped
+/// once an epoch (Loshchilov and Hutter, "SGDR", 2017).
+struct CosineRestartsSchedule {
+  std::int64_t first_period = 1;   ///< epochs
+  std::int64_t period_factor = 1;  ///< each period's length by that of the one before
   double min_learning_rate = 0;
 };
 
@@ -27,6 +35,30 @@ struct WarmupCosineSchedule {
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
   double start_factor = 0;
   double min_learning_rate = 0;
+};
+
+/// A straight rise from nothing, then a straight fall to nothing: get_linear_schedule_with_warmup of transformers.
+/// Exactly one of steps and fraction is set.
+struct WarmupLinearSchedule {
+  std::optional<std::int64_t> warmup_steps;
+  std::optional<double> warmup_fraction;  ///< of all steps, rounded up
+};
+
+/// Times gamma after every so many epochs: torch's StepLR.
+struct StepSchedule {
+  std::int64_t step_size = 1;  ///< epochs
+  double gamma = 1;
+};
+
+/// Times gamma once each of these numbers of epochs is done: torch's MultiStepLR.
+struct MultiStepSchedule {
+  std::vector<std::int64_t> milestones;
+  double gamma = 1;
+};
+
+/// Times gamma after every epoch: torch's ExponentialLR.
+struct ExponentialSchedule {
+  double gamma = 1;
 };
 
 enum class Anneal { kCosine, kLinear };
@@ -43,7 +75,9 @@ struct OneCycleSchedule {
   double base_momentum = 0, max_momentum = 0;
 };
 
-using Schedule = std::variant<ConstantSchedule, CosineSchedule, WarmupCosineSchedule, OneCycleSchedule>;
+using Schedule =
+    std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule, WarmupLinearSchedule,
+                 StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule, PlateauSchedule>;
 
 /// What the optimizer is to use at one step.
 struct Rates {
@@ -51,13 +85,17 @@ struct Rates {
   std::optional<double> momentum;  ///< momentum of SGD or beta1 of Adam, where the schedule cycles it
 };
 
-/// The rates of step `step`, counted from 0, of a run of `steps` steps.
-Rates rates_at(const Schedule& schedule, double learning_rate, std::int64_t step, std::int64_t steps);
+/// Where a training stands, all counted from 0.
+struct SchedulePoint {
+  std::int64_t step = 0, steps = 0;  ///< of the optimizer; of the whole training
+  std::int64_t epoch = 0;
+  std::int64_t reductions = 0;  ///< how often a plateau has been met with
+};
+
+/// The rates of one step, for parameters whose highest rate is `learning_rate`.
+Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoint& point);
 
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
-
-/// Reads a mapping of schemas/train/schedule/; contradictions become errors of `reader`.
-Schedule read_schedule(runner::ConfigReader& reader, double learning_rate);
 
 }  // namespace stages

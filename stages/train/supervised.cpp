@@ -10,6 +10,7 @@
 #include "stages/artifacts.h"
 #include "stages/stages.h"
 #include "stages/train/loss.h"
+#include "stages/train/schedule_options.h"
 #include "stages/train/trainer.h"
 
 namespace stages {
@@ -100,6 +101,7 @@ class Supervised final : public runner::Stage {
     trainer.optimizer = read_optimizer(reader.section("optimizer"));
     runner::ConfigReader& schedule = reader.section("schedule");
     trainer.schedule = read_schedule(schedule, learning_rate(trainer.optimizer));
+    trainer.parameter_groups = read_parameter_groups(reader, trainer.optimizer, trainer.schedule);
     const auto* one_cycle = std::get_if<OneCycleSchedule>(&trainer.schedule);
     if (one_cycle && one_cycle->cycle_momentum && !has_momentum(trainer.optimizer)) {
       schedule.fail("cycle_momentum", ErrorCode::kOptionConflict, "cycle_momentum finds no momentum in the optimizer",

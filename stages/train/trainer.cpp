@@ -22,6 +22,8 @@
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_norm.h"
 #include "stages/train/optimizer.h"
+#include "stages/train/parameter_groups.h"
+#include "stages/train/scheduler.h"
 #include "stages/train/step_error.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
@@ -73,7 +75,8 @@ class Training {
         epochs_(context.smoke() ? 1 : options.epochs),
         steps_(context.smoke() ? std::min<std::int64_t>(2, planned_steps_) : planned_steps_),
         plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
-        optimizer_(options.optimizer, trained_parameters(network)),
+        optimizer_(divide_parameters(network, options.optimizer, options.parameter_groups)),
+        scheduler_(options.schedule, optimizer_.learning_rates(), planned_steps_, options.higher_is_better),
         scaler_(plan_.precision == Precision::kFp16 ? std::make_optional<GradScaler>(GradScaler::Options{}, device_)
                                                     : std::nullopt),
         stopping_(options.higher_is_better, options.patience),
@@ -100,7 +103,7 @@ class Training {
   struct Pending {
     StepPlace place;
     StepNumbers numbers;
-    double learning_rate;
+    std::vector<Rates> rates;
   };
 
   void run_epoch() {
@@ -140,6 +143,7 @@ class Training {
     batch_ = 0;
     so_far_ = {.last = so_far_.last};
     const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
+    if (metric) scheduler_.observe(*metric);
     const bool is_best = metric && stopping_.observe(epoch_, *metric);
     const bool is_last = epoch_ == epochs_ || stopping_.exhausted(epoch_);
     if (is_best || is_last || save_clock_.is_due_after_epoch(epoch_)) save(metric);
@@ -162,27 +166,25 @@ class Training {
       overflow = scaler_->unscale(gradients);
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
-    std::optional<at::Tensor> factor;
+    std::optional<at::Tensor> divisor;
     if (options_.gradient_clip_norm && !gradients.empty()) {
       const at::Tensor norm = global_norm(gradients);
       numbers.set_gradient_norm(norm);
-      factor = clip_factor(norm, *options_.gradient_clip_norm);
+      divisor = clip_divisor(norm, *options_.gradient_clip_norm);
     }
     numbers.fetch();
 
     // A CPU's numbers are looked at now. A GPU's would make the host wait: they are looked at before the next step is
     // committed, and until then the GPU itself leaves the weights alone if they are not finite.
     const std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
-    const Rates rates = rates_at(options_.schedule, learning_rate(options_.optimizer), done_, planned_steps_);
-    pending_.push_back(
-        {{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates.learning_rate});
+    const std::vector<Rates> rates = scheduler_.at(done_, epoch_);
+    pending_.push_back({{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates});
     settle(device_.is_cpu() ? 0 : 1);
 
     // From here on nothing is allocated and nothing can fail.
     const torch::NoGradGuard no_graph;
-    const bool clips = factor && (!device_.is_cpu() || factor->item<double>() < 1);
-    if (clips) at::_foreach_mul_(gradients, *factor);
-    optimizer_.step(rates, skip);
+    const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
+    optimizer_.step(rates, skip, clips ? divisor : std::nullopt);
     if (scaler_) scaler_->update(*overflow);
     network_.zero_grad();
   }
@@ -194,12 +196,16 @@ class Training {
       refuse_not_finite(step.numbers, step.place, *data_.train);
       skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
       if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
-      so_far_.last = {step.place.epoch,          step.place.step,       step.place.units,
-                      step.learning_rate,        step.numbers.means(),  step.numbers.gradient_norm(),
-                      step.numbers.loss_scale(), step.numbers.skipped()};
-      so_far_.means.add(so_far_.last.means);
-      so_far_.skipped_steps += so_far_.last.skipped;
-      log_.step(so_far_.last);
+      StepRecord& last = so_far_.last;
+      last = {step.place.epoch,          step.place.step,
+              step.place.units,          step.rates[0].learning_rate,
+              step.numbers.means(),      step.numbers.gradient_norm(),
+              step.numbers.loss_scale(), step.numbers.skipped()};
+      for (std::size_t group = 1; group < step.rates.size(); ++group)
+        last.group_rates.emplace_back(optimizer_.groups()[group], step.rates[group].learning_rate);
+      so_far_.means.add(last.means);
+      so_far_.skipped_steps += last.skipped;
+      log_.step(last);
       pending_.pop_front();
     }
   }
@@ -249,6 +255,7 @@ class Training {
                       {"skipped_in_a_row", skipped_in_a_row_}};
     }
     state.random = generator_state(device_);
+    state.schedule = scheduler_.state();
     if (stopping_.best_epoch()) {
       state.stopping = {{"best_epoch", *stopping_.best_epoch()}, {"best", stopping_.best()}};
     }
@@ -285,6 +292,7 @@ class Training {
                            {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>())}});
       skipped_in_a_row_ = state.scaler.at("skipped_in_a_row");
     }
+    scheduler_.load_state(state.schedule);
     set_generator_state(state.random, device_);
     if (!state.stopping.is_null()) stopping_.restore(state.stopping.at("best_epoch"), state.stopping.at("best"));
     so_far_ = epoch_so_far_from_json(state.epoch_so_far);
@@ -322,6 +330,7 @@ class Training {
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   const StepPlan plan_;
   Optimizer optimizer_;
+  Scheduler scheduler_;
   std::optional<GradScaler> scaler_;  // fp16 only
   EarlyStopping stopping_;
   const MemoryMeter meter_;
@@ -346,6 +355,12 @@ TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const
     throw StageError(ErrorCode::kOptionConflict, "/patience",
                      "patience waits for a better validation, and nothing is wired to the input 'validation'",
                      "wire it with inputs: {validation: data.validation}, or set patience: null");
+  }
+  if (std::holds_alternative<PlateauSchedule>(options.schedule) && !data.validation) {
+    throw StageError(
+        ErrorCode::kOptionConflict, "/schedule",
+        "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'",
+        "wire it with inputs: {validation: data.validation}, or choose another schedule");
   }
   network.to(at::Device(std::string(context.device())));
   network.train();

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/run_context.h"
 #include "stages/artifacts.h"
 #include "stages/train/optimizer_options.h"
+#include "stages/train/parameter_group_options.h"
 #include "stages/train/save_rule.h"
 #include "stages/train/schedule.h"
 #include "stages/train/training_step.h"
@@ -27,6 +29,7 @@ struct TrainerOptions {
   std::int64_t epochs = 0;
   std::int64_t batch_size = 0;  ///< the logical batch
   OptimizerOptions optimizer;
+  std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
   std::optional<double> gradient_clip_norm;
   std::int64_t validate_every = 1;  ///< epochs; the last epoch is always validated

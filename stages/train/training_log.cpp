@@ -66,6 +66,9 @@ void TrainingLog::step(const StepRecord& record) {
   if (record.gradient_norm) context_.metric("train/gradient_norm", *record.gradient_norm, record.step);
   if (record.loss_scale) context_.metric("train/loss_scale", *record.loss_scale, record.step);
   context_.metric("train/learning_rate", record.learning_rate, record.step);
+  for (const auto& [name, rate] : record.group_rates) {
+    context_.metric("train/learning_rate/" + name, rate, record.step);
+  }
 }
 
 void TrainingLog::validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches) {

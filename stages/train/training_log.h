@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "stages/train/means.h"
 #include "stages/train/throughput.h"
@@ -19,11 +21,12 @@ namespace stages {
 struct StepRecord {
   std::int64_t epoch = 0, step = 0;  ///< 1-based, the step within the whole training
   std::int64_t samples = 0;
-  double learning_rate = 0;
+  double learning_rate = 0;  ///< of the first group of parameters
   Means means;
   std::optional<double> gradient_norm;
-  std::optional<double> loss_scale = {};  ///< fp16 only
-  bool skipped = false;                   ///< the gradients overflowed under that scale
+  std::optional<double> loss_scale = {};                         ///< fp16 only
+  bool skipped = false;                                          ///< the gradients overflowed under that scale
+  std::vector<std::pair<std::string, double>> group_rates = {};  ///< of the groups after the first, by name
 };
 
 /// Tells the run what training does: progress at every step, metrics every few steps and at the end of an epoch, and

@@ -77,6 +77,21 @@ TEST(ConfigReader, WrongTypesAndMissingKeysAreAllReportedAndLeaveFieldsAlone) {
   EXPECT_EQ(steps, 6);
 }
 
+TEST(ConfigReader, ListOfMappingsIsReadItemByItem) {
+  const Value config = parse(R"({"groups": [{"rate": 1}, {"rate": "x", "more": 2}], "none": [], "bad": [{}, 3]})");
+  ConfigReader reader(config, "/train");
+  std::vector<double> rates;
+  for (ConfigReader* const group : reader.sections("groups")) group->read("rate", rates.emplace_back());
+  EXPECT_THAT(rates, ElementsAre(1, 0));
+  EXPECT_TRUE(reader.sections("none").empty());
+  EXPECT_TRUE(reader.sections("bad").empty());
+  EXPECT_TRUE(reader.sections("absent").empty());
+  EXPECT_THAT(lines(reader.finish()), ElementsAre("E0302 /train/bad: 'bad' must be a list of mappings, not a list of 2",
+                                                  "E0305 /train/absent: missing key 'absent'",
+                                                  "E0302 /train/groups/1/rate: 'rate' must be a number, not \"x\"",
+                                                  "E0315 /train/groups/1/more: nothing reads 'more'"));
+}
+
 TEST(ConfigReader, UnreadKeysAreErrorsButCommonOnesAreNot) {
   const Value config = parse(R"({"kind": "k", "name": "n", "inputs": {}, "foreach": {}, "bogus": 1,
                                  "optimizer": {"kind": "sgd", "rate": 1}})");

@@ -37,7 +37,7 @@ void follow(const json& recorded) {
     optimizer.prepare();
     const at::Tensor found = scaler.unscale(optimizer.gradients());
     EXPECT_EQ(found.item<float>(), overflow ? 1.0F : 0.0F);
-    optimizer.step({.learning_rate = 0.5, .momentum = {}}, found);
+    optimizer.step({{.learning_rate = 0.5, .momentum = {}}}, found);
     scaler.update(found);
     const json& expected = recorded["trace"][step];
     EXPECT_EQ(scaler.scale().item<float>(), expected["scale"].get<float>()) << step;

@@ -63,11 +63,11 @@ double distance(const json& recorded, at::ScalarType dtype) {
     x.mutable_grad() = at::Tensor();
     (0.5 * curvature * (x - target).square() + 0.1 * (x - target).pow(3)).sum().backward();
     optimizer.prepare();
+    std::optional<at::Tensor> divisor;
     if (recorded["case"].contains("clip")) {
-      const auto gradients = optimizer.gradients();
-      at::_foreach_mul_(gradients, clip_factor(global_norm(gradients), recorded["case"]["clip"]));
+      divisor = clip_divisor(global_norm(optimizer.gradients()), recorded["case"]["clip"]);
     }
-    optimizer.step({.learning_rate = learning_rate(options), .momentum = {}});
+    optimizer.step({{.learning_rate = learning_rate(options), .momentum = {}}}, {}, divisor);
     const at::Tensor reference = tensor_of(expected, torch::kDouble);
     const at::Tensor off = (x.detach().to(torch::kDouble) - reference).abs();
     worst = std::max(worst, (off / reference.abs().clamp_min(floor)).max().item<double>());
@@ -96,10 +96,10 @@ TEST(Optimizer, StepDoesNotAllocate) {
   Optimizer optimizer(kAdamW, {{"x", x}});
   optimizer.prepare();
   const void* weights = x.data_ptr();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   const void* mean = optimizer.state().at("x.mean").data_ptr();
   optimizer.prepare();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   EXPECT_EQ(optimizer.state().at("x.mean").data_ptr(), mean);
   EXPECT_EQ(x.data_ptr(), weights);
 }
@@ -109,12 +109,12 @@ TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
   Optimizer optimizer(kAdamW, {{"x", x}, {"y", y}});
   x.mutable_grad() = torch::ones(3);
   optimizer.prepare();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   EXPECT_TRUE(y.equal(torch::ones(3)));  // weight decay would have shrunk it
   EXPECT_FALSE(optimizer.state().contains("y.age"));
   y.mutable_grad() = torch::ones(3);
   optimizer.prepare();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   EXPECT_EQ(optimizer.state().at("x.age").item<double>(), 2);
   EXPECT_EQ(optimizer.state().at("y.age").item<double>(), 1);
 }
@@ -124,12 +124,60 @@ TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
   Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, {{"x", x}, {"y", y}});
   x.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   y.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step(kTenth);
+  optimizer.step({kTenth});
   EXPECT_FLOAT_EQ(optimizer.state().at("y.momentum").item<float>(), 1.0F);  // not 0.5
   EXPECT_FLOAT_EQ(optimizer.state().at("x.momentum").item<float>(), 0.9F + 0.5F);
+}
+
+TEST(Optimizer, DivisorDividesTheGradientsFirst) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+    for (const at::ScalarType type : {torch::kFloat, torch::kDouble}) {
+      at::Tensor x = torch::ones(41, type).requires_grad_(), y = torch::ones(41, type).requires_grad_();
+      Optimizer divided(options, {{"x", x}}), plain(options, {{"y", y}});
+      for (int step = 0; step < 3; ++step) {
+        const at::Tensor gradient = torch::linspace(-1, 1, 41, type) + step, three = torch::full({}, 3.7, type);
+        x.mutable_grad() = gradient.clone();
+        y.mutable_grad() = gradient / three;
+        divided.prepare();
+        plain.prepare();
+        divided.step({kTenth}, {}, three);
+        plain.step({kTenth});
+      }
+      EXPECT_TRUE(x.equal(y)) << type;
+    }
+  }
+}
+
+TEST(Optimizer, EachGroupFollowsItsOwnRule) {
+  const auto with = [](double decay) {
+    return std::vector<OptimizerOptions>{
+        SgdOptions{.learning_rate = 9, .momentum = 0.9, .weight_decay = decay},
+        AdamOptions{.learning_rate = 9, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = decay}};
+  };
+  constexpr Rates kHalf{.learning_rate = 0.5, .momentum = {}};
+  for (const std::size_t rule : {0, 1}) {
+    std::vector<at::Tensor> parameters;
+    for (int i = 0; i < 4; ++i) parameters.push_back(torch::linspace(1, 2, 40).requires_grad_());
+    const auto& [x, y, x_alone, y_alone] = std::tie(parameters[0], parameters[1], parameters[2], parameters[3]);
+    Optimizer both({{.name = "", .optimizer = with(0.1)[rule], .parameters = {{"x", x}}},
+                    {.name = "y", .optimizer = with(0)[rule], .parameters = {{"y", y}}}});
+    Optimizer first(with(0.1)[rule], {{"x", x_alone}}), second(with(0)[rule], {{"y", y_alone}});
+    for (int step = 0; step < 3; ++step) {
+      for (at::Tensor& parameter : parameters) parameter.mutable_grad() = (parameter.detach() * 3 + step).cos();
+      for (Optimizer* optimizer : {&both, &first, &second}) optimizer->prepare();
+      both.step({kTenth, kHalf});
+      first.step({kTenth});
+      second.step({kHalf});
+    }
+    EXPECT_TRUE(x.equal(x_alone)) << rule;
+    EXPECT_TRUE(y.equal(y_alone)) << rule;
+    EXPECT_FALSE(x.equal(y)) << rule;
+    EXPECT_EQ(both.state().size(), first.state().size() + second.state().size());
+  }
 }
 
 TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
@@ -139,11 +187,11 @@ TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
     x.mutable_grad() = torch::full(40, std::nan(""));
     Optimizer optimizer(options, {{"x", x}});
     optimizer.prepare();
-    optimizer.step(kTenth, torch::ones({}));
+    optimizer.step({kTenth}, torch::ones({}));
     EXPECT_TRUE(x.equal(torch::ones(40)));
     for (const auto& [name, tensor] : optimizer.state()) EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
     x.mutable_grad() = torch::ones(40);
-    optimizer.step(kTenth, torch::zeros({}));
+    optimizer.step({kTenth}, torch::zeros({}));
     EXPECT_FALSE(x.equal(torch::ones(40)));
   }
 }
@@ -153,7 +201,7 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
   Optimizer optimizer(kAdamW, {{"x", x}});
   x.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step({.learning_rate = 0.1, .momentum = 0.75});
+  optimizer.step({{.learning_rate = 0.1, .momentum = 0.75}});
   EXPECT_FLOAT_EQ(optimizer.state().at("x.mean").item<float>(), 0.25F);
 }
 
@@ -169,7 +217,7 @@ struct LateGradient {
       x.mutable_grad() = (x.detach() * 3 + step).cos();
       if (step >= 3) y.mutable_grad() = (y.detach() * 2 - step).sin();
       optimizer.prepare();
-      optimizer.step({.learning_rate = 0.1, .momentum = {}});
+      optimizer.step({{.learning_rate = 0.1, .momentum = {}}});
     }
   }
   /// One that goes on with a copy of everything.
@@ -272,8 +320,8 @@ TEST(GradientNorm, SmallGradientsAreNotScaled) {
   const std::vector<at::Tensor> gradients = {torch::tensor({3.0, 0.0}), torch::tensor({4.0})};
   const at::Tensor norm = global_norm(gradients);
   EXPECT_DOUBLE_EQ(norm.item<double>(), 5.0);
-  EXPECT_EQ(clip_factor(norm, 6.0).item<double>(), 1.0);
-  EXPECT_FLOAT_EQ(clip_factor(norm, 1.0).item<float>(), 1.0F / (5.0F + 1e-6F));
+  EXPECT_EQ(clip_divisor(norm, 6.0).item<double>(), 1.0);
+  EXPECT_FLOAT_EQ(clip_divisor(norm, 2.0).item<float>(), (5.0F + 1e-6F) / 2.0F);
 }
 
 /// The errors of reading `json` as an optimizer.

@@ -7,6 +7,7 @@
 
 #include "runner/config_reader.h"
 #include "runner/stage.h"
+#include "stages/train/schedule_options.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/stage_options.h"
 
@@ -17,7 +18,7 @@ void expect_close(double actual, double expected, std::size_t step) {
   EXPECT_NEAR(actual, expected, 1e-12 * std::abs(expected) + 1e-18) << "at step " << step;
 }
 
-/// Every rate of a recorded case, of a run of `steps` steps.
+/// Every rate of a recorded case, of a run of `steps` steps, each of which is an epoch.
 void expect_recorded(const std::string& name, const Schedule& schedule, std::int64_t steps) {
   const auto path = shared_data("cases/parity/losses/" + name + ".json");
   RETORT_NEEDS_SHARED(path);
@@ -25,7 +26,8 @@ void expect_recorded(const std::string& name, const Schedule& schedule, std::int
   const double learning_rate = recorded["case"]["lr"];
   ASSERT_EQ(recorded["rates"].size(), 61);
   for (std::size_t step = 0; step < 61; ++step) {
-    const Rates rates = rates_at(schedule, learning_rate, static_cast<std::int64_t>(step), steps);
+    const auto now = static_cast<std::int64_t>(step);
+    const Rates rates = rates_at(schedule, learning_rate, {.step = now, .steps = steps, .epoch = now});
     expect_close(rates.learning_rate, recorded["rates"][step], step);
     if (!recorded.contains("beta1") || step == 60) {
       EXPECT_EQ(rates.momentum.has_value(), recorded.contains("beta1"));
@@ -57,6 +59,20 @@ TEST(Schedule, WarmupFromZeroIsTransformersCosine) {
       "schedule_hf_cosine",
       WarmupCosineSchedule{.warmup_steps = {}, .warmup_fraction = 0.1, .start_factor = 0, .min_learning_rate = 0}, 60);
 }
+TEST(Schedule, WarmupLinearIsTransformersAndStaysAtNothing) {
+  expect_recorded("schedule_hf_linear", WarmupLinearSchedule{.warmup_steps = 12, .warmup_fraction = {}}, 50);
+  expect_recorded("schedule_hf_linear", WarmupLinearSchedule{.warmup_steps = {}, .warmup_fraction = 0.24}, 50);
+}
+TEST(Schedule, StepIsTorchs) { expect_recorded("schedule_step", StepSchedule{.step_size = 7, .gamma = 0.6}, 60); }
+TEST(Schedule, MultiStepIsTorchs) {
+  expect_recorded("schedule_multistep", MultiStepSchedule{.milestones = {5, 20, 21, 40}, .gamma = 0.3}, 60);
+  expect_recorded("schedule_multistep", MultiStepSchedule{.milestones = {40, 5, 21, 20}, .gamma = 0.3}, 60);
+}
+TEST(Schedule, ExponentialIsTorchs) { expect_recorded("schedule_exponential", ExponentialSchedule{0.93}, 60); }
+TEST(Schedule, CosineRestartsAreTorchs) {
+  expect_recorded("schedule_restarts",
+                  CosineRestartsSchedule{.first_period = 8, .period_factor = 2, .min_learning_rate = 1e-5}, 60);
+}
 TEST(Schedule, OneCycleIsTorchs) { expect_recorded("schedule_onecycle", one_cycle(0.1), 61); }
 TEST(Schedule, OneCycleInThreePhasesIsTorchs) {
   OneCycleSchedule schedule = one_cycle(0.3);
@@ -68,8 +84,39 @@ TEST(Schedule, OneCycleInThreePhasesIsTorchs) {
 }
 
 TEST(Schedule, ConstantStays) {
-  EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, 0, 10).learning_rate, 0.25);
-  EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, 9, 10).learning_rate, 0.25);
+  EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, {.step = 0, .steps = 10}).learning_rate, 0.25);
+  EXPECT_EQ(rates_at(ConstantSchedule{}, 0.25, {.step = 9, .steps = 10}).learning_rate, 0.25);
+}
+
+double at_epoch(const Schedule& schedule, std::int64_t epoch) {
+  return rates_at(schedule, 1.0, {.step = 0, .steps = 1, .epoch = epoch}).learning_rate;
+}
+
+TEST(Schedule, EpochsNotStepsMoveWhatIsSaidInEpochs) {
+  const Schedule every[] = {StepSchedule{.step_size = 1, .gamma = 0.5},
+                            MultiStepSchedule{.milestones = {1}, .gamma = 0.5}, ExponentialSchedule{0.5},
+                            CosineRestartsSchedule{.first_period = 2}};
+  for (const Schedule& schedule : every) {
+    const auto rate = [&](std::int64_t step, std::int64_t epoch) {
+      return rates_at(schedule, 1.0, {.step = step, .steps = 100, .epoch = epoch}).learning_rate;
+    };
+    EXPECT_EQ(rate(0, 0), 1.0) << schedule.index();
+    EXPECT_EQ(rate(49, 0), 1.0) << schedule.index();
+    EXPECT_EQ(rate(50, 1), 0.5) << schedule.index();
+  }
+}
+
+TEST(Schedule, EqualPeriodsRestartForEver) {
+  const CosineRestartsSchedule schedule{.first_period = 3};
+  EXPECT_EQ(at_epoch(schedule, 3), 1.0);
+  EXPECT_DOUBLE_EQ(at_epoch(schedule, 1), 0.75);
+  EXPECT_DOUBLE_EQ(at_epoch(schedule, 3 * 333'333 + 1), 0.75);
+}
+
+TEST(Schedule, WarmupLinearOfNoWarmupBeginsAtTheTop) {
+  const WarmupLinearSchedule schedule{.warmup_steps = 0, .warmup_fraction = {}};
+  EXPECT_EQ(rates_at(schedule, 1.0, {.step = 0, .steps = 4}).learning_rate, 1.0);
+  EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 4}).learning_rate, 0.25);
 }
 
 TEST(Schedule, OneCycleOfVeryFewStepsIsFinite) {
@@ -79,7 +126,7 @@ TEST(Schedule, OneCycleOfVeryFewStepsIsFinite) {
       schedule.three_phase = three_phase;
       for (std::int64_t steps = 1; steps <= 20; ++steps) {
         for (std::int64_t step = 0; step < steps; ++step) {
-          const Rates rates = rates_at(schedule, 1.0, step, steps);
+          const Rates rates = rates_at(schedule, 1.0, {.step = step, .steps = steps});
           EXPECT_TRUE(rates.learning_rate > 0 && rates.learning_rate <= 1 + 1e-12)
               << pct_start << " " << step << "/" << steps;
           EXPECT_TRUE(*rates.momentum > 0.85 - 1e-12 && *rates.momentum < 0.95 + 1e-12);
@@ -90,7 +137,7 @@ TEST(Schedule, OneCycleOfVeryFewStepsIsFinite) {
 }
 
 TEST(Schedule, OneCycleWhoseRiseIsOneStepBeginsAtTheTop) {
-  EXPECT_EQ(rates_at(one_cycle(0.1), 1.0, 0, 10).learning_rate, 1.0);
+  EXPECT_EQ(rates_at(one_cycle(0.1), 1.0, {.step = 0, .steps = 10}).learning_rate, 1.0);
 }
 
 TEST(Schedule, WarmupLongerThanTheTrainingIsRefused) {
@@ -107,20 +154,70 @@ TEST(Schedule, WarmupLongerThanTheTrainingIsRefused) {
   }
 }
 
-/// The errors of reading `json` as a schedule for a learning rate of 0.001.
-runner::Diagnostics errors_of(const std::string& json) {
+TEST(Schedule, LinearWarmupLongerThanTheTrainingIsRefused) {
+  EXPECT_NO_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 9, .warmup_fraction = {}}, 10));
+  EXPECT_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 10, .warmup_fraction = {}}, 10), runner::StageError);
+}
+
+struct ReadSchedule {
+  Schedule schedule;
+  runner::Diagnostics errors;
+};
+
+/// `json` read as a schedule for a learning rate of 0.001.
+ReadSchedule read(const std::string& json) {
   const auto kind = nlohmann::json::parse(json)["kind"].get<std::string>();
   const runner::Value value = stage_options("train/schedule/" + kind, json);
   runner::ConfigReader reader(value, "/train/schedule");
-  read_schedule(reader, 0.001);
-  return reader.finish();
+  ReadSchedule result;
+  result.schedule = read_schedule(reader, 0.001);
+  result.errors = reader.finish();
+  return result;
+}
+runner::Diagnostics errors_of(const std::string& json) { return read(json).errors; }
+
+TEST(Schedule, OptionsReachTheirSchedule) {
+  const auto restarts = std::get<CosineRestartsSchedule>(
+      read(R"({"kind": "cosine_restarts", "first_period": 5, "period_factor": 3, "min_learning_rate": 1e-4})")
+          .schedule);
+  EXPECT_EQ(restarts.first_period, 5);
+  EXPECT_EQ(restarts.period_factor, 3);
+  EXPECT_EQ(restarts.min_learning_rate, 1e-4);
+  const auto step = std::get<StepSchedule>(read(R"({"kind": "step", "step_size": 7, "gamma": 0.6})").schedule);
+  EXPECT_EQ(step.step_size, 7);
+  EXPECT_EQ(step.gamma, 0.6);
+  const auto multi =
+      std::get<MultiStepSchedule>(read(R"({"kind": "multi_step", "milestones": [3, 9], "gamma": 0.2})").schedule);
+  EXPECT_EQ(multi.milestones, (std::vector<std::int64_t>{3, 9}));
+  EXPECT_EQ(multi.gamma, 0.2);
+  EXPECT_EQ(std::get<ExponentialSchedule>(read(R"({"kind": "exponential", "gamma": 0.9})").schedule).gamma, 0.9);
+  const auto linear =
+      std::get<WarmupLinearSchedule>(read(R"({"kind": "warmup_linear", "warmup_fraction": 0.2})").schedule);
+  EXPECT_EQ(linear.warmup_fraction, 0.2);
+  const auto plateau = std::get<PlateauSchedule>(
+      read(R"({"kind": "plateau", "factor": 0.3, "patience": 7, "threshold": 0.01, "threshold_mode": "absolute",
+               "cooldown": 2, "min_learning_rate": 1e-5})")
+          .schedule);
+  EXPECT_EQ(plateau.factor, 0.3);
+  EXPECT_EQ(plateau.patience, 7);
+  EXPECT_EQ(plateau.threshold, 0.01);
+  EXPECT_FALSE(plateau.relative);
+  EXPECT_EQ(plateau.cooldown, 2);
+  EXPECT_EQ(plateau.min_learning_rate, 1e-5);
+  EXPECT_TRUE(std::get<PlateauSchedule>(read(R"({"kind": "plateau"})").schedule).relative);
 }
 
 TEST(Schedule, EveryOptionIsRead) {
   EXPECT_TRUE(errors_of(R"({"kind": "constant"})").empty());
   EXPECT_TRUE(errors_of(R"({"kind": "cosine"})").empty());
   EXPECT_TRUE(errors_of(R"({"kind": "warmup_cosine", "warmup_fraction": 0.1})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "warmup_linear", "warmup_steps": 5})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "cosine_restarts", "first_period": 5})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "step", "step_size": 5})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "multi_step", "milestones": [5]})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "exponential", "gamma": 0.9})").empty());
   EXPECT_TRUE(errors_of(R"({"kind": "one_cycle"})").empty());
+  EXPECT_TRUE(errors_of(R"({"kind": "plateau"})").empty());
 }
 
 TEST(Schedule, WarmupSaidTwiceOrNeverIsRefused) {
@@ -138,6 +235,14 @@ TEST(Schedule, ContradictionsAreRefused) {
   auto errors = errors_of(R"({"kind": "cosine", "min_learning_rate": 0.01})");
   ASSERT_EQ(errors.size(), 1);
   EXPECT_EQ(errors[0].message, "min_learning_rate is above the optimizer's learning_rate");
+  for (const char* kind : {"plateau", "cosine_restarts"}) {
+    nlohmann::json options = {{"kind", kind}, {"min_learning_rate", 0.01}};
+    if (options["kind"] == "cosine_restarts") options["first_period"] = 5;
+    errors = errors_of(options.dump());
+    ASSERT_EQ(errors.size(), 1) << kind;
+    EXPECT_EQ(errors[0].message, "min_learning_rate is above the optimizer's learning_rate");
+  }
+  EXPECT_EQ(errors_of(R"({"kind": "warmup_linear"})").size(), 1);
   errors = errors_of(R"({"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})");
   ASSERT_EQ(errors.size(), 2);
   EXPECT_EQ(errors[0].message, "pct_start is above 0.5, and three_phase needs it twice");

@@ -55,6 +55,24 @@ runner::Diagnostics errors_of(const std::string& options) {
 
 TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(errors_of("{}").empty()); }
 
+TEST(Supervised, GroupsOfParametersReachTheTraining) {
+  SupervisedRun supervised;
+  supervised.run(R"({"epochs": 1, "optimizer": {"learning_rate": 0.05}, "parameter_groups": [
+      {"match": "0", "name": "first", "learning_rate": 0.5, "learning_rate_factor": null, "weight_decay": null,
+       "frozen": false}]})");
+  EXPECT_EQ(supervised.context.values("train/learning_rate").front(), 0.05);
+  EXPECT_EQ(supervised.context.values("train/learning_rate/first").front(), 0.5);
+  EXPECT_EQ(supervised.error(R"({"learning_rate_factors": {"backbone": 0.1}})"),
+            "the pattern 'head' matches no parameter of the model");
+}
+
+TEST(Supervised, PlateauReachesTheTraining) {
+  SupervisedRun supervised;
+  supervised.validation = nullptr;
+  EXPECT_EQ(supervised.error(R"({"schedule": {"kind": "plateau"}})"),
+            "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'");
+}
+
 TEST(Supervised, TrainsAModelAndHandsItOn) {
   SupervisedRun supervised;
   const auto checkpoint = supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");

@@ -252,7 +252,17 @@ TEST(Trainer, ScheduleIsCountedInSteps) {
   ASSERT_EQ(rates.size(), 16);  // four epochs of four steps
   for (std::size_t step = 0; step < 16; ++step)
     EXPECT_EQ(rates[step],
-              rates_at(training.options.schedule, 0.05, static_cast<std::int64_t>(step), 16).learning_rate);
+              rates_at(training.options.schedule, 0.05, {.step = static_cast<std::int64_t>(step), .steps = 16})
+                  .learning_rate);
+}
+
+TEST(Trainer, ScheduleOfEpochsMovesOnceAnEpoch) {
+  TinyTraining training;
+  training.options.epochs = 3;
+  training.options.schedule = ExponentialSchedule{0.5};
+  training.run();
+  EXPECT_THAT(training.context.values("train/learning_rate"),
+              ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025, 0.0125, 0.0125, 0.0125, 0.0125));
 }
 
 TEST(Trainer, DropLastLeavesOutTheIncompleteBatch) {
@@ -385,6 +395,67 @@ TEST(Trainer, StopsWhenPatienceIsOver) {
   EXPECT_EQ(training.context.said.back(), "stopped after epoch 4: no better validation loss since epoch 2");
 }
 
+TEST(Trainer, PlateauOfTheValidationLowersTheRate) {
+  ScriptedTraining training;
+  training.options.epochs = 6;
+  training.options.batch_size = 30;
+  training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 1};
+  training.run_script({3, 1, 2, 2, 2, 2});
+  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
+}
+
+TEST(Trainer, PlateauFollowsTheMonitorsDirection) {
+  TinyTraining training;
+  training.options.epochs = 5;
+  training.options.batch_size = 30;
+  training.options.monitor = "accuracy";
+  training.options.higher_is_better = true;
+  training.options.optimizer = SgdOptions{.learning_rate = 1e-7};  // no accuracy moves
+  training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 0};
+  training.run();
+  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(1e-7, 1e-7, 5e-8, 2.5e-8, 1.25e-8));
+}
+
+TEST(Trainer, PlateauCountsValidationsNotEpochs) {
+  ScriptedTraining training;
+  training.options.epochs = 6;
+  training.options.batch_size = 30;
+  training.options.validate_every = 2;
+  training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 0};
+  training.run_script({9, 1, 9, 1, 9, 1});
+  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
+}
+
+TEST(Trainer, PlateauWithoutValidationIsRefused) {
+  TinyTraining training;
+  training.validation = nullptr;
+  training.options.schedule = PlateauSchedule{};
+  EXPECT_EQ(training.error(),
+            "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'");
+  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+}
+
+TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
+  TinyTraining training;
+  training.options.epochs = 1;
+  training.options.batch_size = 30;
+  training.options.optimizer = SgdOptions{.learning_rate = 0.1};
+  training.options.schedule = ExponentialSchedule{0.5};
+  ParameterGroupOptions slow{.name = "slow", .match = {"2.bias"}, .learning_rate_factor = 0.25};
+  ParameterGroupOptions still{.name = "1", .match = {"0"}, .frozen = true};
+  training.options.parameter_groups = {slow, still};
+  const auto before = trained_parameters(*training.network);
+  NamedTensors copies;
+  for (const auto& [name, tensor] : before) copies.set(name, tensor.detach().clone());
+  training.run();
+  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.1));
+  EXPECT_THAT(training.context.values("train/learning_rate/slow"), ElementsAre(0.025));
+  EXPECT_TRUE(training.context.values("train/learning_rate/1").empty());
+  EXPECT_THAT(training.context.said.front(), testing::HasSubstr("| lr 1.0e-01"));
+  for (const char* name : {"0.weight", "0.bias"}) EXPECT_TRUE(before.at(name).equal(copies.at(name))) << name;
+  for (const char* name : {"2.weight", "2.bias"}) EXPECT_FALSE(before.at(name).equal(copies.at(name))) << name;
+}
+
 TEST(Trainer, WithoutValidationTheLastIsBest) {
   TinyTraining training;
   training.validation = nullptr;
@@ -405,8 +476,9 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
 
 /// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a weight, to the
 /// validation.
-std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer) {
+std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer, Precision precision) {
   TinyTraining training;
+  training.policy.precision = precision;
   training.options.optimizer = optimizer;
   training.options.gradient_clip_norm = 1e-3;
   training.options.batch_size = 15;
@@ -429,8 +501,10 @@ TEST(Trainer, CommitTakesNoMemory) {
   amsgrad.decoupled = false;
   const OptimizerOptions every[] = {kAdamW, amsgrad, SgdOptions{.learning_rate = 0.1},
                                     SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}};
-  for (const OptimizerOptions& optimizer : every)
-    EXPECT_THAT(allocations_of_commits(optimizer), ElementsAre(0, 0, 0, 0)) << optimizer.index();
+  for (const OptimizerOptions& optimizer : every) {
+    for (const Precision precision : {Precision::kFp32, Precision::kFp16})
+      EXPECT_THAT(allocations_of_commits(optimizer, precision), ElementsAre(0, 0, 0, 0)) << optimizer.index();
+  }
 }
 
 TEST(Trainer, GradientsAreGoneAfterTraining) {

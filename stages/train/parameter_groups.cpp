@@ -1,0 +1,92 @@
+#include "stages/train/parameter_groups.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "runner/suggest.h"
+#include "stages/train/parameter_pattern.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+/// The names of all parameters and of the modules they are in.
+std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& parameters) {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const auto& [name, tensor] : parameters) {
+    for (std::size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+      if (seen.insert(name.substr(0, dot)).second) names.push_back(name.substr(0, dot));
+    }
+    names.push_back(name);
+  }
+  return names;
+}
+
+/// "bakbone" of "bakbone.**".
+std::string without_stars(std::string pattern) {
+  while (pattern.ends_with(".*") || pattern.ends_with(".**")) pattern.resize(pattern.rfind('.'));
+  return pattern;
+}
+
+}  // namespace
+
+std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const OptimizerOptions& optimizer,
+                                              const std::vector<ParameterGroupOptions>& groups) {
+  std::vector<NamedTensors::Item> left;
+  for (const auto& item : network.named_parameters()) left.emplace_back(item.key(), item.value());
+  const std::vector<NamedTensors::Item> all = left;
+
+  std::vector<std::vector<NamedTensors::Item>> members(groups.size());
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::vector<NamedTensors::Item> before = left;
+    for (const std::string& pattern : groups[i].match) {
+      const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
+      if (std::ranges::none_of(all, matches)) {
+        throw StageError(ErrorCode::kOptionConflict, groups[i].place,
+                         "the pattern '" + pattern + "' matches no parameter of the model",
+                         runner::did_you_mean_path(without_stars(pattern), known_names(all)));
+      }
+      if (std::ranges::none_of(before, matches)) {
+        throw StageError(ErrorCode::kOptionConflict, groups[i].place,
+                         "earlier groups have taken all that the pattern '" + pattern + "' matches",
+                         "a parameter belongs to the first group that matches it: move this group up");
+      }
+      std::ranges::copy_if(left, std::back_inserter(members[i]), matches);
+      std::erase_if(left, matches);
+    }
+  }
+
+  std::vector<ParameterGroup> result;
+  const auto add = [&](std::string name, OptimizerOptions options, std::vector<NamedTensors::Item> parameters) {
+    std::erase_if(parameters, [](const NamedTensors::Item& item) { return !item.second.requires_grad(); });
+    const bool is_empty = parameters.empty();
+    if (!is_empty) result.push_back({std::move(name), std::move(options), NamedTensors(std::move(parameters))});
+    return !is_empty;
+  };
+  add("", optimizer, left);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i])) continue;
+    throw StageError(ErrorCode::kOptionConflict, groups[i].place, "the model trains no parameter of this group",
+                     "leave the group out, or have the model train them");
+  }
+  if (result.empty()) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1),
+                     "all parameters are frozen, so there is nothing to train",
+                     groups.empty() ? "" : "freeze fewer of them");
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!groups[i].frozen) continue;
+    for (auto& [name, tensor] : members[i]) tensor.set_requires_grad(false);
+  }
+  return result;
+}
+
+}  // namespace stages

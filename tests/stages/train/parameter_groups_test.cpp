@@ -1,0 +1,245 @@
+#include "stages/train/parameter_groups.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/schema/schema.h"
+#include "runner/stage.h"
+#include "stages/weights.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr AdamOptions kAdam{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01};
+
+/// tower.0 and tower.2, and head.
+struct TwoParts : torch::nn::Module {
+  TwoParts() {
+    register_module("tower",
+                    torch::nn::Sequential(torch::nn::Linear(2, 3), torch::nn::Tanh(), torch::nn::Linear(3, 3)));
+    register_module("head", torch::nn::Linear(3, 2));
+  }
+};
+
+std::vector<std::string> names(const NamedTensors& tensors) {
+  std::vector<std::string> result;
+  for (const auto& [name, tensor] : tensors) result.push_back(name);
+  return result;
+}
+
+ParameterGroupOptions group(std::vector<std::string> match, double factor = 0.5) {
+  ParameterGroupOptions options;
+  options.name = match.front();
+  options.place = "/parameter_groups/" + match.front();
+  options.match = std::move(match);
+  options.learning_rate_factor = factor;
+  return options;
+}
+ParameterGroupOptions frozen(std::vector<std::string> match) {
+  ParameterGroupOptions options = group(std::move(match));
+  options.learning_rate_factor.reset();
+  options.frozen = true;
+  return options;
+}
+
+TEST(ParameterGroups, FirstGroupThatMatchesWins) {
+  TwoParts network;
+  ParameterGroupOptions plain = group({"**.bias"});
+  plain.learning_rate_factor.reset();
+  plain.weight_decay = 0;
+  ParameterGroupOptions slow = group({"tower.0", "tower.2.weight"});
+  slow.learning_rate_factor.reset();
+  slow.learning_rate = 0.003;
+  const auto groups = divide_parameters(network, kAdam, {plain, slow});
+  ASSERT_EQ(groups.size(), 3);
+  EXPECT_EQ(groups[0].name, "");
+  EXPECT_THAT(names(groups[0].parameters), ElementsAre("head.weight"));
+  EXPECT_EQ(learning_rate(groups[0].optimizer), 0.1);
+  EXPECT_EQ(groups[1].name, "**.bias");
+  EXPECT_THAT(names(groups[1].parameters), ElementsAre("tower.0.bias", "tower.2.bias", "head.bias"));
+  EXPECT_EQ(std::get<AdamOptions>(groups[1].optimizer).weight_decay, 0);
+  EXPECT_EQ(learning_rate(groups[1].optimizer), 0.1);
+  EXPECT_THAT(names(groups[2].parameters), ElementsAre("tower.0.weight", "tower.2.weight"));
+  EXPECT_EQ(learning_rate(groups[2].optimizer), 0.003);
+  EXPECT_EQ(std::get<AdamOptions>(groups[2].optimizer).weight_decay, 0.01);
+}
+
+TEST(ParameterGroups, ThoseOfNoGroupFollowTheOptimizer) {
+  TwoParts network;
+  const auto groups = divide_parameters(network, kAdam, {});
+  ASSERT_EQ(groups.size(), 1);
+  EXPECT_EQ(groups[0].parameters.size(), 6);
+  const auto all = divide_parameters(network, kAdam, {group({"**"}, 0.25)});
+  ASSERT_EQ(all.size(), 1);
+  EXPECT_EQ(all[0].name, "**");
+  EXPECT_EQ(learning_rate(all[0].optimizer), 0.025);
+}
+
+TEST(ParameterGroups, FrozenOnesAskForNoGradientAndHaveNoState) {
+  TwoParts network;
+  const auto groups = divide_parameters(network, kAdam, {frozen({"tower"})});
+  ASSERT_EQ(groups.size(), 1);
+  EXPECT_THAT(names(groups[0].parameters), ElementsAre("head.weight", "head.bias"));
+  EXPECT_THAT(names(trained_parameters(network)), ElementsAre("head.weight", "head.bias"));
+}
+
+/// The code, place, text and help of what dividing throws.
+struct Refusal {
+  std::string place, message, help;
+};
+Refusal refusal(const std::vector<ParameterGroupOptions>& groups, torch::nn::Module& network) {
+  try {
+    divide_parameters(network, kAdam, groups);
+  } catch (const runner::StageError& error) {
+    return {error.option, error.what(), error.help};
+  }
+  return {};
+}
+
+TEST(ParameterGroups, PatternThatMatchesNothingNamesTheNearest) {
+  TwoParts network;
+  Refusal refused = refusal({group({"head"}), group({"tower.0.weight", "towr.**"})}, network);
+  EXPECT_EQ(refused.place, "/parameter_groups/tower.0.weight");
+  EXPECT_EQ(refused.message, "the pattern 'towr.**' matches no parameter of the model");
+  EXPECT_EQ(refused.help, "did you mean 'tower'?");
+  refused = refusal({group({"tower.0.wieght"})}, network);
+  EXPECT_EQ(refused.help, "did you mean 'tower.0.weight'?");
+}
+
+TEST(ParameterGroups, PatternOfWhichNothingIsLeftIsRefused) {
+  TwoParts network;
+  const Refusal refused = refusal({frozen({"**.bias"}), group({"head.bias"})}, network);
+  EXPECT_EQ(refused.place, "/parameter_groups/head.bias");
+  EXPECT_EQ(refused.message, "earlier groups have taken all that the pattern 'head.bias' matches");
+  EXPECT_EQ(refused.help, "a parameter belongs to the first group that matches it: move this group up");
+  EXPECT_EQ(trained_parameters(network).size(), 6);  // nothing was frozen
+}
+
+TEST(ParameterGroups, GroupThatTheModelDoesNotTrainIsRefused) {
+  TwoParts network;
+  for (at::Tensor& parameter : network.named_children()["head"]->parameters()) parameter.set_requires_grad(false);
+  const Refusal refused = refusal({group({"head"})}, network);
+  EXPECT_EQ(refused.place, "/parameter_groups/head");
+  EXPECT_EQ(refused.message, "the model trains no parameter of this group");
+  EXPECT_EQ(refusal({frozen({"head"})}, network).message, "");  // it is frozen, as was asked for
+}
+
+TEST(ParameterGroups, NothingToTrainIsRefused) {
+  TwoParts network;
+  Refusal refused = refusal({frozen({"tower", "head"})}, network);
+  EXPECT_EQ(refused.place, "/parameter_groups");
+  EXPECT_EQ(refused.message, "all parameters are frozen, so there is nothing to train");
+  EXPECT_EQ(trained_parameters(network).size(), 6);
+  for (at::Tensor& parameter : network.parameters()) parameter.set_requires_grad(false);
+  refused = refusal({}, network);
+  EXPECT_EQ(refused.place, "");
+  EXPECT_EQ(refused.message, "all parameters are frozen, so there is nothing to train");
+}
+
+struct ReadGroups {
+  std::vector<ParameterGroupOptions> groups;
+  runner::Diagnostics errors;
+};
+
+/// The two options that divide parameters, as a stage gets them from train.supervised's `options`.
+ReadGroups read(const std::string& options, const Schedule& schedule = ConstantSchedule{}) {
+  static const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
+  runner::Value value = runner::from_json(nlohmann::ordered_json::parse(options));
+  ReadGroups result;
+  result.errors = schemas->validate(value, schemas->kind("train.supervised")->file);
+  if (!result.errors.empty()) return result;
+  std::erase_if(*value.map(), [](const runner::Entry& entry) {
+    return entry.key != "parameter_groups" && entry.key != "learning_rate_factors";
+  });
+  runner::ConfigReader reader(value, "/train");
+  result.groups = read_parameter_groups(reader, kAdam, schedule);
+  result.errors = reader.finish();
+  return result;
+}
+
+TEST(ParameterGroups, EveryOptionIsRead) {
+  const ReadGroups done = read(R"({"kind": "train.supervised", "parameter_groups": [
+      {"match": "head", "name": "top", "learning_rate": 0.2, "weight_decay": 0.5},
+      {"match": ["tower.0", "**.bias"], "learning_rate_factor": 0.1},
+      {"match": "tower", "frozen": true}]})");
+  EXPECT_TRUE(done.errors.empty()) << done.errors[0].message;
+  ASSERT_EQ(done.groups.size(), 3);
+  EXPECT_EQ(done.groups[0].name, "top");
+  EXPECT_THAT(done.groups[0].match, ElementsAre("head"));
+  EXPECT_EQ(done.groups[0].learning_rate, 0.2);
+  EXPECT_EQ(done.groups[0].weight_decay, 0.5);
+  EXPECT_EQ(done.groups[1].name, "1");
+  EXPECT_THAT(done.groups[1].match, ElementsAre("tower.0", "**.bias"));
+  EXPECT_EQ(done.groups[1].learning_rate_factor, 0.1);
+  EXPECT_TRUE(done.groups[2].frozen);
+  EXPECT_EQ(done.groups[2].place, "/parameter_groups/2/match");
+  EXPECT_TRUE(read(R"({"kind": "train.supervised"})").groups.empty());
+}
+
+TEST(ParameterGroups, ContradictionsAreRefused) {
+  const auto errors = read(R"({"kind": "train.supervised", "parameter_groups": [
+      {"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
+      {"match": "b", "frozen": true, "weight_decay": 0},
+      {"match": "c"},
+      {"match": "d", "name": "0", "weight_decay": 0}]})")
+                          .errors;
+  ASSERT_EQ(errors.size(), 4);
+  EXPECT_EQ(errors[0].message, "learning_rate and learning_rate_factor both say the group's learning rate");
+  EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/0/learning_rate_factor");
+  EXPECT_EQ(errors[1].message, "a frozen group has no learning rate and no weight decay");
+  EXPECT_EQ(errors[1].pointer, "/train/parameter_groups/1/frozen");
+  EXPECT_EQ(errors[2].message, "the group changes nothing for its parameters");
+  EXPECT_EQ(errors[2].help, "add learning_rate, learning_rate_factor, weight_decay or frozen: true");
+  EXPECT_EQ(errors[3].message, "two groups have the name '0'");
+  EXPECT_EQ(errors[3].pointer, "/train/parameter_groups/3/name");
+}
+
+TEST(ParameterGroups, RateBelowTheSchedulesLowestIsRefused) {
+  const std::string groups = R"({"kind": "train.supervised", "parameter_groups": [
+      {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.04}]})";
+  EXPECT_TRUE(read(groups, CosineSchedule{0.01}).errors.empty());
+  const auto errors = read(groups, PlateauSchedule{.min_learning_rate = 0.05}).errors;
+  ASSERT_EQ(errors.size(), 2);
+  EXPECT_EQ(errors[0].message, "the group's learning rate is below the schedule's min_learning_rate");
+  EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/0/learning_rate_factor");
+  EXPECT_EQ(errors[1].pointer, "/train/parameter_groups/1/learning_rate");
+}
+
+TEST(ParameterGroups, FactorsAreShortForHeadAndBackbone) {
+  EXPECT_TRUE(read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 1}})").groups.empty());
+  const ReadGroups done = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})");
+  ASSERT_TRUE(done.errors.empty());
+  TwoParts network;
+  const auto groups = divide_parameters(network, kAdam, done.groups);
+  ASSERT_EQ(groups.size(), 2);
+  EXPECT_EQ(groups[0].name, "head");
+  EXPECT_EQ(learning_rate(groups[0].optimizer), 0.1);
+  EXPECT_THAT(names(groups[0].parameters), ElementsAre("head.weight", "head.bias"));
+  EXPECT_EQ(groups[1].name, "backbone");
+  EXPECT_DOUBLE_EQ(learning_rate(groups[1].optimizer), 0.01);
+  EXPECT_EQ(groups[1].parameters.size(), 4);
+}
+
+TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
+  torch::nn::Sequential network{torch::nn::Linear(2, 3)};
+  const auto groups = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
+  const Refusal refused = refusal(groups, *network);
+  EXPECT_EQ(refused.place, "/learning_rate_factors/head");
+  EXPECT_EQ(refused.message, "the pattern 'head' matches no parameter of the model");
+}
+
+TEST(ParameterGroups, FactorsBesideGroupsAreRefused) {
+  const auto errors = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1},
+                               "parameter_groups": [{"match": "head", "frozen": true}]})")
+                          .errors;
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].message, "learning_rate_factors and parameter_groups both say the rates of parts of the model");
+  EXPECT_EQ(errors[0].pointer, "/train/learning_rate_factors");
+}
+
+}  // namespace
+}  // namespace stages
