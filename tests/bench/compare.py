@@ -204,15 +204,53 @@ def train_step(arguments, results):
     results["train_step"] = {"ratios": ratios, "losses": losses, "blocks": blocks}
 
 
+def optimizer(arguments, results):
+    """Updates of all weights of CLIP B/32's vision tower, against torch.optim on the same LibTorch."""
+    width, layers = (128, 4) if arguments.tiny else (768, 12)
+    layer = [width * width, width] * 4 + [4 * width * width, 4 * width, 4 * width * width, width] + [width] * 4
+    sizes = [width, width * 3 * 32 * 32, 50 * width] + [width] * 2 + layer * layers + [width] * 2
+    print(f"\nOptimizer step over {len(sizes)} parameters of {sum(sizes) / 1e6:.1f} million numbers, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
+    rows = [("", "ms/step", "spread", "of fused", "of foreach", "weights differ by")]
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    results["optimizer"] = {}
+    for rule, clip in (("sgd", None), ("adamw", None), ("adamw", 0.1)):
+        options = {"rule": rule, "clip": clip, "threads": arguments.threads, "sizes": sizes}
+        python = [sys.executable, str(HERE / "optimizer.py")]
+        sides = {
+            "retort": Program([str(ROOT / "build/bin/optimizer_bench")], options, threads),
+            "torch fused": Program(python, dict(options, form="fused"), threads),
+            "torch foreach": Program(python, dict(options, form="foreach"), threads),
+        }
+        blocks = {name: [] for name in sides}
+        for turn in range(arguments.blocks + 1):
+            # The first block warms up; then the order turns round every time.
+            for name in sorted(sides, reverse=turn % 2 == 0):
+                blocks[name].append(sides[name].block(arguments.steps))
+        for program in sides.values():
+            program.end()
+        medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
+        sums = {name: parts[-1]["sum"] for name, parts in blocks.items()}
+
+        def ratio(name, peer):
+            return f"{statistics.median(a / b for a, b in zip(medians[name], medians[peer])):.3f}"
+
+        title = rule + (", clipped" if clip else "")
+        for name, values in medians.items():
+            difference = abs(sums[name] - sums["torch fused"]) / abs(sums["torch fused"])
+            rows.append((f"{title}: {name}", f"{1000 * statistics.median(values):.2f}", f"{spread(values):.1%}", ratio(name, "torch fused"), ratio(name, "torch foreach"), f"{difference:.0e}"))
+        results["optimizer"][title] = {"medians": medians, "sums": sums}
+    table(rows)
+
+
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
-    parser.add_argument("--steps", type=int, default=3, help="training steps in a block (3)")
+    parser.add_argument("--steps", type=int, default=3, help="training or optimizer steps in a block (3)")
     parser.add_argument("--batch", type=int, default=32, help="images in a training step (32)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training step (all)")
-    parser.add_argument("--tiny", action="store_true", help="a small tower in the training step")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training or optimizer step (all)")
+    parser.add_argument("--tiny", action="store_true", help="a small tower in train_step and optimizer")
     parser.add_argument("--images", default=ROOT.parent / "shared/data/flowers12/images", help="folder of class folders of JPEG files")
     parser.add_argument("--configs", default=ROOT.parent / "shared/cases/hydra/conf", help="folder of a config.yaml for Hydra, with its groups")
     parser.add_argument("--image-count", type=int, default=240, help="files in a block of preprocess (240)")

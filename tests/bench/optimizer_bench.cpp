@@ -1,0 +1,61 @@
+// Optimizer steps in blocks, with the clipping that the trainer does before them.
+
+#include <torch/torch.h>
+
+#include "stages/threads.h"
+#include "stages/train/gradient_norm.h"
+#include "stages/train/optimizer.h"
+#include "tests/bench/blocks.h"
+
+namespace {
+
+/// The same in optimizer.py, to the bit: both count on LibTorch's sine.
+at::Tensor wave(std::int64_t size, double phase, double height) {
+  return (torch::arange(size, torch::kDouble) * 0.37 + phase).sin().mul(height).to(torch::kFloat);
+}
+
+stages::OptimizerOptions rule(const std::string& name) {
+  if (name == "sgd") return stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01};
+  return stages::AdamOptions{
+      .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01, .decoupled = true};
+}
+
+}  // namespace
+
+/// One argument, JSON: {"rule": "sgd" or "adamw", "clip": a norm or null, "threads", "sizes": of the parameters}.
+int main(int, char** arguments) {
+  const auto options = nlohmann::json::parse(arguments[1]);
+  stages::use_threads(options.at("threads").get<int>());
+  stages::NamedTensors parameters;
+  std::vector<at::Tensor> gradients;
+  for (const auto& size : options.at("sizes")) {
+    const auto phase = static_cast<double>(gradients.size());
+    parameters.set(std::to_string(gradients.size()), wave(size, phase, 0.02).requires_grad_());
+    gradients.push_back(wave(size, phase + 1, 0.001));
+  }
+  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::empty_like(parameter);
+  const stages::OptimizerOptions optimizer_rule = rule(options.at("rule"));
+  stages::Optimizer optimizer(optimizer_rule, parameters);
+  const stages::Rates rates{.learning_rate = stages::learning_rate(optimizer_rule), .momentum = {}};
+
+  const torch::NoGradGuard no_graph;
+  report({{"ready", true}});
+  while (const std::optional<int> block = next_block()) {
+    std::vector<double> seconds;
+    for (int step = 0; step < *block; ++step) {
+      for (std::size_t i = 0; i < gradients.size(); ++i) optimizer.gradients()[i].copy_(gradients[i]);
+      seconds.push_back(seconds_of([&] {
+        optimizer.prepare();
+        std::optional<at::Tensor> divisor;
+        if (!options.at("clip").is_null()) {
+          divisor = stages::clip_divisor(stages::global_norm(optimizer.gradients()), options.at("clip"));
+        }
+        optimizer.step({rates}, {}, divisor);
+      }));
+    }
+    double sum = 0;
+    for (const auto& [name, parameter] : parameters) sum += parameter.to(torch::kDouble).sum().item<double>();
+    report({{"seconds", seconds}, {"sum", sum}});
+  }
+  return 0;
+}
