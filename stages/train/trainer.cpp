@@ -289,7 +289,7 @@ class Training {
     optimizer_.load_state(state.optimizer);
     if (scaler_ && !state.scaler.is_null()) {
       scaler_->load_state({{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
-                           {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>())}});
+                           {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
       skipped_in_a_row_ = state.scaler.at("skipped_in_a_row");
     }
     scheduler_.load_state(state.schedule);

@@ -61,7 +61,8 @@ class WorkerTest : public testing::Test {
     EXPECT_EQ(write(in[1], requests.data(), requests.size()), static_cast<ssize_t>(requests.size()));
     close(in[1]);
     const std::atomic<int> stop_signal = signal;
-    const auto exit = Worker(in[0], out[1], kKinds, kRequests, stop_signal).serve();
+    std::atomic<bool> wants_save = false;
+    const auto exit = Worker(in[0], out[1], kKinds, kRequests, stop_signal, wants_save).serve();
     close(out[1]);
     std::string text;
     char piece[4096];
@@ -99,13 +100,28 @@ class WorkerTest : public testing::Test {
 };
 
 TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
-  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
+  std::filesystem::create_directory(folder_.path() / ".retort");
+  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n" +
+                  R"({"flushed":true})" + "\n"),
             runner::ExitCode::kDone);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
   EXPECT_TRUE(std::filesystem::exists(folder_.path() / "nodes/a"));
   const auto& hello = std::get<runner::Hello>(events_.front());
   EXPECT_EQ(hello.build, runner::build_id());
   EXPECT_EQ(hello.versions["libtorch"], "2.11.0");
+}
+
+TEST_F(WorkerTest, StopsWhereNobodyAnswersItsFlush) {
+  std::filesystem::create_directory(folder_.path() / ".retort");
+  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
+            runner::ExitCode::kTerminated);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes/a/finished.json"));
+}
+
+TEST_F(WorkerTest, RunThatSomebodyElseIsAtWorkOnIsLeftAlone) {
+  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
+            runner::ExitCode::kCannotWrite);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes"));
 }
 
 TEST_F(WorkerTest, ReportsAllMistakesInsteadOfReady) {

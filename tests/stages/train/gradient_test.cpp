@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "stages/weights.h"
+#include "tests/support/distance.h"
 #include "tests/support/tiny_step.h"
 
 namespace stages {
@@ -26,7 +27,6 @@ at::Tensor gradient_of(const TinyStep& step, const Batch& batch, std::int64_t mi
   accumulate_gradient(step, *one.network, batch, step.weight(batch), {.micro_batch = micro_batch}, {});
   return one.gradient();
 }
-double distance(const at::Tensor& a, const at::Tensor& b) { return ((a - b).norm() / b.norm()).item<double>(); }
 
 Batch ten_samples() {
   torch::manual_seed(5);

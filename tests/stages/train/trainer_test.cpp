@@ -10,8 +10,8 @@
 #include "stages/safetensors.h"
 #include "stages/train/loss.h"
 #include "stages/weights.h"
-#include "tests/support/recording_context.h"
-#include "tests/support/tiny_step.h"
+#include "tests/support/distance.h"
+#include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
@@ -33,51 +33,6 @@ class HugeGradients final : public TinyStep {
 
  private:
   mutable std::int64_t parts_ = 0;
-};
-
-constexpr AdamOptions kAdamW{.learning_rate = 0.05,
-                             .beta1 = 0.9,
-                             .beta2 = 0.999,
-                             .epsilon = 1e-8,
-                             .weight_decay = 0.01,
-                             .amsgrad = false,
-                             .decoupled = true};
-
-TrainerOptions tiny_options() {
-  TrainerOptions options;
-  options.epochs = 4;
-  options.batch_size = 8;
-  options.optimizer = kAdamW;
-  options.monitor = "loss";
-  return options;
-}
-
-/// One training of TinyModel, put together from parts that a test may change first.
-struct TinyTraining {
-  std::shared_ptr<TinyDataset> train_data = std::make_shared<TinyDataset>(30),
-                               validation = std::make_shared<TinyDataset>(12);
-  TrainerOptions options = tiny_options();
-  MemoryPolicy policy;
-  TinyStep step;
-  RecordingContext context;
-  std::shared_ptr<torch::nn::Module> network = step.model.build(train_data->describe(), 7);
-
-  TrainingResult run() { return train(step, *network, {train_data, validation}, options, policy, context); }
-  std::string error() {
-    try {
-      run();
-    } catch (const runner::StageError& error) {
-      code = error.code;
-      return error.what();
-    }
-    return "";
-  }
-  at::Tensor flat_weights() const {
-    std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : weights(*network)) all.push_back(tensor.detach().flatten().clone());
-    return torch::cat(all);
-  }
-  runner::ErrorCode code{};
 };
 
 TEST(Trainer, SameSeedGivesTheSameBitsAndAnotherSeedOthers) {
@@ -313,13 +268,21 @@ TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
   EXPECT_TRUE(std::filesystem::exists(result.file));
 }
 
-TEST(Trainer, CancelledRunStopsAtTheNextMicroBatch) {
+TEST(Trainer, CancelledRunStopsBehindTheStep) {
   TinyTraining training;
   training.context.on_progress = [&](const runner::Progress& progress) {
     training.context.is_cancelled = progress.step == 3;
   };
   EXPECT_THROW(training.run(), runner::Cancelled);
   EXPECT_EQ(training.context.all_progress.back().step, 3);
+  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "checkpoints/step-00000003"));
+}
+
+TEST(Trainer, RunThatIsCancelledBeforeItsFirstStepSavesNothing) {
+  TinyTraining training;
+  training.context.is_cancelled = true;
+  EXPECT_THROW(training.run(), runner::Cancelled);
+  EXPECT_FALSE(std::filesystem::exists(training.context.folder() / "checkpoints"));
 }
 
 TEST(Trainer, ValidationLeavesTheNetworkTraining) {
@@ -364,7 +327,7 @@ TEST(Trainer, KeepsTheWeightsOfTheBestEpoch) {
   const TrainingResult result = best.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 2);
   EXPECT_EQ(result.step, 8);
-  EXPECT_EQ(result.file.filename(), "best.safetensors");
+  EXPECT_EQ(result.file, best.context.folder() / "checkpoints/step-00000008/model.safetensors");
   const Safetensors file = read_safetensors(result.file);
   EXPECT_EQ(file.metadata.at("epoch"), "2");
   EXPECT_EQ(file.metadata.at("step"), "8");
@@ -380,8 +343,8 @@ TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
   training.options.keep = Keep::kLast;
   const TrainingResult result = training.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file.filename(), "last.safetensors");
-  EXPECT_EQ(read_safetensors(training.context.folder() / "best.safetensors").metadata.at("epoch"), "2");
+  EXPECT_EQ(result.file, training.context.folder() / "checkpoints/step-00000016/model.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "checkpoints/step-00000008"));  // the best
   const Safetensors last = read_safetensors(result.file);
   for (const auto& [name, tensor] : weights(*training.network))
     EXPECT_TRUE(tensor.equal(last.tensors.at(name))) << name;
@@ -461,9 +424,8 @@ TEST(Trainer, WithoutValidationTheLastIsBest) {
   training.validation = nullptr;
   const TrainingResult result = training.run();
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file.filename(), "best.safetensors");
+  EXPECT_EQ(result.file, training.context.folder() / "checkpoints/step-00000016/model.safetensors");
   EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
-  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "last.safetensors"));
 }
 
 TEST(Trainer, PatienceWithoutValidationIsRefused) {
