@@ -101,6 +101,7 @@ enum class ErrorCode : int {
   kInterrupted = 707,
   kProtocol = 708,
   kWorkerMissing = 709,
+  kNotDeterministic = 710,
 
   kCannotCreate = 801,
   kCannotWrite = 802,

@@ -188,6 +188,12 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "Please report it, with log.txt of the run folder."},
     {kWorkerMissing, "retort-worker is neither beside retort nor in its libexec folder.", "only retort was copied",
      "Install both; retort doctor says where it is looked for."},
+    {kNotDeterministic,
+     "LibTorch or cuBLAS cannot promise that this operation gives the same bits every time. determinism: strict, the "
+     "default, refuses that; with determinism: warn it is a warning.",
+     "a cumulative sum of floats on a GPU",
+     "Write determinism: warn to go on and be told of it, or determinism: off; or run on the CPU, where most "
+     "operations have a deterministic form."},
 
     {kCannotCreate, "A file or folder cannot be created.", "run.dir in a folder that you may not write to",
      "Choose another place, or change the folder's permissions."},

@@ -11,6 +11,7 @@
 
 #include "runner/run/executor.h"
 #include "runner/run/run_lock.h"
+#include "stages/determinism.h"
 #include "stages/device.h"
 #include "stages/memory_meter.h"
 #include "stages/threads.h"
@@ -78,8 +79,24 @@ ExitCode Worker::run(const Json& request) {
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) errors = device.errors();
   const int threads = use_threads(graph.threads);
+  CublasWorkspace workspace;
+  if (device && device->is_cuda()) workspace = use_cublas_workspace(graph.determinism);
+  if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
+    errors.push_back(*workspace.complaint);
+  else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
+  std::string node;  // that is running
+  const ScopedDeterminism determinism(graph.determinism, [&](const std::string& operation) {
+    emit(runner::Reported{{ErrorCode::kNotDeterministic,
+                           {},
+                           "/determinism",
+                           node + ": " + runner::nondeterminism_text(operation) + " on this device",
+                           "the same recipe may give other bits the next time",
+                           {},
+                           runner::Severity::kWarning}});
+  });
   MemoryMeter meter(device ? *device : c10::Device(c10::kCPU));
   const auto emit_with_memory = [&](runner::Event event) {
+    if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node = started->node;
     if (auto* at = std::get_if<runner::NodeProgress>(&event)) {
       at->progress.memory_bytes = meter.in_use();
       at->progress.budget_bytes = meter.budget();
@@ -96,7 +113,9 @@ ExitCode Worker::run(const Json& request) {
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
 
-  emit(runner::Ready{device->str(), threads});
+  Json variables = Json::object();
+  if (workspace.set) variables["CUBLAS_WORKSPACE_CONFIG"] = *workspace.set;
+  emit(runner::Ready{device->str(), threads, variables});
   const auto go = next_request();
   if (!go) return stopped();
   const Json& folder = go->contains("go") && (*go)["go"].is_object() ? (*go)["go"].value("folder", Json()) : Json();

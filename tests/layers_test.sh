@@ -44,7 +44,7 @@ check_includes() {
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
       but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic|descriptor|new_file|storage|sha256|suggest)\.h"' |
-      but_not '^stages/(worker|worker_main|device|requests|versions)\.(cpp|h):'
+      but_not '^stages/(worker|worker_main|device|requests|versions|determinism)\.(cpp|h):'
   )"
   local family
   for family in ${families//|/ }; do

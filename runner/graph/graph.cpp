@@ -136,7 +136,8 @@ class Compiler {
                 .threads = recipe_.threads,
                 .device = recipe_.device,
                 .nodes = {},
-                .recipe_hash = recipe_hash(recipe_.resolved)};
+                .recipe_hash = recipe_hash(recipe_.resolved),
+                .determinism = recipe_.determinism};
     std::vector<std::size_t> position(drafts_.size());
     for (const std::size_t i : order) {
       const Draft& draft = drafts_[i];

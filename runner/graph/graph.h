@@ -40,6 +40,7 @@ struct Graph {
   std::string device;
   std::vector<Node> nodes;
   std::string recipe_hash = {};  ///< of the resolved recipe; recipe.h
+  Determinism determinism = Determinism::kStrict;
 };
 
 /// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and

@@ -77,6 +77,7 @@ Json to_json(const Graph& graph) {
   return {{"recipe", graph.recipe},
           {"seed", graph.seed},
           {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
+          {"determinism", name(graph.determinism)},
           {"device", graph.device},
           {"nodes", std::move(nodes)},
           {"recipe_hash", graph.recipe_hash}};
@@ -92,6 +93,9 @@ Graph graph_from_json(const Json& json) {
               .recipe_hash = field<std::string>(json, "recipe_hash")};
   if (const auto threads = field<Json>(json, "threads"); !threads.is_null())
     graph.threads = field<int>(json, "threads");
+  const auto determinism = determinism_named(field<std::string>(json, "determinism"));
+  if (!determinism) refuse("its determinism is unknown");
+  graph.determinism = *determinism;
   std::set<std::string> ids;
   for (const Json& node : field<Json>(json, "nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));

@@ -11,8 +11,13 @@
 namespace runner {
 namespace {
 
-constexpr std::array<std::string_view, 9> kReserved = {"schema", "name",  "seed", "threads", "device",
-                                                       "run",    "sweep", "vars", "aliases"};
+constexpr std::array<std::string_view, 10> kReserved = {"schema", "name", "seed",  "threads", "determinism",
+                                                        "device", "run",  "sweep", "vars",    "aliases"};
+
+/// YAML reads an `off` without quotes as false.
+Determinism determinism_of(const Value& value) {
+  return value.text() ? *determinism_named(*value.text()) : Determinism::kOff;
+}
 
 }  // namespace
 
@@ -26,6 +31,7 @@ Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas) {
   if (const auto* threads = std::get_if<std::int64_t>(&composed.find("threads")->data)) {
     recipe.threads = static_cast<int>(*threads);
   }
+  recipe.determinism = determinism_of(*composed.find("determinism"));
   recipe.device = std::get<std::string>(composed.find("device")->find("select")->data);
   if (const auto* folder = composed.find("run")->find("dir")->text()) recipe.run_dir = *folder;
   for (const Entry& entry : *composed.map()) {

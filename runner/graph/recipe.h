@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/graph/determinism.h"
 #include "runner/result.h"
 #include "runner/value.h"
 
@@ -25,6 +26,7 @@ struct Recipe {
   std::string name;
   std::uint64_t seed = 0;
   std::optional<int> threads;     ///< nullopt: auto
+  Determinism determinism = Determinism::kStrict;
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty: outputs/<date>/<time>
   std::vector<StageSpec> stages;  ///< in the order written

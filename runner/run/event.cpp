@@ -25,7 +25,9 @@ struct ToJson {
   Json operator()(const Hello& e) const {
     return {{"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
   }
-  Json operator()(const Ready& e) const { return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}}; }
+  Json operator()(const Ready& e) const {
+    return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}, {"variables", e.variables}};
+  }
   Json operator()(const Reported& e) const {
     const Diagnostic& d = e.diagnostic;
     Json json = {{"event", "diagnostic"}, {"severity", d.severity == Severity::kError ? "error" : "warning"},
@@ -119,7 +121,12 @@ Event hello(const Fields& f) {
 Event ready(const Fields& f) {
   const std::int64_t threads = f.integer("threads");
   if (threads < 1 || threads > kMaxThreads) throw std::runtime_error("'threads' is out of range");
-  return Ready{f.text("device"), static_cast<int>(threads)};
+  const Json variables = f.json("variables");
+  if (!variables.is_object()) throw std::runtime_error("'variables' is no object");
+  for (const Json& value : variables) {
+    if (!value.is_string()) throw std::runtime_error("a variable is no string");
+  }
+  return Ready{f.text("device"), static_cast<int>(threads), variables};
 }
 Event diagnostic(const Fields& f) {
   Diagnostic result{error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};

@@ -31,7 +31,8 @@ struct Hello {
 struct Ready {
   std::string device;
   int threads = 0;
-};  // every stage was created; waits for `go`
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // of its environment that it set itself
+};                                                                      // every stage was created; waits for `go`
 struct Reported {
   Diagnostic diagnostic;
 };  // without Location: the parent finds it by pointer

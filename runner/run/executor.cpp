@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "runner/config_reader.h"
+#include "runner/graph/determinism.h"
 #include "runner/graph/node_key.h"
 #include "runner/run/finished_node.h"
 #include "runner/run_context.h"
@@ -94,6 +95,14 @@ Diagnostic out_of_memory(const Node& node, const std::string& detail) {
           "use a smaller memory.micro_batch, train.batch_size or model"};
 }
 
+Diagnostic not_deterministic(const Node& node, const std::string& operation) {
+  return {ErrorCode::kNotDeterministic,
+          {},
+          node.pointer,
+          nondeterminism_text(operation) + " on this device",
+          "determinism: warn goes on and tells of it, determinism: off goes on; device=cpu has such a form of most"};
+}
+
 /// The exception being handled, as an error at the node's place in the recipe.
 Diagnostic current_exception_as_diagnostic(const Node& node) {
   try {
@@ -113,6 +122,7 @@ Diagnostic current_exception_as_diagnostic(const Node& node) {
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     if (is_out_of_memory(line)) return out_of_memory(node, line);
+    if (const auto operation = nondeterministic_operation(line)) return not_deterministic(node, *operation);
     return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
   } catch (...) {
     return {ErrorCode::kStageFailed, {}, node.pointer, "an exception of unknown type", ""};

@@ -177,19 +177,23 @@ class Run {
     }
     folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
     folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
-    folder_->record_json("graph.json", graph_record());
+    folder_->record_json("graph.json", graph_record(ready));
     Json environment = environment_record(versions_, environ);
     environment["device"] = ready.device;
     environment["threads"] = ready.threads;
+    environment["determinism"] = name(request_.graph.determinism);
+    environment["variables"].update(ready.variables);
     folder_->record_json("environment.json", environment);
     folder_->summary(summary_.to_json());
     for (const std::string& line : kept_lines_) log(line);
     kept_lines_.clear();
   }
 
-  /// The graph as it is recorded: to_json(Graph) is for the worker and holds secrets.
-  Json graph_record() const {
+  /// The graph as it is recorded, with what `auto` came to: to_json(Graph) is for the worker and holds secrets.
+  Json graph_record(const Ready& ready) const {
     Json json = to_json(request_.graph);
+    json["threads"] = ready.threads;
+    json["device"] = ready.device;
     for (std::size_t i = 0; i < request_.graph.nodes.size(); ++i) {
       json["nodes"][i]["options"] = to_json(request_.graph.nodes[i].options, /*hide_secrets=*/true);
     }

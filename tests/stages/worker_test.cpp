@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <torch/torch.h>
 
 #include "runner/config_reader.h"
 #include "runner/graph/graph.h"
@@ -25,12 +26,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
+/// Does n - 1 operations that are not deterministic.
 class SpeakingStage : public runner::Stage {
  public:
+  explicit SpeakingStage(std::int64_t n) : n_(n) {}
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     context.say(std::string(context.device()) + (context.smoke() ? " smoke" : ""));
+    for (std::int64_t i = 1; i < n_; ++i) torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
   }
+
+ private:
+  const std::int64_t n_;
 };
 
 const runner::StageKind kSpeaking{"test.speaking",
@@ -38,7 +45,7 @@ const runner::StageKind kSpeaking{"test.speaking",
                                     std::int64_t n = 0;
                                     reader.read("n", n);
                                     if (auto errors = reader.finish(); !errors.empty()) return errors;
-                                    return std::unique_ptr<runner::Stage>(std::make_unique<SpeakingStage>());
+                                    return std::unique_ptr<runner::Stage>(std::make_unique<SpeakingStage>(n));
                                   }};
 const runner::StageKind* const kKinds[] = {&kSpeaking};
 
@@ -89,8 +96,10 @@ class WorkerTest : public testing::Test {
     }
     return result;
   }
-  static std::string run_request(const std::string& device, const std::string& n) {
+  static std::string run_request(const std::string& device, const std::string& n,
+                                 runner::Determinism determinism = runner::Determinism::kStrict) {
     runner::Graph graph{"test", 0, 1, device, {}};
+    graph.determinism = determinism;
     graph.nodes.push_back({"a", "a", "test.speaking", runner::from_json(Json{{"n", Json::parse(n)}}), "/a", {}, 0});
     return Json{{"protocol", 1}, {"request", "run"}, {"graph", to_json(graph)}, {"smoke", true}}.dump() + "\n";
   }
@@ -98,6 +107,22 @@ class WorkerTest : public testing::Test {
   TemporaryFolder folder_;
   std::vector<runner::Event> events_;
 };
+
+TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
+  const std::string go = Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(serve(run_request("cpu", "3") + go), runner::ExitCode::kRunFailed);
+  testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke",
+                                  "E0710 /a: the operation 'put_' has no deterministic form on this device"));
+  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kWarn) + go), runner::ExitCode::kDone);
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke",
+                                  "E0710 /determinism: a: the operation 'put_' has no deterministic form on this "
+                                  "device"));
+  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kOff) + go), runner::ExitCode::kDone);
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
+  EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
+}
 
 TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
   std::filesystem::create_directory(folder_.path() / ".retort");

@@ -20,7 +20,7 @@ std::string why_refused(std::string_view line) {
 
 const char* const kEveryLine[] = {
     R"({"event":"hello","protocol":1,"build":"0.1.0-abc","versions":{"libtorch":"2.11.0"}})",
-    R"({"event":"ready","device":"cuda:1","threads":4})",
+    R"({"event":"ready","device":"cuda:1","threads":4,"variables":{"CUBLAS_WORKSPACE_CONFIG":":4096:8"}})",
     R"({"event":"diagnostic","severity":"warning","code":"E0601","message":"m","pointer":"/data/root","help":"h","notes":["n"]})",
     R"({"event":"node_started","node":"train"})",
     R"({"event":"resumed","node":"train","step":40})",
@@ -73,6 +73,9 @@ TEST(Event, WhatIsNoEventIsRefused) {
       why_refused(
           R"({"event":"diagnostic","code":"E9999","pointer":"","message":"","help":"","severity":"error","notes":[]})"),
       "unknown error code 'E9999'");
+  EXPECT_EQ(why_refused(R"({"event":"ready","device":"cpu","threads":1,"variables":[]})"), "'variables' is no object");
+  EXPECT_EQ(why_refused(R"({"event":"ready","device":"cpu","threads":1,"variables":{"A":1}})"),
+            "a variable is no string");
   EXPECT_EQ(why_refused(R"({"event":"answer","answer":)" + std::string(100'000, '[')), "nested too deeply");
 }
 

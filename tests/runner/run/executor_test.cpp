@@ -36,6 +36,8 @@ class AddingStage : public Stage {
     if (act_ == "stage error") throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
     if (act_ == "bad_alloc") throw std::bad_alloc();
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
+    if (act_ == "nondeterministic")
+      throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
@@ -199,6 +201,15 @@ TEST_F(ExecutorTest, RunningOutOfMemoryIsSaidPlainly) {
   EXPECT_EQ(only_error(),
             "E0706 /train: out of memory: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller "
             "memory.micro_batch, train.batch_size or model");
+}
+
+TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(only_error(),
+            "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn goes on "
+            "and tells of it, determinism: off goes on; device=cpu has such a form of most");
 }
 
 TEST_F(ExecutorTest, FullDiskHasItsOwnExitCode) {

@@ -93,6 +93,23 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["threads"], 2);
   EXPECT_EQ(environment["device"], "cpu");
   EXPECT_EQ(environment["versions"]["libtorch"], "2.11.0");
+  EXPECT_EQ(environment["determinism"], "strict");
+}
+
+TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
+  graph_.device = "auto";
+  graph_.determinism = Determinism::kWarn;
+  run_script(
+      {"hello", "read",
+       R"(line:{"event":"ready","device":"cuda:1","threads":3,"variables":{"CUBLAS_WORKSPACE_CONFIG":":4096:8"}})",
+       "read", kStarted, kFinished, "finished:0"});
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  EXPECT_EQ(environment["variables"]["CUBLAS_WORKSPACE_CONFIG"], ":4096:8");
+  EXPECT_EQ(environment["determinism"], "warn");
+  const auto graph = nlohmann::json::parse(folder_.read("run/.retort/graph.json"));
+  EXPECT_EQ(graph["threads"], 3);
+  EXPECT_EQ(graph["device"], "cuda:1");
+  EXPECT_EQ(graph["determinism"], "warn");
 }
 
 TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
