@@ -21,21 +21,23 @@ struct Arguments {
 
   std::string run_folder;  ///< resume: the folder of a run
   bool force = false;      ///< resume: take changes that make the result neither recipe's
-  bool smoke = false;     ///< run: two steps of every stage
-  std::string show;       ///< run: "job", Hydra's --cfg job: show the recipe instead
-  bool multirun = false;  ///< run: a sweep
-  bool dry_run = false;   ///< sweep: list the runs, start none
-  std::string only;       ///< run: one node and what it needs
-  std::string format;     ///< graph: text, dot, mermaid or json
-  bool origin = false;    ///< config show: each value with the file or override it came from
-  std::string explain;    ///< config show: the key whose writes are listed
-  std::string package;    ///< config show: only what is below this key
-  std::string info;       ///< config show: how it was composed: defaults, defaults-tree or searchpath
-  bool resolve = false;   ///< config show: defaults and interpolations filled in
-  bool editor = false;    ///< schema: what a file may say as written, for editors
-  std::string subject;    ///< config: "show"; data: "make"; schema, explain: a kind; init: the file to write
-  std::string what;       ///< data make: "image_folder"
-  std::string out;        ///< data make: the folder to write
+  bool smoke = false;      ///< run: two steps of every stage
+  std::string show;        ///< run: "job", Hydra's --cfg job: show the recipe instead
+  bool multirun = false;   ///< run: a sweep
+  bool dry_run = false;    ///< sweep: list the runs, start none
+  std::string only;        ///< run: one node and what it needs
+  std::string format;      ///< graph: text, dot, mermaid or json
+  bool origin = false;     ///< config show: each value with the file or override it came from
+  std::string explain;     ///< config show: the key whose writes are listed
+  std::string package;     ///< config show: only what is below this key
+  std::string info;        ///< config show: how it was composed: defaults, defaults-tree or searchpath
+  bool resolve = false;    ///< config show: defaults and interpolations filled in
+  bool editor = false;     ///< schema: what a file may say as written, for editors
+  std::int64_t steps = 3;  ///< doctor determinism: how many are compared
+  std::string subject;     ///< config: "show"; data: "make"; doctor: "determinism"; schema, explain: a kind; init: the
+                           ///< file to write
+  std::string what;        ///< data make: "image_folder"
+  std::string out;         ///< data make: the folder to write
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
 };
 

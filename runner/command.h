@@ -33,6 +33,7 @@ ExitCode explain_command(const Arguments& arguments, Console& console);
 ExitCode schema_command(const Arguments& arguments, Console& console);
 ExitCode data_command(const Arguments& arguments, Console& console);
 ExitCode doctor_command(const Arguments& arguments, Console& console);
+ExitCode doctor_determinism_command(const Arguments& arguments, Console& console);
 ExitCode init_command(const Arguments& arguments, Console& console);
 ExitCode completion_command(const Arguments& arguments, Console& console);
 

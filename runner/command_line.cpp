@@ -83,6 +83,16 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   } else if (verb == "explain") {
     app.add_option("what", arguments.subject, "A key such as train.epochs, a kind such as train.supervised, or E0301")
         ->required();
+  } else if (verb == "doctor") {
+    app.add_option("check", arguments.subject,
+                   "determinism: make the first steps of a recipe twice and compare every tensor; none: look at this "
+                   "machine")
+        ->check(CLI::IsMember({"determinism"}));
+    declare_recipe(app, arguments);
+    app.add_option("--steps", arguments.steps, "determinism: steps to compare, at most those of an epoch")
+        ->check(CLI::Range(1, 1'000'000))
+        ->type_name("N")
+        ->capture_default_str();
   } else if (verb == "init") {
     app.add_option("file", arguments.subject, "The file to write; it must not exist")->default_str("recipe.yaml");
   } else if (verb == "completion") {
@@ -129,11 +139,13 @@ std::optional<Diagnostic> place_recipe(const CLI::App& app, Arguments& arguments
   }
   const auto recipe = std::ranges::find_if_not(words, is_override);
   if (recipe == words.end()) {
+    if (arguments.verb == "doctor" && arguments.subject.empty()) return std::nullopt;
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",
                       "no recipe is named",
-                      "write its name or file: retort " + arguments.verb + " classify"};
+                      "write its name or file: retort " + arguments.verb +
+                          (arguments.subject.empty() ? "" : " " + arguments.subject) + " classify"};
   }
   arguments.recipe = *recipe;
   words.erase(recipe);

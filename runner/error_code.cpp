@@ -101,6 +101,7 @@ constexpr std::array kErrors = {
     ErrorInfo{kProtocol, ExitCode::kInternalError, "the worker said something that cannot be understood"},
     ErrorInfo{kWorkerMissing, ExitCode::kInternalError, "the worker program is not installed"},
     ErrorInfo{kNotDeterministic, ExitCode::kRunFailed, "an operation may give other bits the next time"},
+    ErrorInfo{kNothingCompared, ExitCode::kRunFailed, "a check found nothing to compare"},
 
     ErrorInfo{kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created"},
     ErrorInfo{kCannotWrite, ExitCode::kCannotWrite, "a file cannot be written"},

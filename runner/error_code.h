@@ -102,6 +102,7 @@ enum class ErrorCode : int {
   kProtocol = 708,
   kWorkerMissing = 709,
   kNotDeterministic = 710,
+  kNothingCompared = 711,
 
   kCannotCreate = 801,
   kCannotWrite = 802,

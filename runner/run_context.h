@@ -19,6 +19,12 @@ struct Progress {
   std::int64_t budget_bytes = 0;  ///< what may be used
 };
 
+/// Somebody who looks into a training, tensor by tensor; what there is to see only stages/ knows.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+};
+
 /// What a running stage may touch of the world outside its inputs.
 class RunContext {
  public:
@@ -54,6 +60,8 @@ class RunContext {
   virtual const std::filesystem::path& folder() const = 0;
   /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
   virtual bool smoke() const = 0;
+  /// Who looks on; null in an ordinary run.
+  virtual Observer* observer() const { return nullptr; }
 };
 
 /// Thrown by a stage that stops because context.cancelled().

@@ -12,6 +12,7 @@
 #include "runner/run/executor.h"
 #include "runner/run/run_lock.h"
 #include "stages/determinism.h"
+#include "stages/determinism_check.h"
 #include "stages/device.h"
 #include "stages/memory_meter.h"
 #include "stages/threads.h"
@@ -31,6 +32,20 @@ constexpr std::size_t kPiece = 64 << 10;
 
 Diagnostic misunderstood(const std::string& what) {
   return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
+}
+
+/// What `doctor determinism` asks for beside the run: {"steps", "file", "compare"}; null where it does not.
+std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
+  const auto wish = request.find("check");
+  if (wish == request.end()) return nullptr;
+  try {
+    const std::filesystem::path file = wish->at("file").get<std::string>();
+    const std::int64_t steps = wish->at("steps");
+    return wish->at("compare").get<bool>() ? DeterminismCheck::comparing(file, steps)
+                                           : DeterminismCheck::writing(file, steps);
+  } catch (const Json::exception&) {
+    throw std::runtime_error("its 'check'");
+  }
 }
 
 }  // namespace
@@ -94,6 +109,7 @@ ExitCode Worker::run(const Json& request) {
                            {},
                            runner::Severity::kWarning}});
   });
+  const std::unique_ptr<DeterminismCheck> check = make_check(request);
   MemoryMeter meter(device ? *device : c10::Device(c10::kCPU));
   const auto emit_with_memory = [&](runner::Event event) {
     if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node = started->node;
@@ -105,7 +121,7 @@ ExitCode Worker::run(const Json& request) {
   };
   runner::Executor executor(std::move(graph), kinds_,
                             {.emit = emit_with_memory,
-                             .is_cancelled = [this] { return is_stopped(); },
+                             .is_cancelled = [&] { return is_stopped() || (check && check->has_difference()); },
                              .take_save_request = [this] { return wants_save_.exchange(false); },
                              .flush = [this] { flush(); },
                              .measure_peak = [&meter] { return meter.peak_since_last(); }});
@@ -123,7 +139,12 @@ ExitCode Worker::run(const Json& request) {
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
-  const ExitCode exit = executor.run({path, is_set("smoke"), is_set("resume")}, device->str());
+  const ExitCode exit = executor.run(
+      {.folder = path, .smoke = is_set("smoke"), .observer = check.get(), .resume = is_set("resume")}, device->str());
+  if (check && !is_stopped() && (exit == ExitCode::kDone || check->has_difference())) {
+    emit(runner::Answer{check->finish()});
+    return ExitCode::kDone;
+  }
   return exit == ExitCode::kInterrupted ? stopped() : exit;
 }
 

@@ -41,7 +41,8 @@ void print_report(std::ostream& out, const Json& found) {
 
 }  // namespace
 
-ExitCode doctor_command(const Arguments&, Console& console) {
+ExitCode doctor_command(const Arguments& arguments, Console& console) {
+  if (arguments.subject == "determinism") return doctor_determinism_command(arguments, console);
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "versions"}});

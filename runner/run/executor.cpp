@@ -60,6 +60,7 @@ class NodeContext : public RunContext {
   std::string_view device() const override { return device_; }
   const std::filesystem::path& folder() const override { return folder_; }
   bool smoke() const override { return options_.smoke; }
+  Observer* observer() const override { return options_.observer; }
 
  private:
   const Node& node_;

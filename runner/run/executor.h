@@ -17,6 +17,7 @@ namespace runner {
 struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
+  Observer* observer = nullptr;  ///< borrowed
   bool resume = false;  ///< it has been at work before: what is finished is not run again, the rest goes on
 };
 

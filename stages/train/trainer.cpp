@@ -16,6 +16,7 @@
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
 #include "stages/precision.h"
+#include "stages/step_observer.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
 #include "stages/train/grad_scaler.h"
@@ -69,11 +70,13 @@ class Training {
         data_(data),
         options_(options),
         context_(context),
+        observer_(dynamic_cast<StepObserver*>(context.observer())),
         device_(std::string(context.device())),
         description_(data.train->describe()),
         planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options.batch_size)),
         epochs_(context.smoke() ? 1 : options.epochs),
-        steps_(context.smoke() ? std::min<std::int64_t>(2, planned_steps_) : planned_steps_),
+        steps_(context.smoke() ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
+                               : planned_steps_),
         plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
         optimizer_(divide_parameters(network, options.optimizer, options.parameter_groups)),
         scheduler_(options.schedule, optimizer_.learning_rates(), planned_steps_, options.higher_is_better),
@@ -91,6 +94,7 @@ class Training {
 
   TrainingResult run() {
     if (context_.resuming()) resume();
+    if (observer_) show("start", 0, weights(network_));
     while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
       run_epoch();
       finish_epoch();
@@ -155,6 +159,7 @@ class Training {
 
   void run_step(const Batch& batch) {
     refuse_bad_unit(step_, *data_.train, batch);
+    if (observer_) show("batch", done_ + 1, batch.tensors());
     const double weight = step_.weight(batch);
     StepNumbers numbers =
         accumulate_gradient(step_, network_, batch.to(device_), weight, plan_, {context_.seed(), done_ + 1},
@@ -179,7 +184,8 @@ class Training {
     const std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
     const std::vector<Rates> rates = scheduler_.at(done_, epoch_);
     pending_.push_back({{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates});
-    settle(device_.is_cpu() ? 0 : 1);
+    settle(device_.is_cpu() || observer_ ? 0 : 1);
+    if (observer_) show_gradient();
 
     // From here on nothing is allocated and nothing can fail.
     const torch::NoGradGuard no_graph;
@@ -187,6 +193,7 @@ class Training {
     optimizer_.step(rates, skip, clips ? divisor : std::nullopt);
     if (scaler_) scaler_->update(*overflow);
     network_.zero_grad();
+    if (observer_) show("weights", done_, weights(network_));
   }
 
   /// Looks at steps until `allowed` are left that nobody has looked at.
@@ -314,6 +321,21 @@ class Training {
     return result;
   }
 
+  void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {
+    const std::string node = context_.folder().filename();
+    for (const auto& [name, tensor] : tensors) observer_->see({node, step, phase}, name, tensor);
+  }
+
+  void show_gradient() const {
+    NamedTensors losses = {{"loss", torch::tensor(so_far_.last.means.loss, torch::kDouble)}}, gradients;
+    for (const auto& [name, value] : so_far_.last.means.terms) losses.set(name, torch::tensor(value, torch::kDouble));
+    for (const auto& [name, weight] : trained_parameters(network_)) {
+      if (weight.grad().defined()) gradients.set(name, weight.grad());
+    }
+    show("loss", done_, losses);
+    show("gradient", done_, gradients);
+  }
+
   std::string unit() const {
     const bool images = std::ranges::count(description_.tensors, "image", &TensorSpec::name) > 0;
     return images ? "images" : "samples";
@@ -324,6 +346,7 @@ class Training {
   const TrainingData& data_;
   const TrainerOptions& options_;
   runner::RunContext& context_;
+  StepObserver* const observer_;  // null in an ordinary run
   const at::Device device_;
   const DatasetDescription description_;
   const std::int64_t planned_steps_;   // the schedule's length

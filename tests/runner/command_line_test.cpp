@@ -47,6 +47,20 @@ TEST(CommandLine, ConfigDirTakesOneFolderEach) {
   EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"x=1"}));
 }
 
+TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
+  EXPECT_EQ(parsed({"doctor"}).subject, "");
+  const Arguments arguments = parsed({"doctor", "determinism", "a=1", "classify", "--steps", "7", "b=2"});
+  EXPECT_EQ(arguments.subject, "determinism");
+  EXPECT_EQ(arguments.recipe, "classify");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=1", "b=2"}));
+  EXPECT_EQ(arguments.steps, 7);
+  EXPECT_EQ(parsed({"doctor", "determinism", "classify"}).steps, 3);
+  EXPECT_EQ(error_of({"doctor", "determinism", "a=1"}),
+            "E0501: no recipe is named | write its name or file: retort doctor determinism classify");
+  EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}), testing::StartsWith("E0501: --steps"));
+  EXPECT_THAT(error_of({"doctor", "classify"}), testing::StartsWith("E0501: check"));
+}
+
 TEST(CommandLine, EveryVerbWithARecipeMayBeStrict) {
   for (const char* verb : {"run", "validate", "graph"}) EXPECT_TRUE(parsed({verb, "classify", "--strict"}).strict);
   EXPECT_TRUE(parsed({"config", "show", "classify", "--strict"}).strict);
@@ -94,8 +108,8 @@ TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
   EXPECT_EQ(error_of({"run", "classify", "--batch-size=8"}),
             "E0501: The following argument was not expected: --batch-size=8 | settings are written key=value: "
             "batch_size=8");
-  EXPECT_EQ(error_of({"doctor", "--lr=1"}),
-            "E0501: The following argument was not expected: --lr=1 | `retort doctor --help` shows how it is used");
+  EXPECT_EQ(error_of({"stages", "--lr=1"}),
+            "E0501: The following argument was not expected: --lr=1 | `retort stages --help` shows how it is used");
 }
 
 TEST(CommandLine, MissingRecipeSaysHow) {

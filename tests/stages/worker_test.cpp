@@ -104,12 +104,18 @@ class WorkerTest : public testing::Test {
     return Json{{"protocol", 1}, {"request", "run"}, {"graph", to_json(graph)}, {"smoke", true}}.dump() + "\n";
   }
 
+  /// What retort says once the run folder is made, and its answer to the flush of a node that is finished.
+  std::string go() const {
+    std::filesystem::create_directory(folder_.path() / ".retort");
+    return Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n" + R"({"flushed":true})" + "\n";
+  }
+
   TemporaryFolder folder_;
   std::vector<runner::Event> events_;
 };
 
 TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
-  const std::string go = Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n";
+  const std::string go = this->go();
   testing::internal::CaptureStderr();
   EXPECT_EQ(serve(run_request("cpu", "3") + go), runner::ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
@@ -124,11 +130,19 @@ TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
   EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
 }
 
+TEST_F(WorkerTest, CheckedRunSaysWhatItSaw) {
+  Json request = Json::parse(run_request("cpu", "1"));
+  request["check"] = {{"steps", 3}, {"file", folder_.path() / "tensors"}, {"compare", false}};
+  const std::string go = "\n" + this->go();
+  EXPECT_EQ(serve(request.dump() + go), runner::ExitCode::kDone);
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke", R"(answer {"steps":0,"tensors":0,"difference":null})"));
+  request["check"]["steps"] = "many";
+  EXPECT_EQ(serve(request.dump() + go), runner::ExitCode::kInternalError);
+  EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: its 'check'"));
+}
+
 TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
-  std::filesystem::create_directory(folder_.path() / ".retort");
-  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n" +
-                  R"({"flushed":true})" + "\n"),
-            runner::ExitCode::kDone);
+  EXPECT_EQ(serve(run_request("cpu", "1") + go()), runner::ExitCode::kDone);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
   EXPECT_TRUE(std::filesystem::exists(folder_.path() / "nodes/a"));
   const auto& hello = std::get<runner::Hello>(events_.front());

@@ -44,6 +44,7 @@ class RecordingContext final : public runner::RunContext {
   std::string_view device() const override { return "cpu"; }
   const std::filesystem::path& folder() const override { return folder_; }
   bool smoke() const override { return is_smoke; }
+  runner::Observer* observer() const override { return observer_value; }
 
   /// The values of a metric in the order in which they came.
   std::vector<double> values(const std::string& name) const {
@@ -69,6 +70,7 @@ class RecordingContext final : public runner::RunContext {
   std::optional<std::int64_t> resumed_at;
   int flushes = 0;
   std::uint64_t seed_value = 1;
+  runner::Observer* observer_value = nullptr;
 
  private:
   inline static int count_ = 0;

@@ -38,6 +38,7 @@ class AddingStage : public Stage {
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
     if (act_ == "nondeterministic")
       throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
+    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, "", context.observer() ? "observed" : "alone");
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
@@ -104,7 +105,7 @@ class ExecutorTest : public testing::Test {
   ExitCode run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
     Executor made = executor(std::move(nodes));
     EXPECT_TRUE(made.create().empty());
-    return made.run({folder_, smoke, resume}, "cpu");
+    return made.run({.folder = folder_, .smoke = smoke, .resume = resume}, "cpu");
   }
   template <typename T>
   std::vector<T> all() const {
@@ -210,6 +211,17 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   EXPECT_EQ(only_error(),
             "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn goes on "
             "and tells of it, determinism: off goes on; device=cpu has such a form of most");
+}
+
+TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
+  run({node("train", 1, "observed")});
+  EXPECT_EQ(only_error(), "E0701 /train: alone");
+  events_.clear();
+  Observer observer;
+  Executor made = executor({node("train", 1, "observed")});
+  EXPECT_TRUE(made.create().empty());
+  made.run({.folder = folder_, .observer = &observer}, "cpu");
+  EXPECT_EQ(only_error(), "E0701 /train: observed");
 }
 
 TEST_F(ExecutorTest, FullDiskHasItsOwnExitCode) {
