@@ -20,7 +20,9 @@ class RunContext;
 class Inputs {
  public:
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
-  explicit Inputs(ByPort by_port) : by_port_(std::move(by_port)) {}
+  using Sources = std::map<std::string, std::string, std::less<>>;
+  /// `sources` names the stage that is wired to a port.
+  explicit Inputs(ByPort by_port, Sources sources = {}) : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
 
   /// The artifact on `port`. The graph has already checked that it is there and is a T.
   template <typename T>
@@ -49,8 +51,15 @@ class Inputs {
     return result;
   }
 
+  /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name where nobody said.
+  std::string source(std::string_view port) const {
+    const auto found = sources_.find(port);
+    return found == sources_.end() ? std::string(port) : found->second;
+  }
+
  private:
   ByPort by_port_;
+  Sources sources_;
 };
 
 /// One artifact for each output port of the kind.

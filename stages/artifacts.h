@@ -11,7 +11,8 @@
 
 #include "runner/artifact.h"
 #include "stages/batch.h"
-#include "stages/precision.h"
+#include "stages/layout.h"
+#include "stages/precision_map.h"
 
 namespace torch::nn {
 class Module;
@@ -77,8 +78,11 @@ class MemoryPolicy : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
   runner::ArtifactType type() const final { return kType; }
 
+  std::string pointer;                      ///< where the recipe says it, "/memory"
   std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch
-  Precision precision = Precision::kFp32;
+  PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
+  bool tf32 = false;
+  std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
 };
 
 /// Trained weights, and how to run them.
@@ -87,8 +91,9 @@ class Checkpoint : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kCheckpoint;
   runner::ArtifactType type() const final { return kType; }
 
-  std::shared_ptr<torch::nn::Module> network;  ///< in eval mode, on the run's device; never written to again
+  std::shared_ptr<torch::nn::Module> network;  ///< in eval mode, on the run's device; its values never change again
   std::shared_ptr<const Model> model;
+  std::string model_stage;  ///< the stage that the model comes from, as memory.precision names it
   std::vector<std::string> classes;
   std::int64_t epoch = 0, step = 0;  ///< when the weights were taken
   std::filesystem::path file;        ///< the safetensors file

@@ -38,6 +38,13 @@ Batch Batch::part(std::int64_t begin, std::int64_t end) const {
   return result;
 }
 
+Batch Batch::with(std::string_view name, at::Tensor tensor) const {
+  if (tensor.size(0) != tensors_.at(name).size(0)) throw std::invalid_argument("batch: another number of rows");
+  Batch result = *this;
+  result.tensors_.set(name, std::move(tensor));
+  return result;
+}
+
 Batch Batch::to(at::Device device) const {
   Batch result = *this;
   for (const auto& [name, tensor] : tensors_) {

@@ -30,6 +30,8 @@ class Batch {
 
   /// Units [begin, end), as views of the same storage.
   Batch part(std::int64_t begin, std::int64_t end) const;
+  /// The same batch with another tensor in place of one, which has as many rows.
+  Batch with(std::string_view name, at::Tensor tensor) const;
   /// Moved to `device`; the same batch when it is there already.
   Batch to(at::Device device) const;
 

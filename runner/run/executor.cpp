@@ -171,13 +171,15 @@ class Executor::Artifacts {
   /// The artifacts on the edges of `node`, no longer held here if it was the last to want them.
   Inputs take(const Node& node) {
     Inputs::ByPort inputs;
+    Inputs::Sources sources;
     for (const Edge& edge : node.inputs) {
       auto& port = ports_[edge.from].at(edge.output);
+      sources.emplace(edge.input, graph_.nodes[edge.from].stage);
       if (port.artifact) inputs[edge.input].push_back(port.artifact);
       else if (!edge.optional) throw missing(edge);
       if (--port.waiting == 0) port.artifact.reset();
     }
-    return Inputs(std::move(inputs));
+    return Inputs(std::move(inputs), std::move(sources));
   }
 
   /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.

@@ -7,6 +7,7 @@
 #include "runner/stage.h"
 #include "stages/artifacts.h"
 #include "stages/model/layers.h"
+#include "stages/precision_module.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -21,14 +22,15 @@ struct NovelConfig {
 };
 
 /// Children: first, second.
-class NovelNetwork final : public torch::nn::Module {
+class NovelNetwork final : public PrecisionModule {
  public:
   NovelNetwork(std::int64_t inputs, std::int64_t hidden, std::int64_t classes)
       : first_(register_module("first", std::make_shared<Linear>(inputs, hidden, true, at::kFloat))),
         second_(register_module("second", std::make_shared<Linear>(hidden, classes, true, at::kFloat))) {}
 
   at::Tensor forward(const at::Tensor& image) const {
-    return second_->forward(torch::gelu(first_->forward(image.flatten(1))));
+    const OwnPrecision own(*this);
+    return second_->forward(torch::gelu(first_->forward(own(image).flatten(1))));
   }
 
  private:

@@ -83,7 +83,10 @@ class ClassificationStage : public runner::Stage {
     }
 
     const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
-    const ClassifiedSamples samples = classify(test, *checkpoint, std::min(limit, config_.batch_size), context);
+    const Numerics numerics =
+        memory ? choose_numerics(*memory, *checkpoint->network, checkpoint->model_stage, context) : Numerics{};
+    const ClassifiedSamples samples =
+        classify(test, *checkpoint, std::min(limit, config_.batch_size), numerics, context);
     const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));
     const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
     write(samples, metrics, classes, *checkpoint, context);

@@ -8,6 +8,8 @@
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/loader.h"
+#include "stages/precision_module.h"
+#include "stages/tf32.h"
 
 namespace stages {
 namespace {
@@ -62,10 +64,13 @@ class Watch {
 }  // namespace
 
 ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const Checkpoint& checkpoint,
-                           std::int64_t batch_size, runner::RunContext& context) {
+                           std::int64_t batch_size, const Numerics& numerics, runner::RunContext& context) {
   const torch::NoGradGuard no_graph;
   const torch::Device device{std::string(context.device())};
   checkpoint.network->eval();
+  set_layout(*checkpoint.network, numerics.layout);
+  const ScopedTf32 tf32(numerics.tf32);
+  const ScopedPrecisionMap modules(*checkpoint.network, numerics.precision, device);
 
   std::int64_t samples = dataset->describe().size;
   if (context.smoke()) samples = std::min(samples, kSmokeBatches * batch_size);
@@ -81,7 +86,8 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
     const std::size_t first = result.names.size();
     for (const std::int64_t index : batch->indices) result.names.push_back(dataset->sample_name(index));
 
-    const Batch on_device = batch->to(device);
+    const Batch on_device = in_layout(batch->to(device), numerics.layout);
+    const ScopedPrecision precision(numerics.precision.base, device);
     logits.push_back(checkpoint.model->forward(*checkpoint.network, on_device.tensors()).at("logits").cpu());
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
     check(logits.back(), labels.back(),

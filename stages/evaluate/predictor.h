@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stages/artifacts.h"
+#include "stages/numerics.h"
 
 namespace runner {
 class RunContext;
@@ -21,11 +22,11 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
 };
 
-/// Runs the checkpoint's network on the context's device, in eval mode and without a graph, over all samples, or over
-/// two batches of a smoke run. Reports progress and looks for cancellation at every batch. Throws runner::StageError
-/// for a label the network has no output for and for an output that is not finite, naming the sample, and where no
-/// sample is left (kTooFewSamples).
+/// Runs the checkpoint's network on the context's device as `numerics` say, in eval mode and without a graph, over all
+/// samples, or over two batches of a smoke run. Reports progress and looks for cancellation at every batch. Throws
+/// runner::StageError for a label the network has no output for and for an output that is not finite, naming the
+/// sample, and where no sample is left (kTooFewSamples).
 ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const Checkpoint& checkpoint,
-                           std::int64_t batch_size, runner::RunContext& context);
+                           std::int64_t batch_size, const Numerics& numerics, runner::RunContext& context);
 
 }  // namespace stages

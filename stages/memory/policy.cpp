@@ -9,18 +9,35 @@
 namespace stages {
 namespace {
 
+/// One precision for all, or by the names of modules with that of all others as "default".
+PrecisionMap precision_map(const runner::Value& value) {
+  if (value.text()) return precision_from(*value.text());
+  PrecisionMap map;
+  for (const runner::Entry& entry : *value.map()) {
+    const Precision precision = precision_from(*entry.value.text());
+    if (entry.key == "default") map.base = precision;
+    else map.rules.push_back({entry.key, precision});
+  }
+  return map;
+}
+
 /// Hands its options on: what they mean for a training is decided where the training is known.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
     auto policy = std::make_shared<MemoryPolicy>();
     runner::Value micro_batch;
-    std::string precision, budget;
+    runner::Value precision;
+    std::string layout, budget;
+    policy->pointer = reader.pointer();
     reader.read("micro_batch", micro_batch);
     reader.read("precision", precision);
+    reader.read("tf32", policy->tf32);
+    reader.read("layout", layout);
     reader.read("budget", budget);
     if (const auto* units = std::get_if<std::int64_t>(&micro_batch.data)) policy->micro_batch = *units;
-    policy->precision = precision_from(precision);
+    policy->precision = precision_map(precision);
+    if (layout != "auto") policy->layout = layout_from(layout);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

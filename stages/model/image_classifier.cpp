@@ -47,7 +47,8 @@ at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
 }
 
 NamedTensors ImageClassifier::forward(const at::Tensor& pixels) const {
-  const at::Tensor features = feature(tower_->forward(pixels));
+  const OwnPrecision own(*this);
+  const at::Tensor features = feature(tower_->forward(own(pixels)));
   return {{"logits", head_->forward(dropout_->forward(features))}, {"features", features}};
 }
 

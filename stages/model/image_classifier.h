@@ -32,7 +32,7 @@ struct ImageClassifierOptions {
 
 /// A vision tower and a linear layer over one of its features. Children: vision_model (VisionTower), visual_projection
 /// (without bias, where there is one), head and dropout.
-class ImageClassifier : public torch::nn::Module {
+class ImageClassifier : public PrecisionModule {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options = {});
 

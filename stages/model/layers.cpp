@@ -9,7 +9,10 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::Tens
   if (with_bias) bias = register_parameter("bias", torch::empty({out}, options));
 }
 
-at::Tensor Linear::forward(const at::Tensor& x) const { return torch::linear(x, weight, bias); }
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  const OwnPrecision own(*this);
+  return torch::linear(own(x), weight, bias);
+}
 
 LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty({width}, options))),
@@ -17,14 +20,16 @@ LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions
       epsilon_(epsilon) {}
 
 at::Tensor LayerNorm::forward(const at::Tensor& x) const {
-  return torch::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
+  const OwnPrecision own(*this);
+  return torch::layer_norm(own(x), weight.sizes(), weight, bias, epsilon_);
 }
 
 PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty({width, 3, patch, patch}, options))) {}
 
 at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
-  return torch::conv2d(pixels, weight, /*bias=*/{}, /*stride=*/weight.size(2)).flatten(2).transpose(1, 2);
+  const OwnPrecision own(*this);
+  return torch::conv2d(own(pixels), weight, /*bias=*/{}, /*stride=*/weight.size(2)).flatten(2).transpose(1, 2);
 }
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include <torch/nn/module.h>
+#include "stages/precision_module.h"
 
 namespace stages {
 
@@ -11,7 +11,7 @@ namespace stages {
 // a network on the Meta device costs no memory at all.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
-class Linear : public torch::nn::Module {
+class Linear : public PrecisionModule {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
@@ -22,7 +22,7 @@ class Linear : public torch::nn::Module {
 };
 
 /// Normalisation over the last dimension; `weight` and `bias` (width).
-class LayerNorm : public torch::nn::Module {
+class LayerNorm : public PrecisionModule {
  public:
   LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
@@ -34,7 +34,7 @@ class LayerNorm : public torch::nn::Module {
 };
 
 /// A convolution whose stride is its size, without bias; `weight` (width, 3, patch, patch).
-class PatchEmbedding : public torch::nn::Module {
+class PatchEmbedding : public PrecisionModule {
  public:
   PatchEmbedding(std::int64_t patch, std::int64_t width, const at::TensorOptions& options);
   /// (n, 3, height, width) to (n, patches, width), patches row by row.

@@ -30,7 +30,9 @@ Attention::Attention(std::int64_t width, std::int64_t heads, double dropout, con
   assert(heads > 0 && width % heads == 0);
 }
 
-at::Tensor Attention::forward(const at::Tensor& x) const {
+at::Tensor Attention::forward(const at::Tensor& input) const {
+  const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
   const auto split_heads = [&](const at::Tensor& y) {
     return y.view({x.size(0), x.size(1), heads_, y.size(2) / heads_}).transpose(1, 2);
   };
@@ -54,7 +56,8 @@ Mlp::Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, co
       second_(register_module("fc2", std::make_shared<Linear>(inner_width, width, true, options))) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x) const {
-  return second_->forward(activate(activation_, first_->forward(x)));
+  const OwnPrecision own(*this);
+  return second_->forward(activate(activation_, first_->forward(own(x))));
 }
 
 TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options)
@@ -69,7 +72,9 @@ TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, 
       path_of_attention_(register_module("drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
       path_of_mlp_(register_module("drop_path2", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
 
-at::Tensor TransformerBlock::forward(const at::Tensor& x) const {
+at::Tensor TransformerBlock::forward(const at::Tensor& input) const {
+  const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
   const at::Tensor attended = x + path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x)));
   return attended + path_of_mlp_->forward(mlp_->forward(norm_before_mlp_->forward(attended)));
 }

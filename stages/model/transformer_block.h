@@ -19,7 +19,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x);
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
 /// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj,
 /// out_proj, each with a bias, and dropout.
-class Attention : public torch::nn::Module {
+class Attention : public PrecisionModule {
  public:
   /// `width` is a multiple of `heads`.
   Attention(std::int64_t width, std::int64_t heads, double dropout, const at::TensorOptions& options);
@@ -33,7 +33,7 @@ class Attention : public torch::nn::Module {
 };
 
 /// Two layers with an activation between them. Children: fc1, fc2.
-class Mlp : public torch::nn::Module {
+class Mlp : public PrecisionModule {
  public:
   Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
@@ -55,7 +55,7 @@ struct BlockOptions {
 
 /// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability
 /// `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1, drop_path2.
-class TransformerBlock : public torch::nn::Module {
+class TransformerBlock : public PrecisionModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;

@@ -13,17 +13,26 @@ class Level : public torch::nn::Module {};
 
 }  // namespace
 
+VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options)
+    : class_embedding_(register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
+      patches_(register_module("patch_embedding",
+                               std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size, options))),
+      positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
+                                                           tower.tokens(), tower.block.hidden_size, options))) {}
+
+at::Tensor VisionEmbeddings::forward(const at::Tensor& pixels) const {
+  const OwnPrecision own(*this);
+  const at::Tensor patches = patches_->forward(own(pixels));
+  const at::Tensor class_token = class_embedding_.expand({patches.size(0), 1, -1});
+  return torch::cat({class_token, patches}, 1) + positions_->weight;
+}
+
 VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options) {
   assert(tower.patch_size > 0 && tower.image_size % tower.patch_size == 0);
   const std::int64_t width = tower.block.hidden_size;
   const double epsilon = tower.block.layer_norm_eps;
 
-  const auto embeddings = register_module("embeddings", std::make_shared<Level>());
-  class_embedding_ = embeddings->register_parameter("class_embedding", torch::empty({width}, options));
-  patch_embedding_ = embeddings->register_module("patch_embedding",
-                                                 std::make_shared<PatchEmbedding>(tower.patch_size, width, options));
-  position_embedding_ = embeddings->register_module(
-      "position_embedding", std::make_shared<PositionEmbedding>(tower.tokens(), width, options));
+  embeddings_ = register_module("embeddings", std::make_shared<VisionEmbeddings>(tower, options));
   norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
   const auto encoder = register_module("encoder", std::make_shared<Level>());
   const auto layers = encoder->register_module("layers", std::make_shared<Level>());
@@ -36,13 +45,13 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
 }
 
 at::Tensor VisionTower::embed(const at::Tensor& pixels) const {
-  const at::Tensor patches = patch_embedding_->forward(pixels);
-  const at::Tensor class_token = class_embedding_.expand({patches.size(0), 1, -1});
-  return norm_before_blocks_->forward(torch::cat({class_token, patches}, 1) + position_embedding_->weight);
+  const OwnPrecision own(*this);
+  return norm_before_blocks_->forward(embeddings_->forward(own(pixels)));
 }
 
 at::Tensor VisionTower::forward(const at::Tensor& pixels) const {
-  at::Tensor x = embed(pixels);
+  const OwnPrecision own(*this);
+  at::Tensor x = embed(own(pixels));
   for (const auto& block : blocks_) x = block->forward(x);
   return x;
 }

@@ -20,6 +20,20 @@ struct VisionTowerOptions {
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
+/// Patches, a class token before them, and a vector for each position added. Children: patch_embedding and
+/// position_embedding, beside the parameter class_embedding.
+class VisionEmbeddings : public PrecisionModule {
+ public:
+  VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
+  /// (n, 3, image_size, image_size) to (n, tokens, hidden_size).
+  at::Tensor forward(const at::Tensor& pixels) const;
+
+ private:
+  at::Tensor class_embedding_;
+  std::shared_ptr<PatchEmbedding> patches_;
+  std::shared_ptr<PositionEmbedding> positions_;
+};
+
 /// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020), with the graph and the parameter names of HF's
 /// `vision_model`: embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
 /// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm.
@@ -30,7 +44,7 @@ struct VisionTowerOptions {
 /// Its dropout is that of stages/dropout.h and takes part where its probability is not 0. It computes in whatever type
 /// its weights have. A submodule is found by its dotted name in named_modules(). The weights are unset until somebody
 /// initialises or loads them.
-class VisionTower : public torch::nn::Module {
+class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
 
@@ -44,9 +58,7 @@ class VisionTower : public torch::nn::Module {
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
 
  private:
-  at::Tensor class_embedding_;
-  std::shared_ptr<PatchEmbedding> patch_embedding_;
-  std::shared_ptr<PositionEmbedding> position_embedding_;
+  std::shared_ptr<VisionEmbeddings> embeddings_;
   std::shared_ptr<LayerNorm> norm_before_blocks_;
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
   std::shared_ptr<LayerNorm> norm_of_pooled_;

@@ -7,7 +7,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/precision.h"
+#include "stages/precision_module.h"
 
 namespace stages {
 namespace {
@@ -27,6 +27,7 @@ StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& net
                                 const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
                                 const std::function<void()>& before_part) {
   const std::int64_t size = plan.micro_batch > 0 ? plan.micro_batch : batch.units();
+  const ScopedPrecisionMap modules(network, plan.numerics.precision, batch.device());
   StepNumbers numbers(weight);
   for (std::int64_t begin = 0; begin < batch.units(); begin += size) {
     if (before_part) before_part();
@@ -35,8 +36,8 @@ StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& net
     const ScopedDropout dropout(network, key, sample_numbers(part, begin));
     at::Tensor total;
     {
-      const ScopedPrecision precision(plan.precision, part.device());
-      const NamedTensors encoded = step.encode(network, part);
+      const ScopedPrecision precision(plan.numerics.precision.base, part.device());
+      const NamedTensors encoded = taken_in(plan.numerics.precision.base, step.encode(network, part));
       const NamedTensors terms = step.loss(encoded, part);
       numbers.add(terms, step.score(encoded, part));
       for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;

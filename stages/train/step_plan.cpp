@@ -1,6 +1,6 @@
 #include "stages/train/step_plan.h"
 
-#include <array>
+#include <stdexcept>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -9,8 +9,8 @@
 
 namespace stages {
 
-StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units) {
-  if (!policy.micro_batch || *policy.micro_batch >= units) return {.precision = policy.precision};
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics) {
+  if (!policy.micro_batch || *policy.micro_batch >= units) return {.numerics = std::move(numerics)};
   const auto refuse = [&](const std::string& why) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, "/batch_size",
                              "micro_batch " + std::to_string(*policy.micro_batch) + " would cut a batch of " +
@@ -27,7 +27,25 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         refuse("the loss '" + term.name + "' depends on the whole batch at once");
     }
   }
-  return {.micro_batch = *policy.micro_batch, .precision = policy.precision};
+  return {.micro_batch = *policy.micro_batch, .numerics = std::move(numerics)};
+}
+
+nlohmann::ordered_json to_json(const StepPlan& plan) {
+  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch}};
+  json.update(to_json(plan.numerics));
+  return json;
+}
+
+StepPlan step_plan_from_json(const nlohmann::ordered_json& json) {
+  StepPlan plan{.numerics = numerics_from_json(json)};
+  const auto micro_batch = json.find("micro_batch");
+  if (micro_batch == json.end() || !micro_batch->is_number_integer() || *micro_batch < 0) {
+    throw std::invalid_argument("a plan without a micro_batch");
+  }
+  plan.micro_batch = micro_batch->get<std::int64_t>();
+  if (nlohmann::json(to_json(plan)) != nlohmann::json(json))
+    throw std::invalid_argument("a plan with more in it than is known here");
+  return plan;
 }
 
 nlohmann::json to_json(const StepPlan& plan) {

@@ -5,22 +5,26 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "stages/artifacts.h"
+#include "stages/numerics.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
 
-/// How a batch is cut to fit the device, and in which number format it is run; the trainer obeys it.
+/// How a batch is cut to fit the device, and how its parts are computed; the trainer obeys it.
 struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units run at once; 0: the whole batch
-  Precision precision = Precision::kFp32;
+  Numerics numerics = {};
+  bool operator==(const StepPlan&) const = default;
 };
 
 /// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would
 /// train something else than the whole batch does.
-StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units);
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics);
 
-/// For a checkpoint: what a training was run with.
-nlohmann::json to_json(const StepPlan& plan);
+/// {"micro_batch"} and what to_json(Numerics) says: for a record from which the very same steps can be run again.
+nlohmann::ordered_json to_json(const StepPlan& plan);
+/// The same back. Throws std::invalid_argument for what to_json() has not made.
+StepPlan step_plan_from_json(const nlohmann::ordered_json& json);
 
 /// How many parts a batch of `units` makes.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);

@@ -121,11 +121,14 @@ class Supervised final : public runner::Stage {
     auto checkpoint = std::make_shared<Checkpoint>();
     checkpoint->model = inputs.get<Model>("model");
     checkpoint->classes = description.classes;
+    checkpoint->model_stage = inputs.source("model");
     checkpoint->network = checkpoint->model->build(description, context.seed());
     const ClassificationStep step(*checkpoint->model, static_cast<std::int64_t>(description.classes.size()),
                                   config_.label_smoothing);
+    TrainerOptions options = config_.trainer;
+    options.model_stage = checkpoint->model_stage;
     const TrainingResult result =
-        train(step, *checkpoint->network, data, config_.trainer, *inputs.get<MemoryPolicy>("memory"), context);
+        train(step, *checkpoint->network, data, options, *inputs.get<MemoryPolicy>("memory"), context);
     checkpoint->network->eval();
     checkpoint->epoch = result.epoch;
     checkpoint->step = result.step;

@@ -15,8 +15,9 @@
 #include "stages/generator_state.h"
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
-#include "stages/precision.h"
+#include "stages/precision_module.h"
 #include "stages/step_observer.h"
+#include "stages/tf32.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
 #include "stages/train/grad_scaler.h"
@@ -77,11 +78,14 @@ class Training {
         epochs_(context.smoke() ? 1 : options.epochs),
         steps_(context.smoke() ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                : planned_steps_),
-        plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size))),
+        plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size),
+                             choose_numerics(policy, network, options.model_stage, context))),
+        tf32_(plan_.numerics.tf32),
         optimizer_(divide_parameters(network, options.optimizer, options.parameter_groups)),
         scheduler_(options.schedule, optimizer_.learning_rates(), planned_steps_, options.higher_is_better),
-        scaler_(plan_.precision == Precision::kFp16 ? std::make_optional<GradScaler>(GradScaler::Options{}, device_)
-                                                    : std::nullopt),
+        scaler_(plan_.numerics.precision.uses(Precision::kFp16)
+                    ? std::make_optional<GradScaler>(GradScaler::Options{}, device_)
+                    : std::nullopt),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
@@ -90,6 +94,7 @@ class Training {
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
         save_clock_(options.checkpoint.every, seconds_now()) {
     check_length(options.schedule, planned_steps_);
+    set_layout(network, plan_.numerics.layout);
   }
 
   TrainingResult run() {
@@ -162,8 +167,8 @@ class Training {
     if (observer_) show("batch", done_ + 1, batch.tensors());
     const double weight = step_.weight(batch);
     StepNumbers numbers =
-        accumulate_gradient(step_, network_, batch.to(device_), weight, plan_, {context_.seed(), done_ + 1},
-                            scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
+        accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_,
+                            {context_.seed(), done_ + 1}, scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
     optimizer_.prepare();
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
     std::optional<at::Tensor> overflow;
@@ -224,7 +229,7 @@ class Training {
     options.epoch = epoch_;
     options.batch_size = plan_.micro_batch > 0 ? plan_.micro_batch : options_.batch_size;
     options.device = device_;
-    options.precision = plan_.precision;
+    options.numerics = plan_.numerics;
     if (context_.smoke()) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled()) stop();
@@ -352,6 +357,7 @@ class Training {
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   const StepPlan plan_;
+  const ScopedTf32 tf32_;
   Optimizer optimizer_;
   Scheduler scheduler_;
   std::optional<GradScaler> scaler_;  // fp16 only

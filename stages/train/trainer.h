@@ -38,7 +38,8 @@ struct TrainerOptions {
   bool higher_is_better = false;
   Keep keep = Keep::kBest;
   SaveOptions checkpoint;
-  std::int64_t log_every = 1;  ///< steps
+  std::int64_t log_every = 1;         ///< steps
+  std::string model_stage = "model";  ///< the stage that makes the network, as memory.precision names it
 };
 
 struct TrainingResult {

@@ -6,6 +6,7 @@
 
 #include "runner/stage.h"
 #include "stages/loader.h"
+#include "stages/precision_module.h"
 #include "stages/scoped.h"
 #include "stages/train/step_error.h"
 #include "stages/train/step_numbers.h"
@@ -16,6 +17,7 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
                const ValidationOptions& options) {
   const ScopedEval eval(network);
   const torch::NoGradGuard no_graph;
+  const ScopedPrecisionMap modules(network, options.numerics.precision, options.device);
   Loader loader(dataset, sequential_order(dataset->describe().size), options.batch_size, options.epoch);
   const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
@@ -25,9 +27,9 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
     const double weight = step.weight(*batch);
-    const Batch moved = batch->to(options.device);
-    const ScopedPrecision precision(options.precision, options.device);
-    const NamedTensors encoded = step.encode(network, moved);
+    const Batch moved = in_layout(batch->to(options.device), options.numerics.layout);
+    const ScopedPrecision precision(options.numerics.precision.base, options.device);
+    const NamedTensors encoded = taken_in(options.numerics.precision.base, step.encode(network, moved));
     StepNumbers& numbers = measured.emplace_back(weight);
     numbers.add(step.loss(encoded, moved), step.score(encoded, moved));
     numbers.fetch();

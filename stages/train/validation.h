@@ -8,6 +8,7 @@
 #include <c10/core/Device.h>
 
 #include "stages/artifacts.h"
+#include "stages/numerics.h"
 #include "stages/train/means.h"
 #include "stages/train/training_step.h"
 
@@ -18,7 +19,7 @@ struct ValidationOptions {
   std::int64_t epoch = 0;  ///< handed to the dataset
   std::int64_t batch_size = 1;
   at::Device device = at::kCPU;
-  Precision precision = Precision::kFp32;
+  Numerics numerics = {};
   std::optional<std::int64_t> batches;                                         ///< at most so many
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch;  ///< 1-based; may throw to stop
 };

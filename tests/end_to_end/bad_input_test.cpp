@@ -52,6 +52,26 @@ TEST_F(BadInput, UnknownKeyIsShownWhereItStands) {
   EXPECT_FALSE(wrote_anything());
 }
 
+TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
+  folder_.write("r.yaml",
+                file_text(folder_ / "r.yaml") + "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
+  const Ended ended = run();
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("r.yaml:9:5: error[E0301]: 'model.haed' names no module of the network of 'model' "
+                                   "[/memory/precision/model.haed]\n"
+                                   "  9 |     model.haed: fp32\n"
+                                   "    |     ^\n"
+                                   "  help: did you mean 'model.head'?\n"));
+}
+
+TEST_F(BadInput, PrecisionThatIsNone) {
+  const Ended ended = run("'memory.precision={default:bf16,model.head:fp8}'");
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0304]"));
+  EXPECT_THAT(ended.err, HasSubstr("[/memory/precision"));
+  EXPECT_FALSE(wrote_anything());
+}
+
 TEST_F(BadInput, AllMistakesAtOnce) {
   const Ended ended = run("train.epochs=ten train.batch_size=0 data.image_size=4");
   EXPECT_EQ(ended.exit, 78);

@@ -43,5 +43,17 @@ TEST(NamedTensors, UnknownNameListsTheKnownOnes) {
   }
 }
 
+TEST(Batch, AnotherTensorTakesThePlaceOfOne) {
+  Batch batch({{"image", torch::zeros({2, 3})}, {"label", torch::zeros(2)}}, 2);
+  batch.indices = {4, 5};
+  const Batch other = batch.with("image", torch::ones({2, 1}));
+  EXPECT_TRUE(other["image"].equal(torch::ones({2, 1})));
+  EXPECT_TRUE(other["label"].is_same(batch["label"]));
+  EXPECT_EQ(other.indices, batch.indices);
+  EXPECT_TRUE(batch["image"].equal(torch::zeros({2, 3})));
+  EXPECT_THROW(batch.with("image", torch::ones({3, 3})), std::invalid_argument);
+  EXPECT_THROW(batch.with("sound", torch::ones({2, 3})), std::out_of_range);
+}
+
 }  // namespace
 }  // namespace stages

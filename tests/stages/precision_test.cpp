@@ -25,6 +25,53 @@ TEST(ScopedPrecision, ProductsAreInTheFormat) {
   EXPECT_EQ(type_of_product(Precision::kFp32), torch::kFloat);  // nothing stays on
 }
 
+TEST(ScopedPrecision, InnerScopeHoldsAndTheOuterComesBack) {
+  const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
+  for (const Precision inner : {Precision::kFp32, Precision::kFp16, Precision::kBf16}) {
+    {
+      const ScopedPrecision scope(inner, torch::kCPU);
+      EXPECT_EQ(current_precision(torch::kCPU), inner);
+      EXPECT_EQ(torch::ones({2, 2}).mm(torch::ones({2, 2})).scalar_type(), scalar_type(inner));
+    }
+    EXPECT_EQ(current_precision(torch::kCPU), Precision::kBf16);
+    EXPECT_EQ(torch::ones({2, 2}).mm(torch::ones({2, 2})).scalar_type(), torch::kBFloat16);
+  }
+}
+
+TEST(ScopedPrecision, HalfWithinFullWithinTheOtherHalf) {
+  const at::Tensor weight = torch::ones({2, 2}, torch::requires_grad());
+  const auto type = [&] { return weight.mm(weight).scalar_type(); };  // a weight, whose casts are kept
+  const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
+  EXPECT_EQ(type(), torch::kBFloat16);
+  {
+    const ScopedPrecision full(Precision::kFp32, torch::kCPU);
+    EXPECT_EQ(type(), torch::kFloat);
+    {
+      const ScopedPrecision other(Precision::kFp16, torch::kCPU);
+      EXPECT_EQ(type(), torch::kHalf);
+    }
+    EXPECT_EQ(type(), torch::kFloat);
+  }
+  EXPECT_EQ(type(), torch::kBFloat16);
+}
+
+TEST(ScopedPrecision, CastsOfAWeightEndWithTheOutermostScope) {
+  at::Tensor weight = torch::ones({2, 2}, torch::requires_grad());
+  const auto sum = [&] {
+    const ScopedPrecision scope(Precision::kBf16, torch::kCPU);
+    { const ScopedPrecision inner(Precision::kFp32, torch::kCPU); }
+    return weight.mm(weight).sum().item<double>();
+  };
+  EXPECT_EQ(sum(), 8);
+  weight.data().fill_(2);
+  EXPECT_EQ(sum(), 32);
+}
+
+TEST(ScopedPrecision, FullPrecisionNeedsNoAutocastOnTheDevice) {
+  const ScopedPrecision scope(Precision::kFp32, torch::kMeta);
+  EXPECT_EQ(current_precision(torch::kMeta), Precision::kFp32);
+}
+
 TEST(ScopedPrecision, LossIsInFloat32) {
   const ScopedPrecision scope(Precision::kBf16, torch::kCPU);
   const at::Tensor logits = torch::ones({4, 3}).mm(torch::ones({3, 5}));

@@ -48,6 +48,7 @@ class AddingStage : public Stage {
     if (act_ == "progress") {
       for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
     }
+    if (act_ == "source") context.say("in: " + inputs.source("in") + ", other: " + inputs.source("other"));
     std::int64_t sum = plus_;
     for (const auto& number : inputs.all<Number>("in")) sum += number->value;
     std::ofstream(context.folder() / "sum") << sum;
@@ -128,6 +129,13 @@ class ExecutorTest : public testing::Test {
   int flushes_ = 0;
   std::chrono::steady_clock::time_point now_;
 };
+
+TEST_F(ExecutorTest, TellsAStageWhatStageAnInputComesFrom) {
+  run({node("a.0-1", 1), node("b", 10, "source", {0})});
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.line);
+  EXPECT_THAT(said, testing::Contains("in: a, other: other"));
+}
 
 TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
   EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0, 1}), node("d", 1000, "", {2})}),

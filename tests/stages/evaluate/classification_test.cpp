@@ -9,6 +9,7 @@
 #include "runner/config_reader.h"
 #include "runner/stage.h"
 #include "stages/stages.h"
+#include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
@@ -69,6 +70,21 @@ class Echo final : public Model {
   mutable bool was_training = false, had_graph = false;
 };
 
+/// Runs a ListeningNetwork on the first two numbers of the "image".
+class ListeningModel final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+    return std::make_shared<ListeningNetwork>();
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    tf32.push_back(at::globalContext().allowTF32CuBLAS());
+    return {{"logits", dynamic_cast<ListeningNetwork&>(network).forward(inputs.at("image").slice(1, 0, 2))}};
+  }
+  bool mixes_samples() const override { return false; }
+
+  mutable std::vector<bool> tf32;
+};
+
 const std::vector<std::string> kFlowers = {"daisy", "rose", "tulip"};
 
 at::Tensor four_samples() {
@@ -122,6 +138,24 @@ class Classification : public testing::Test {
   std::shared_ptr<MemoryPolicy> memory_;
   RecordingContext context_;
 };
+
+TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
+  const auto network = std::make_shared<ListeningNetwork>();
+  const auto model = std::make_shared<ListeningModel>();
+  checkpoint_->network = network;
+  checkpoint_->model = model;
+  checkpoint_->model_stage = "student";
+  memory_ = std::make_shared<MemoryPolicy>();
+  memory_->precision = {Precision::kBf16, {{"student.trunk.second", Precision::kFp32}}};
+  memory_->tf32 = true;
+  run(flowers());
+  EXPECT_THAT(network->formats(), ElementsAre(at::kBFloat16, at::kFloat, at::kBFloat16));
+  EXPECT_THAT(model->tf32, testing::Each(true));
+  EXPECT_THAT(context_.said, testing::Contains("tf32 has no effect on a CPU: it computes float32 products in float32"));
+  memory_ = nullptr;
+  run(flowers());
+  EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));
+}
 
 TEST_F(Classification, SaysTheResultBesideChance) {
   run(flowers(), R"({"top_k": [1, 2]})");

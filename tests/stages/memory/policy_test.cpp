@@ -31,6 +31,23 @@ TEST(MemoryPolicy, PrecisionIsHandedOn) {
   EXPECT_EQ(policy_of(R"({"precision": "fp16"})")->precision, Precision::kFp16);
 }
 
+TEST(MemoryPolicy, PrecisionByModuleIsHandedOn) {
+  EXPECT_EQ(
+      policy_of(R"({"precision": {"default": "bf16", "model.head": "fp32", "model.blocks.*.mlp": "fp16"}})")->precision,
+      PrecisionMap(Precision::kBf16, {{"model.head", Precision::kFp32}, {"model.blocks.*.mlp", Precision::kFp16}}));
+}
+
+TEST(MemoryPolicy, KnowsWhereItStands) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
+
+TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
+  EXPECT_FALSE(policy_of("{}")->tf32);
+  EXPECT_EQ(policy_of("{}")->layout, std::nullopt);
+  const auto policy = policy_of(R"({"tf32": true, "layout": "channels_last"})");
+  EXPECT_TRUE(policy->tf32);
+  EXPECT_EQ(policy->layout, Layout::kChannelsLast);
+  EXPECT_EQ(policy_of(R"({"layout": "contiguous"})")->layout, Layout::kContiguous);
+}
+
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
   const runner::Value value = stage_options("memory/policy", R"({"two_pass": true})");
   runner::ConfigReader reader(value, "/memory");

@@ -1,6 +1,7 @@
 #include "stages/train/step_plan.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/stage.h"
@@ -29,7 +30,7 @@ MemoryPolicy policy(std::optional<std::int64_t> micro_batch) {
 
 std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t units) {
   try {
-    make_step_plan(step, policy(micro_batch), units);
+    make_step_plan(step, policy(micro_batch), units, {});
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
     EXPECT_EQ(error.help, "set micro_batch: auto, or a batch_size that fits as a whole");
@@ -39,13 +40,13 @@ std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t
 }
 
 TEST(StepPlan, AutoIsTheWholeBatch) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64).micro_batch, 0);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}).micro_batch, 0);
   EXPECT_EQ(parts({.micro_batch = 0}, 64), 1);
 }
 
 TEST(StepPlan, SamplesAndGroupsMayBeCut) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64).micro_batch, 24);
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64, {}).micro_batch, 24);
   EXPECT_EQ(parts({.micro_batch = 24}, 64), 3);
 }
 
@@ -62,6 +63,38 @@ TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");
+}
+
+TEST(StepPlan, NumericsAreHandedOn) {
+  const Numerics numerics{.precision = Precision::kBf16, .layout = Layout::kChannelsLast};
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics).numerics, numerics);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy({}), 64, numerics).numerics, numerics);
+}
+
+TEST(StepPlan, RecordIsReadBack) {
+  const StepPlan plan{.micro_batch = 24,
+                      .numerics = {.precision = {Precision::kBf16, {{"head", Precision::kFp32}}},
+                                   .layout = Layout::kChannelsLast,
+                                   .layout_rule = "layout-1"}};
+  EXPECT_EQ(to_json(plan).dump(),
+            R"({"micro_batch":24,"precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,)"
+            R"("layout":"channels_last","layout_rule":"layout-1"})");
+  EXPECT_EQ(step_plan_from_json(to_json(plan)), plan);
+  EXPECT_EQ(step_plan_from_json(nlohmann::json(to_json(plan))), plan);  // its members sorted
+  EXPECT_EQ(step_plan_from_json(to_json(StepPlan{})), StepPlan{});
+}
+
+TEST(StepPlan, DamagedRecordIsRefused) {
+  const auto damaged = [](const char* change) {
+    nlohmann::ordered_json json = to_json(StepPlan{});
+    json.merge_patch(nlohmann::ordered_json::parse(change));
+    return json;
+  };
+  EXPECT_EQ(step_plan_from_json(damaged("{}")), StepPlan{});
+  for (const char* change : {R"({"micro_batch": null})", R"({"micro_batch": -1})", R"({"micro_batch": 1.5})",
+                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": true})", "[]"}) {
+    EXPECT_THROW(step_plan_from_json(damaged(change)), std::invalid_argument) << change;
+  }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct SupervisedRun {
                                validation = std::make_shared<TinyDataset>(12);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  std::string model_stage = "model";
   RecordingContext context;
 
   std::shared_ptr<const Checkpoint> run(const std::string& options) {
@@ -31,7 +32,7 @@ struct SupervisedRun {
     if (!stage) throw std::logic_error(stage.errors()[0].message);
     runner::Inputs::ByPort inputs = {{"train", {train}}, {"model", {model}}, {"memory", {policy}}};
     if (validation) inputs["validation"] = {validation};
-    const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs), context);
+    const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs, {{"model", model_stage}}), context);
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
   }
   std::string error(const std::string& options = "{}") {
@@ -51,6 +52,14 @@ runner::Diagnostics errors_of(const std::string& options) {
   runner::ConfigReader reader(value, "/train");
   const auto stage = kTrainSupervised.create(reader);
   return stage ? runner::Diagnostics{} : stage.errors();
+}
+
+TEST(Supervised, NamesTheStageOfTheModelAsTheRecipeDoes) {
+  SupervisedRun supervised;
+  supervised.model_stage = "student";
+  EXPECT_EQ(supervised.run("{}")->model_stage, "student");
+  supervised.policy->precision = {Precision::kFp32, {{"model.0", Precision::kBf16}}};
+  EXPECT_EQ(supervised.error(), "'model.0' names no module of the network of 'student'");
 }
 
 TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(errors_of("{}").empty()); }

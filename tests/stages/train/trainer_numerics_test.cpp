@@ -1,0 +1,192 @@
+// That a training, its micro-batches and its validation run as the policy says.
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/safetensors.h"
+#include "stages/train/loss.h"
+#include "stages/train/trainer.h"
+#include "stages/weights.h"
+#include "tests/support/convolutional_networks.h"
+#include "tests/support/listening_network.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using testing::Each, testing::IsEmpty, testing::SizeIs;
+
+/// Cross-entropy of what a network gives for "image". Remembers how the images came.
+class ForwardStep final : public TrainingStep {
+ public:
+  using Forward = std::function<at::Tensor(torch::nn::Module&, const at::Tensor&)>;
+  explicit ForwardStep(Forward forward) : forward_(std::move(forward)) {}
+
+  std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
+  bool mixes_samples() const override { return false; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    images.push_back(part["image"]);
+    tf32.push_back(at::globalContext().allowTF32CuDNN() && at::globalContext().allowTF32CuBLAS());
+    return {{"logits", forward_(network, part["image"])}};
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    logits.push_back(encoded.at("logits").scalar_type());
+    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
+  }
+
+  mutable std::vector<at::Tensor> images;
+  mutable std::vector<bool> tf32;
+  mutable std::vector<at::ScalarType> logits;
+
+ private:
+  const Forward forward_;
+};
+
+/// TinyDataset's points as images of 16×16 pixels in which they set the colours.
+class TinyImages final : public Dataset {
+ public:
+  DatasetDescription describe() const override {
+    DatasetDescription description = points_.describe();
+    description.tensors[0].shape = {3, 16, 16};
+    return description;
+  }
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
+    NamedTensors sample = *points_.sample(epoch, index);
+    const at::Tensor colours = torch::cat({sample.at("image"), torch::ones(1)});
+    const at::Tensor pattern =
+        torch::sin(torch::arange(256, at::kFloat) * static_cast<double>(1 + index)).view({16, 16});
+    sample.set("image", colours.view({3, 1, 1}) * pattern);
+    return sample;
+  }
+  std::string sample_name(std::int64_t index) const override { return points_.sample_name(index); }
+  LoaderOptions loader() const override { return {}; }
+
+ private:
+  const TinyDataset points_{24};
+};
+
+struct OneTraining {
+  ForwardStep step;
+  std::shared_ptr<const Dataset> data;
+  MemoryPolicy policy;
+  TrainerOptions options;
+  RecordingContext context;
+
+  OneTraining(ForwardStep::Forward forward, std::shared_ptr<const Dataset> data)
+      : step(std::move(forward)), data(std::move(data)) {
+    options.epochs = 2;
+    options.batch_size = 8;
+    options.optimizer = AdamOptions{.learning_rate = 0.01,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.999,
+                                    .epsilon = 1e-8,
+                                    .weight_decay = 0.01,
+                                    .amsgrad = false,
+                                    .decoupled = true};
+    options.monitor = "loss";
+    policy.pointer = "/memory";
+  }
+  TrainingResult run(torch::nn::Module& network) {
+    return train(step, network, {data, data}, options, policy, context);
+  }
+};
+
+OneTraining listening() {
+  return OneTraining([](auto& network, const auto& x) { return dynamic_cast<ListeningNetwork&>(network).forward(x); },
+                     std::make_shared<TinyDataset>(24));
+}
+OneTraining convolving() {
+  return OneTraining(
+      [](auto& network, const auto& x) { return dynamic_cast<torch::nn::SequentialImpl&>(network).forward(x); },
+      std::make_shared<TinyImages>());
+}
+
+TEST(TrainerNumerics, ModulesRunInTheirOwnFormatInTrainingAndValidation) {
+  OneTraining training = listening();
+  training.policy.precision = {Precision::kBf16, {{"model.head", Precision::kFp32}}};
+  training.policy.micro_batch = 3;
+  ListeningNetwork network;
+  training.run(network);
+  const std::size_t parts = 2 * (3 * 3 + 8);  // of each epoch's three batches and its validation
+  EXPECT_THAT(network.first->out, SizeIs(parts));
+  EXPECT_THAT(network.first->out, Each(at::kBFloat16));
+  EXPECT_THAT(network.head->out, SizeIs(parts));
+  EXPECT_THAT(network.head->out, Each(at::kFloat));
+  EXPECT_THAT(network.head->in, Each(at::kFloat));
+}
+
+TEST(TrainerNumerics, LossIsInFullPrecisionWhereTheRestIs) {
+  OneTraining training = listening();
+  training.policy.precision = {Precision::kFp32, {{"model.head", Precision::kBf16}}};
+  ListeningNetwork network;
+  training.run(network);
+  EXPECT_THAT(network.head->out, Each(at::kBFloat16));
+  EXPECT_THAT(training.step.logits, Each(at::kFloat));
+}
+
+TEST(TrainerNumerics, OneModuleInFp16ScalesTheLoss) {
+  OneTraining training = listening();
+  training.policy.precision = {Precision::kBf16, {{"model.trunk.second", Precision::kFp16}}};
+  ListeningNetwork network;
+  training.run(network);
+  EXPECT_THAT(training.context.values("train/loss_scale"), SizeIs(6));
+  EXPECT_THAT(network.second->out, Each(at::kHalf));
+  EXPECT_THAT(network.head->out, Each(at::kBFloat16));
+}
+
+TEST(TrainerNumerics, UnknownModuleStopsBeforeTheFirstStep) {
+  OneTraining training = listening();
+  training.policy.precision = {Precision::kBf16, {{"model.haed", Precision::kFp32}}};
+  ListeningNetwork network;
+  try {
+    training.run(network);
+    ADD_FAILURE() << "trained";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.stage + error.option, "/memory/precision/model.haed");
+  }
+  EXPECT_THAT(network.first->out, IsEmpty());
+}
+
+TEST(TrainerNumerics, Tf32HoldsForTheTrainingAlone) {
+  OneTraining training = listening();
+  training.policy.tf32 = true;
+  ListeningNetwork network;
+  const bool before = at::globalContext().allowTF32CuDNN();
+  training.run(network);
+  EXPECT_THAT(training.step.tf32, Each(true));
+  EXPECT_EQ(at::globalContext().allowTF32CuDNN(), before);
+  OneTraining other = listening();
+  other.run(network);
+  EXPECT_THAT(other.step.tf32, Each(false));
+}
+
+TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
+  at::Tensor result[2];
+  for (const bool plain : {true, false}) {
+    OneTraining training = convolving();
+    if (plain) training.policy.layout = Layout::kContiguous;
+    training.policy.micro_batch = 5;
+    training.options.optimizer = SgdOptions{.learning_rate = 0.05, .momentum = 0.9};
+    const auto network = conv4();
+    training.run(*network);
+    const auto lies_so = [&](const at::Tensor& tensor) {
+      return tensor.is_contiguous(plain ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
+    };
+    for (const at::Tensor& image : training.step.images) EXPECT_TRUE(lies_so(image));
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : weights(*network)) {
+      if (tensor.dim() == 4) EXPECT_TRUE(lies_so(tensor)) << name;
+      if (tensor.is_floating_point()) all.push_back(tensor.detach().flatten());
+    }
+    result[plain] = torch::cat(all);
+    // What was written is what was trained, in whatever order it lies.
+    for (const auto& [name, tensor] : read_safetensors(training.context.folder() / "last.safetensors").tensors)
+      EXPECT_EQ(tensor.sizes(), weights(*network).at(name).sizes());
+  }
+  EXPECT_LT((result[0] - result[1]).norm().item<double>(), 1e-3 * result[1].norm().item<double>());
+}
+
+}  // namespace
+}  // namespace stages
