@@ -242,8 +242,56 @@ def optimizer(arguments, results):
     table(rows)
 
 
+def layout(arguments, results):
+    """Networks in either memory layout, and what the rule of `layout: auto` says of them."""
+    options = {"threads": arguments.threads, "batch": arguments.batch}
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    program = Program([str(ROOT / "build/bin/layout_bench")], options, threads)
+    rule = program.started["rule"]
+    times = {network: {"contiguous": [], "channels_last": []} for network in rule}
+    for turn in range(arguments.blocks + 1):
+        for network, sides in program.block(arguments.steps if turn else 1)["seconds"].items():
+            for side, seconds in sides.items():
+                times[network][side] += [seconds] * (turn > 0)
+    program.end()
+    print(f"\nForward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns; rule {program.started['name']}")
+    rows = [("", "contiguous ms", "spread", "channels_last ms", "spread", "contiguous / channels_last", "from", "to", "rule", "agrees")]
+    for network, sides in times.items():
+        plain, last = sides["contiguous"], sides["channels_last"]
+        ratios = sorted(a / b for a, b in zip(plain, last))
+        ratio = statistics.median(ratios)
+        agrees = "as fast" if ratios[0] < 1 < ratios[-1] and abs(ratio - 1) < 0.05 else "yes" if (ratio > 1) == (rule[network] == "channels_last") else "NO"
+        rows.append((network, f"{1000 * statistics.median(plain):.1f}", f"{spread(plain):.0%}", f"{1000 * statistics.median(last):.1f}", f"{spread(last):.0%}", f"{ratio:.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}", rule[network], agrees))
+    table(rows)
+    results["layout"] = {"seconds": times, "rule": rule}
+
+
+def dropout(arguments, results):
+    """Dropout by counter beside torch's, which keeps its mask."""
+    options = {"threads": arguments.threads, "batch": arguments.batch}
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    program = Program([str(ROOT / "build/bin/dropout_bench")], options, threads)
+    times, saved = {}, {}
+    for turn in range(arguments.blocks + 1):
+        answer = program.block(10 * arguments.steps if turn else 1)
+        saved = answer["saved_bytes"]
+        for name, sides in answer["seconds"].items():
+            for side, seconds in sides.items():
+                times.setdefault(name, {}).setdefault(side, []).extend([seconds] * (turn > 0))
+    program.end()
+    print(f"\nDropout forward and backward, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {10 * arguments.steps} steps, in turns")
+    rows = [("", "retort ms", "spread", "torch ms", "spread", "retort / torch", "from", "to", "retort keeps", "torch keeps")]
+    for name, sides in times.items():
+        ratios = sorted(a / b for a, b in zip(sides["retort"], sides["torch"]))
+        cells = [f"{1000 * statistics.median(sides['retort']):.2f}", f"{spread(sides['retort']):.0%}", f"{1000 * statistics.median(sides['torch']):.2f}", f"{spread(sides['torch']):.0%}"]
+        kept = [f"{saved[name][side]:,} B" for side in ("retort", "torch")]
+        rows.append((name, *cells, f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}", *kept))
+    table(rows)
+    results["dropout"] = {"seconds": times, "saved_bytes": saved}
+
+
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
