@@ -22,6 +22,21 @@ TEST(Learning, QuickstartTellsShapesApart) {
   EXPECT_GT(test_metrics(folder / "run")["top1"].get<double>(), 0.8);
 }
 
+TEST(DeepLearning, QuickstartIsLearntInEveryPrecision) {
+  const TemporaryFolder folder;
+  const auto top1 = [&](const std::string& name, const std::string& precision) {
+    const Ended ended =
+        retort("run quickstart run.dir=" + name + " 'memory.precision=" + precision + "'", folder.path());
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    return ended.exit == 0 ? test_metrics(folder / name)["top1"].get<double>() : -1;
+  };
+  const double full = top1("fp32", "fp32");
+  EXPECT_GT(full, 0.8);
+  EXPECT_NEAR(top1("bf16", "bf16"), full, 0.02);
+  EXPECT_NEAR(top1("fp16", "fp16"), full, 0.02);
+  EXPECT_NEAR(top1("mixed", "{default:bf16,model.head:fp32,model.vision_model.encoder.layers.*.mlp:fp16}"), full, 0.02);
+}
+
 TEST(DeepLearning, ClassifyLearnsTwelveFlowersFromScratch) {
   const auto images = shared_data("data/flowers12/images");
   RETORT_NEEDS_SHARED(images);
