@@ -21,18 +21,21 @@ Batch::Batch(NamedTensors tensors, std::int64_t units, std::map<std::string, std
   }
 }
 
+std::pair<std::int64_t, std::int64_t> Batch::rows(const std::string& name, std::int64_t begin, std::int64_t end) const {
+  if (!grouped()) return {begin, end};
+  const auto& offsets = offsets_.at(name);
+  return {offsets[begin], offsets[end]};
+}
+
 Batch Batch::part(std::int64_t begin, std::int64_t end) const {
   Batch result;
   result.units_ = end - begin;
   for (const auto& [name, tensor] : tensors_) {
-    if (!grouped()) {
-      result.tensors_.set(name, tensor.slice(0, begin, end));
-      continue;
-    }
-    const auto& rows = offsets_.at(name);
-    result.tensors_.set(name, tensor.slice(0, rows[begin], rows[end]));
+    const auto [first, behind] = rows(name, begin, end);
+    result.tensors_.set(name, tensor.slice(0, first, behind));
+    if (!grouped()) continue;
     auto& own = result.offsets_[name];
-    for (auto group = begin; group <= end; ++group) own.push_back(rows[group] - rows[begin]);
+    for (auto group = begin; group <= end; ++group) own.push_back(rows(name, group, group).first - first);
   }
   if (!grouped() && !indices.empty()) result.indices.assign(indices.begin() + begin, indices.begin() + end);
   return result;

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "stages/apply_dropout.h"
+#include "stages/random.h"
 
 namespace stages {
 namespace {
@@ -61,6 +62,12 @@ at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) 
   return torch::tensor(samples, torch::kLong).to(device);
 }
 
+/// The seed that an input's masks have; that of "" is the step's own.
+std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
+  for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
+  return seed;
+}
+
 }  // namespace
 
 Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probability), unit_(unit) {
@@ -70,29 +77,67 @@ Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probabilit
 at::Tensor Dropout::forward(const at::Tensor& x) const {
   if (!is_active()) return x;
   if (!names_) throw std::logic_error("dropout: no ScopedDropout names the step and the samples");
+  if (!names_->samples.defined()) throw std::logic_error("dropout: no ScopedInput says which input's rows these are");
   return Drop::apply(x, names_->samples,
-                     DropoutMask{.seed = names_->key.seed,
-                                 .step = static_cast<std::uint32_t>(names_->key.step),
+                     DropoutMask{.seed = names_->seed,
+                                 .step = static_cast<std::uint32_t>(names_->scope->key.step),
                                  .layer = names_->layer,
                                  .probability = probability_,
                                  .unit = unit_});
 }
 
-ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples) {
-  const std::vector<Dropout*> layers = dropout_layers(network);
-  if (layers.empty()) return;
+Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
+  Saved names;
+  for (Dropout* layer : dropout_layers(module)) names.emplace_back(layer, layer->names_);
+  return names;
+}
+
+void Dropout::restore(Saved& saved) {
+  // A layer that stands in the network twice is put back to what it was first.
+  for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry) entry->first->names_ = std::move(entry->second);
+}
+
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows) {
+  Dropout::Saved before = Dropout::names_of(network);
+  if (before.empty()) return;
   if (key.step < 0 || key.step > kMost)
     throw std::invalid_argument("dropout: the step " + std::to_string(key.step) + " is not a number of 32 bits");
-  const at::Tensor rows = numbers(samples, device_of(network));
-  for (std::uint32_t number = 0; Dropout * layer : layers) {
-    before_.emplace_back(layer, layer->names_);
-    layer->names_ = {key, number++, rows};
+  auto scope = std::make_shared<Dropout::Scope>();
+  scope->key = key;
+  for (const auto& [input, names] : rows) scope->rows.emplace(input, numbers(names, device_of(network)));
+  const auto all = scope->rows.find("");
+  const at::Tensor samples = all == scope->rows.end() ? at::Tensor() : all->second;
+  before_ = std::move(before);
+  for (std::uint32_t number = 0; const auto& entry : before_)
+    entry.first->names_ = Dropout::Names{scope, number++, key.seed, samples};
+}
+
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples)
+    : ScopedDropout(network, key, RowNames{{"", samples}}) {}
+
+ScopedDropout::ScopedDropout(const DropoutNames& names) {
+  for (const auto& entry : names.names_) before_.emplace_back(entry.first, entry.first->names_);
+  for (const auto& [layer, own] : names.names_) layer->names_ = own;
+}
+
+ScopedDropout::~ScopedDropout() { Dropout::restore(before_); }
+
+ScopedInput::ScopedInput(torch::nn::Module& network, std::string_view name) {
+  Dropout::Saved before = Dropout::names_of(network);
+  for (const auto& [layer, names] : before) {
+    if (names && !names->scope->rows.contains(name) && !names->scope->rows.contains(""))
+      throw std::logic_error("dropout: the rows of the input '" + std::string(name) + "' have no names");
+  }
+  before_ = std::move(before);
+  for (const auto& [layer, names] : before_) {
+    if (!names) continue;
+    const auto& rows = names->scope->rows;
+    const auto own = rows.find(name);
+    layer->names_->samples = own == rows.end() ? rows.find("")->second : own->second;
+    layer->names_->seed = seed_of_input(names->scope->key.seed, name);
   }
 }
 
-ScopedDropout::~ScopedDropout() {
-  // A layer that stands in the network twice is put back to what it was first.
-  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) entry->first->names_ = std::move(entry->second);
-}
+ScopedInput::~ScopedInput() { Dropout::restore(before_); }
 
 }  // namespace stages

@@ -27,6 +27,16 @@ TEST(Batch, PartOfGroupsKeepsEachTensorsOwnRows) {
   EXPECT_TRUE(part.part(1, 2)["query"].equal(torch::tensor({5, 6, 7, 8})));
 }
 
+TEST(Batch, RowsOfUnitsAreThoseOfTheirTensor) {
+  const Batch samples({{"image", torch::arange(8)}}, 8);
+  EXPECT_EQ(samples.rows("image", 2, 5), std::pair(std::int64_t{2}, std::int64_t{5}));
+  const Batch groups({{"support", torch::arange(3)}, {"query", torch::arange(9)}}, 3,
+                     {{"support", {0, 1, 2, 3}}, {"query", {0, 2, 5, 9}}});
+  EXPECT_EQ(groups.rows("query", 1, 3), std::pair(std::int64_t{2}, std::int64_t{9}));
+  EXPECT_EQ(groups.rows("support", 1, 3), std::pair(std::int64_t{1}, std::int64_t{3}));
+  EXPECT_EQ(groups.part(1, 3).rows("query", 1, 2), std::pair(std::int64_t{3}, std::int64_t{7}));
+}
+
 TEST(Batch, RowsThatDoNotFitAreRefused) {
   EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 4), std::invalid_argument);
   EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 2, {{"label", {0, 1, 2}}}), std::invalid_argument);

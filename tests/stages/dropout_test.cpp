@@ -1,5 +1,6 @@
 #include "stages/dropout.h"
 
+#include <optional>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -146,6 +147,85 @@ TEST(Dropout, WhatCannotBeNamedIsRefused) {
   EXPECT_THROW((void)scope(net, {0}, {.seed = 0, .step = std::int64_t{1} << 32}), std::invalid_argument);
   const auto dropout = scope(net, {0});
   EXPECT_THROW(net.forward(torch::ones({2, 6}, torch::kDouble)), std::invalid_argument);
+}
+
+TEST(ScopedInput, EachInputHasItsOwnMasksWhateverTheRowsOfOthers) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 50});
+  const auto forward = [&](const char* input) {
+    const ScopedInput rows(net, input);
+    return net.forward(x);
+  };
+  at::Tensor query, support;
+  {
+    const ScopedDropout dropout(net, kKey, RowNames{{"query", {4, 5}}, {"support", {4, 5}}});
+    query = forward("query");
+    support = forward("support");
+    EXPECT_TRUE(forward("query").equal(query));
+    EXPECT_FALSE(query.equal(support));
+  }
+  const ScopedDropout dropout(net, kKey, RowNames{{"support", {4, 5}}, {"query", {5, 9}}});
+  EXPECT_TRUE(forward("support").equal(support));
+  EXPECT_TRUE(forward("query")[0].equal(query[1]));
+}
+
+TEST(ScopedInput, ViewsOfTheSameSamplesAreDroppedApart) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 50});
+  const auto dropout = scope(net, {4, 5});
+  const at::Tensor plain = net.forward(x);
+  {
+    const ScopedInput view(net, "view");
+    EXPECT_FALSE(net.forward(x).equal(plain));
+    const ScopedInput none(net, "");
+    EXPECT_TRUE(net.forward(x).equal(plain));
+  }
+  EXPECT_TRUE(net.forward(x).equal(plain));
+}
+
+TEST(ScopedInput, RowsWithoutANameAreAnError) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 6});
+  const ScopedDropout dropout(net, kKey, RowNames{{"query", {4, 5}}});
+  EXPECT_THROW(net.forward(x), std::logic_error);
+  try {
+    const ScopedInput rows(net, "support");
+    FAIL();
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "dropout: the rows of the input 'support' have no names");
+  }
+  const ScopedInput rows(net, "query");
+  EXPECT_EQ(net.forward(x).size(0), 2);
+  EXPECT_THROW(net.forward(torch::ones({3, 6})), std::invalid_argument);
+}
+
+TEST(ScopedInput, DoesNothingInEvaluation) {
+  Net net;
+  net.eval();
+  const ScopedInput rows(net, "query");
+  const at::Tensor x = torch::ones({2, 6});
+  EXPECT_TRUE(net.first->forward(x).is_same(x));
+}
+
+TEST(DropoutNames, RunABlockAgainAfterItsScopes) {
+  Net net;
+  const at::Tensor x = torch::ones({2, 50});
+  std::optional<DropoutNames> names;
+  at::Tensor before;
+  {
+    const ScopedDropout dropout(net, kKey, RowNames{{"query", {4, 5}}});
+    const ScopedInput rows(net, "query");
+    names.emplace(*net.inner);
+    before = net.second->forward(x);
+  }
+  const auto later = scope(net, {1, 2}, {.seed = 1, .step = 6});
+  const at::Tensor other = net.second->forward(x);
+  {
+    const ScopedDropout again(*names);
+    EXPECT_TRUE(net.second->forward(x).equal(before));
+  }
+  EXPECT_TRUE(net.second->forward(x).equal(other));
+  EXPECT_FALSE(other.equal(before));
 }
 
 TEST(ScopedDropout, InnerScopeRestoresTheOuterOnThrow) {
