@@ -83,6 +83,7 @@ class MemoryPolicy : public runner::Artifact {
   PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
   bool tf32 = false;
   std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
+  bool two_pass = false;         ///< encode micro-batches twice, so that a loss over the whole batch can be cut
 };
 
 /// Trained weights, and how to run them.

@@ -8,45 +8,160 @@
 #include <torch/torch.h>
 
 #include "stages/precision_module.h"
+#include "stages/train/encoded_parts.h"
 
 namespace stages {
 namespace {
 
-/// What dropout knows the samples of a part by, which begins at unit `begin` of its batch. The groups of a divided
-/// batch have other rows in every tensor, and no names.
-std::vector<std::int64_t> sample_numbers(const Batch& part, std::int64_t begin) {
-  if (part.grouped() || !part.indices.empty()) return part.indices;
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(part.units()));
+std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(end - begin));
   std::iota(numbers.begin(), numbers.end(), begin);
   return numbers;
 }
+
+/// What dropout knows the rows of units [begin, end) by, whatever part they are run in: samples by their indices, or
+/// where these are unknown by their places in the batch; rows of groups by their places in the batch's tensor.
+RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
+  if (!batch.grouped()) {
+    const auto& indices = batch.indices;
+    return {{"", indices.empty() ? range(begin, end) : std::vector(indices.begin() + begin, indices.begin() + end)}};
+  }
+  RowNames names;
+  for (const auto& [input, tensor] : batch.tensors()) {
+    const auto [first, behind] = batch.rows(input, begin, end);
+    names.emplace(input, range(first, behind));
+  }
+  return names;
+}
+
+/// One call of accumulate_gradient().
+class Accumulation {
+ public:
+  Accumulation(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+               const std::function<void()>& before_part)
+      : step_(step),
+        network_(network),
+        batch_(batch),
+        plan_(plan),
+        key_(key),
+        scale_(scale),
+        before_part_(before_part),
+        size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
+        weight_(weight),
+        numbers_(weight) {}
+
+  StepNumbers run() && {
+    const ScopedPrecisionMap modules(network_, plan_.numerics.precision, batch_.device());
+    if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
+    else run_one_pass();
+    return std::move(numbers_);
+  }
+
+ private:
+  /// Calls `run(part)` for one micro-batch after another, with dropout knowing its rows.
+  template <typename Run>
+  void for_each_part(Run run) const {
+    for (std::int64_t begin = 0; begin < batch_.units(); begin += size_) {
+      if (before_part_) before_part_();
+      const std::int64_t end = std::min(begin + size_, batch_.units());
+      const ScopedDropout dropout(network_, key_, row_names(batch_, begin, end));
+      run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
+    }
+  }
+
+  void run_one_pass() {
+    for_each_part([&](const Batch& part) {
+      at::Tensor loss;
+      {
+        const ScopedPrecision precision(base(), part.device());
+        loss = measured_loss(taken_in(base(), step_.encode(network_, part)), part);
+      }
+      scaled(loss).backward();
+    });
+  }
+
+  /// Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size under memory limited setup", RepL4NLP
+  /// 2021: the loss's gradient by the embeddings needs all of them but no graph of theirs, and the gradient by the
+  /// weights is linear in it. Each encoding has a precision scope of its own: casts of weights that the first pass
+  /// kept would have no gradient in the second.
+  void run_two_passes() {
+    assert(!step_.mixes_samples());
+    EncodedParts parts;
+    for_each_part([&](const Batch& part) {
+      const torch::NoGradGuard no_graph;
+      parts.add(encode(part));
+    });
+    const NamedTensors gradients = gradients_by(parts.join());
+    for_each_part([&, number = std::size_t{0}](const Batch& part) mutable {
+      const NamedTensors encoded = encode(part);
+      std::vector<at::Tensor> roots, given;
+      for (const auto& [name, gradient] : parts.cut(gradients, number++)) {
+        if (!encoded.at(name).requires_grad()) continue;
+        roots.push_back(encoded.at(name));
+        given.push_back(gradient);
+      }
+      if (!roots.empty()) torch::autograd::backward(roots, given);
+    });
+  }
+
+  /// The gradient of the whole batch's loss by each of its embeddings that it depends on; what else it depends on gets
+  /// its gradient here.
+  NamedTensors gradients_by(const NamedTensors& encoded) {
+    NamedTensors leaves, gradients;
+    for (const auto& [name, tensor] : encoded)
+      leaves.set(name, tensor.detach().requires_grad_(tensor.is_floating_point()));
+    at::Tensor loss;
+    {
+      const ScopedPrecision precision(base(), batch_.device());
+      loss = measured_loss(leaves, batch_);
+    }
+    scaled(loss).backward();
+    for (const auto& [name, leaf] : leaves) {
+      if (leaf.grad().defined()) gradients.set(name, leaf.grad());
+    }
+    return gradients;
+  }
+
+  NamedTensors encode(const Batch& part) const {
+    const ScopedPrecision precision(base(), part.device());
+    return taken_in(base(), step_.encode(network_, part));
+  }
+
+  Precision base() const { return plan_.numerics.precision.base; }
+
+  at::Tensor measured_loss(const NamedTensors& encoded, const Batch& part) {
+    const NamedTensors terms = step_.loss(encoded, part);
+    numbers_.add(terms, step_.score(encoded, part));
+    at::Tensor total;
+    for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
+    assert(total.defined());
+    return total;
+  }
+
+  at::Tensor scaled(const at::Tensor& loss) const {
+    const at::Tensor mean = loss / weight_;
+    return scale_ ? mean * *scale_ : mean;
+  }
+
+  const TrainingStep& step_;
+  torch::nn::Module& network_;
+  const Batch& batch_;
+  const StepPlan& plan_;
+  const StepKey& key_;
+  const std::optional<at::Tensor>& scale_;
+  const std::function<void()>& before_part_;
+  const std::int64_t size_;  // units of a micro-batch
+  const double weight_;
+  StepNumbers numbers_;
+};
 
 }  // namespace
 
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
                                 const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
                                 const std::function<void()>& before_part) {
-  const std::int64_t size = plan.micro_batch > 0 ? plan.micro_batch : batch.units();
-  const ScopedPrecisionMap modules(network, plan.numerics.precision, batch.device());
-  StepNumbers numbers(weight);
-  for (std::int64_t begin = 0; begin < batch.units(); begin += size) {
-    if (before_part) before_part();
-    const bool whole = size >= batch.units();
-    const Batch part = whole ? batch : batch.part(begin, std::min(begin + size, batch.units()));
-    const ScopedDropout dropout(network, key, sample_numbers(part, begin));
-    at::Tensor total;
-    {
-      const ScopedPrecision precision(plan.numerics.precision.base, part.device());
-      const NamedTensors encoded = taken_in(plan.numerics.precision.base, step.encode(network, part));
-      const NamedTensors terms = step.loss(encoded, part);
-      numbers.add(terms, step.score(encoded, part));
-      for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
-    }
-    assert(total.defined());
-    total = total / weight;
-    (scale ? total * *scale : total).backward();
-  }
-  return numbers;
+  return Accumulation(step, network, batch, weight, plan, key, scale, before_part).run();
 }
 
 }  // namespace stages

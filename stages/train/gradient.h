@@ -13,9 +13,15 @@ namespace stages {
 
 /// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
 /// weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient. `key` decides what
-/// dropout drops, together with the batch's indices, or where it has none with the positions in it. Returns what was
-/// measured on the way, not yet fetched. `before_part` is called before each micro-batch and may throw; the gradients
-/// are then of no use.
+/// dropout drops, together with the batch's indices, or where it has none with the positions in it, and the names of
+/// its inputs (ScopedInput).
+///
+/// Where the plan has two passes, every micro-batch is encoded twice: first without a graph, so that the loss and the
+/// scores are those of the batch as a whole, then to send the loss's gradient by the embeddings on to the weights. What
+/// the loss depends on beside the embeddings, such as a temperature that is learned, gets its gradient once.
+///
+/// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in two passes.
+/// `before_part` is called before each encoding and may throw; the gradients are then of no use.
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
                                 const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
                                 const std::function<void()>& before_part = {});

@@ -24,37 +24,34 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
       case Coupling::kPerGroup:
         break;
       case Coupling::kWholeBatch:
-        refuse("the loss '" + term.name + "' depends on the whole batch at once");
+        if (!policy.two_pass) refuse("the loss '" + term.name + "' depends on the whole batch at once");
     }
   }
-  return {.micro_batch = *policy.micro_batch, .numerics = std::move(numerics)};
+  return {.micro_batch = *policy.micro_batch, .two_pass = policy.two_pass, .numerics = std::move(numerics)};
 }
 
 nlohmann::ordered_json to_json(const StepPlan& plan) {
-  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch}};
+  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch}, {"two_pass", plan.two_pass}};
   json.update(to_json(plan.numerics));
   return json;
 }
 
 StepPlan step_plan_from_json(const nlohmann::ordered_json& json) {
   StepPlan plan{.numerics = numerics_from_json(json)};
-  const auto micro_batch = json.find("micro_batch");
+  const auto micro_batch = json.find("micro_batch"), two_pass = json.find("two_pass");
   if (micro_batch == json.end() || !micro_batch->is_number_integer() || *micro_batch < 0) {
     throw std::invalid_argument("a plan without a micro_batch");
   }
+  if (two_pass == json.end() || !two_pass->is_boolean()) throw std::invalid_argument("a plan without two_pass");
   plan.micro_batch = micro_batch->get<std::int64_t>();
+  plan.two_pass = two_pass->get<bool>();
   if (nlohmann::json(to_json(plan)) != nlohmann::json(json))
     throw std::invalid_argument("a plan with more in it than is known here");
   return plan;
 }
 
-nlohmann::json to_json(const StepPlan& plan) {
-  constexpr std::array kPrecisions = {"fp32", "bf16", "fp16"};
-  return {{"micro_batch", plan.micro_batch}, {"precision", kPrecisions.at(static_cast<std::size_t>(plan.precision))}};
-}
-
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {
-  return plan.micro_batch == 0 ? 1 : (units + plan.micro_batch - 1) / plan.micro_batch;
+  return plan.micro_batch == 0 || plan.two_pass ? 1 : (units + plan.micro_batch - 1) / plan.micro_batch;
 }
 
 }  // namespace stages

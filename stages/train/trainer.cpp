@@ -227,7 +227,10 @@ class Training {
     if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
     ValidationOptions options;
     options.epoch = epoch_;
-    options.batch_size = plan_.micro_batch > 0 ? plan_.micro_batch : options_.batch_size;
+    // A loss over the whole batch is measured over batches as large as in training.
+    const bool cut = plan_.micro_batch > 0 && !plan_.two_pass;
+    options.batch_size = cut ? plan_.micro_batch : options_.batch_size;
+    options.micro_batch = plan_.micro_batch;
     options.device = device_;
     options.numerics = plan_.numerics;
     if (context_.smoke()) options.batches = 2;

@@ -49,8 +49,9 @@ class TrainingStep {
   /// here.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
-  /// Named embeddings or logits of some units, rows first; row counts may differ between inputs.
-  /// Pure but for counter-based randomness: called again to recompute.
+  /// Named embeddings or logits of some units, rows first, in the order of the units; row counts may differ between
+  /// inputs. A scalar (a learned temperature) is the same for all units. What goes through the network for an input is
+  /// named by a ScopedInput, where there are several. Pure but for counter-based randomness: called again to recompute.
   virtual NamedTensors encode(torch::nn::Module& network, const Batch& part) const = 0;
 
   /// One scalar a term, by the term's name: the sum over the samples or groups of `part`, or the coupled loss

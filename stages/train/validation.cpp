@@ -1,5 +1,6 @@
 #include "stages/train/validation.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <torch/torch.h>
@@ -8,10 +9,23 @@
 #include "stages/loader.h"
 #include "stages/precision_module.h"
 #include "stages/scoped.h"
+#include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
 #include "stages/train/step_numbers.h"
 
 namespace stages {
+namespace {
+
+NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
+                    std::int64_t micro_batch) {
+  if (micro_batch == 0 || micro_batch >= batch.units()) return step.encode(network, batch);
+  EncodedParts parts;
+  for (std::int64_t begin = 0; begin < batch.units(); begin += micro_batch)
+    parts.add(step.encode(network, batch.part(begin, std::min(begin + micro_batch, batch.units()))));
+  return parts.join();
+}
+
+}  // namespace
 
 Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
                const ValidationOptions& options) {
@@ -29,7 +43,8 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
     const double weight = step.weight(*batch);
     const Batch moved = in_layout(batch->to(options.device), options.numerics.layout);
     const ScopedPrecision precision(options.numerics.precision.base, options.device);
-    const NamedTensors encoded = taken_in(options.numerics.precision.base, step.encode(network, moved));
+    const NamedTensors encoded =
+        taken_in(options.numerics.precision.base, encode(step, network, moved, options.micro_batch));
     StepNumbers& numbers = measured.emplace_back(weight);
     numbers.add(step.loss(encoded, moved), step.score(encoded, moved));
     numbers.fetch();

@@ -18,6 +18,7 @@ namespace stages {
 struct ValidationOptions {
   std::int64_t epoch = 0;  ///< handed to the dataset
   std::int64_t batch_size = 1;
+  std::int64_t micro_batch = 0;  ///< units of a batch encoded at once; 0: all
   at::Device device = at::kCPU;
   Numerics numerics = {};
   std::optional<std::int64_t> batches;                                         ///< at most so many

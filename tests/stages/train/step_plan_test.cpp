@@ -60,6 +60,17 @@ TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
             "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm)");
 }
 
+TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
+  MemoryPolicy twice = policy(8);
+  twice.two_pass = true;
+  const StepPlan plan = make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 64, {});
+  EXPECT_EQ(plan.micro_batch, 8);
+  EXPECT_TRUE(plan.two_pass);
+  EXPECT_EQ(parts(plan, 64), 1);  // measured as a whole
+  EXPECT_FALSE(make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 8, {}).two_pass);
+  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kPerSample, true), twice, 64, {}), runner::StageError);
+}
+
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");
@@ -73,11 +84,12 @@ TEST(StepPlan, NumericsAreHandedOn) {
 
 TEST(StepPlan, RecordIsReadBack) {
   const StepPlan plan{.micro_batch = 24,
+                      .two_pass = true,
                       .numerics = {.precision = {Precision::kBf16, {{"head", Precision::kFp32}}},
                                    .layout = Layout::kChannelsLast,
                                    .layout_rule = "layout-1"}};
   EXPECT_EQ(to_json(plan).dump(),
-            R"({"micro_batch":24,"precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,)"
+            R"({"micro_batch":24,"two_pass":true,"precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,)"
             R"("layout":"channels_last","layout_rule":"layout-1"})");
   EXPECT_EQ(step_plan_from_json(to_json(plan)), plan);
   EXPECT_EQ(step_plan_from_json(nlohmann::json(to_json(plan))), plan);  // its members sorted
@@ -92,7 +104,7 @@ TEST(StepPlan, DamagedRecordIsRefused) {
   };
   EXPECT_EQ(step_plan_from_json(damaged("{}")), StepPlan{});
   for (const char* change : {R"({"micro_batch": null})", R"({"micro_batch": -1})", R"({"micro_batch": 1.5})",
-                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": true})", "[]"}) {
+                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": 1})", R"({"three_pass": true})", "[]"}) {
     EXPECT_THROW(step_plan_from_json(damaged(change)), std::invalid_argument) << change;
   }
 }

@@ -1,0 +1,185 @@
+#include "stages/train/gradient.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tests/support/gradients.h"
+
+namespace stages {
+namespace {
+
+StepPlan two_passes(std::int64_t micro_batch) { return {.micro_batch = micro_batch, .two_pass = true}; }
+
+/// Two views of each sample are to be nearer than those of different ones; "Learning transferable visual models from
+/// natural language supervision", Radford et al. 2021, with a temperature that is learned.
+class ContrastiveStep final : public TinyStep {
+ public:
+  explicit ContrastiveStep(DroppingNet& net) {
+    coupling = Coupling::kWholeBatch;
+    temperature = net.register_parameter("temperature", torch::full({}, 1.5, torch::kDouble));
+  }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    const auto embed = [&](const char* name) {
+      const ScopedInput input(network, name);
+      const at::Tensor embedding = dynamic_cast<DroppingNet&>(network).forward(part[name]);
+      return uses_generator ? torch::dropout(embedding, 0.4, true) : embedding;
+    };
+    NamedTensors encoded{{"image", embed("image")}, {"view", embed("view")}};
+    if (encodes_temperature) encoded.set("temperature", temperature.exp());
+    return encoded;
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    const auto unit = [&](const char* name) { return torch::nn::functional::normalize(encoded.at(name)); };
+    const at::Tensor factor = encodes_temperature ? encoded.at("temperature") : temperature.exp();
+    const at::Tensor products = unit("image").matmul(unit("view").t()) * factor;
+    const at::Tensor labels = torch::arange(part.units());
+    const auto sum = [&](const at::Tensor& logits) {
+      return torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
+    };
+    return {{"cross_entropy", (sum(products) + sum(products.t())) / 2}};
+  }
+  NamedTensors score(const NamedTensors& encoded, const Batch&) const override {
+    return {{"matches", encoded.at("image")
+                            .matmul(encoded.at("view").t())
+                            .argmax(1)
+                            .eq(torch::arange(encoded.at("view").size(0)))
+                            .sum()}};
+  }
+
+  at::Tensor temperature;
+  bool encodes_temperature = false;  // as a scalar beside the embeddings, or reaches loss() by itself
+  bool uses_generator = false;       // drops by torch's own generator, which no pass replays
+};
+
+Batch ten_pairs() {
+  NamedTensors tensors = ten_samples().tensors();
+  tensors.set("view", tensors.at("image") + 0.3 * torch::randn({10, 2}, torch::kDouble));
+  return Batch(tensors, 10);
+}
+
+TEST(TwoPass, ContrastiveLossIsThatOfTheWholeBatch) {
+  const Batch batch = ten_pairs();
+  for (const Drops drops : kEveryDrop) {
+    for (const bool encodes_temperature : {false, true}) {
+      DroppingNet net(drops, 6);
+      ContrastiveStep step(net);
+      step.encodes_temperature = encodes_temperature;
+      const at::Tensor whole = gradient_of(step, net, batch);
+      for (const std::int64_t micro_batch : {1, 3, 4, 9}) {
+        EXPECT_LT(distance(gradient_of(step, net, batch, two_passes(micro_batch)), whole), 1e-12)
+            << static_cast<int>(drops) << " " << encodes_temperature << " " << micro_batch;
+      }
+      EXPECT_TRUE(gradient_of(step, net, batch, two_passes(10)).equal(whole));
+    }
+  }
+}
+
+TEST(TwoPass, AccumulatingAContrastiveLossWouldDiffer) {
+  DroppingNet net(Drops::kAll, 6);
+  const ContrastiveStep step(net);
+  const at::Tensor whole = gradient_of(step, net, ten_pairs());
+  for (const std::int64_t micro_batch : {3, 5})
+    EXPECT_GT(distance(gradient_of(step, net, ten_pairs(), {.micro_batch = micro_batch}), whole), 1e-3) << micro_batch;
+}
+
+TEST(TwoPass, RandomNumbersThatAreNotReplayedWouldDiffer) {
+  DroppingNet net(Drops::kNothing, 6);
+  ContrastiveStep step(net);
+  step.uses_generator = true;
+  const auto gradient = [&](const StepPlan& plan) {
+    torch::manual_seed(1);
+    return gradient_of(step, net, ten_pairs(), plan);
+  };
+  EXPECT_GT(distance(gradient(two_passes(4)), gradient({})), 1e-3);
+}
+
+TEST(TwoPass, LossOfSamplesIsTheSame) {
+  const Batch batch = ten_samples();
+  for (const Drops drops : kEveryDrop) {
+    DroppingNet net(drops);
+    const at::Tensor whole = gradient_of(DroppingStep(), net, batch);
+    for (const std::int64_t micro_batch : {1, 3, 4, 9})
+      EXPECT_LT(distance(gradient_of(DroppingStep(), net, batch, two_passes(micro_batch)), whole), 1e-12);
+  }
+}
+
+TEST(TwoPass, GroupsMayHaveDifferentRows) {
+  const Batch batch = four_groups();
+  for (const Drops drops : kEveryDrop) {
+    DroppingNet net(drops);
+    const at::Tensor whole = gradient_of(GroupStep(), net, batch);
+    for (const std::int64_t micro_batch : {1, 2, 3})
+      EXPECT_LT(distance(gradient_of(GroupStep(), net, batch, two_passes(micro_batch)), whole), 1e-12);
+  }
+}
+
+TEST(TwoPass, ScaleIsAppliedOnce) {
+  DroppingNet net(Drops::kAll, 6);
+  const ContrastiveStep step(net);
+  const at::Tensor plain = gradient_of(step, net, ten_pairs(), two_passes(4));
+  const at::Tensor scaled = gradient_of(step, net, ten_pairs(), two_passes(4), {7, 1}, torch::full({}, 1024.0f));
+  EXPECT_LT(distance(scaled / 1024, plain), 1e-12);
+}
+
+TEST(TwoPass, EmbeddingsOfAPartThatIsFrozenAreLeftAlone) {
+  class HalfFrozen final : public TinyStep {
+   public:
+    NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+      NamedTensors encoded = DroppingStep().encode(network, part);
+      encoded.set("frozen", encoded.at("logits").detach() * 2);
+      encoded.set("place", torch::arange(part.units()));
+      return encoded;
+    }
+    NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+      return TinyStep::loss({{"logits", encoded.at("logits") * encoded.at("frozen")}}, part);
+    }
+  };
+  DroppingNet net(Drops::kAll);
+  const at::Tensor whole = gradient_of(HalfFrozen(), net, ten_samples());
+  EXPECT_LT(distance(gradient_of(HalfFrozen(), net, ten_samples(), two_passes(4)), whole), 1e-12);
+}
+
+TEST(TwoPass, CastsOfWeightsAreMadeAnewForTheSecondPass) {
+  const auto gradient = [](Precision precision, bool two_pass) {
+    DroppingNet net(Drops::kAll, 6);
+    ContrastiveStep step(net);
+    net.to(torch::kFloat);
+    step.temperature = net.named_parameters()["temperature"];
+    NamedTensors tensors = ten_pairs().tensors();
+    for (const char* name : {"image", "view"}) tensors.set(name, tensors.at(name).to(torch::kFloat));
+    return gradient_of(step, net, Batch(tensors, 10),
+                       {.micro_batch = two_pass ? 4 : 0, .two_pass = two_pass, .numerics = {.precision = precision}});
+  };
+  const at::Tensor full = gradient(Precision::kFp32, false);
+  EXPECT_LT(distance(gradient(Precision::kFp32, true), full), 1e-4);
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    const at::Tensor whole = gradient(precision, false);
+    EXPECT_LT(distance(gradient(precision, true), whole), 0.05);
+    EXPECT_FALSE(whole.equal(full));
+  }
+}
+
+TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
+  DroppingNet net(Drops::kAll, 6);
+  const ContrastiveStep step(net);
+  const auto means = [&](const StepPlan& plan) {
+    StepNumbers numbers = accumulate_gradient(step, net, ten_pairs(), 10, plan, {7, 1});
+    numbers.fetch();
+    return numbers.means();
+  };
+  const Means whole = means({}), twice = means(two_passes(4)), naive = means({.micro_batch = 4});
+  EXPECT_NEAR(twice.loss, whole.loss, 1e-12);
+  EXPECT_EQ(twice.at("matches"), whole.at("matches"));
+  EXPECT_GT(std::abs(naive.loss - whole.loss), 1e-3);
+}
+
+TEST(TwoPass, EveryEncodingMayBeStopped) {
+  DroppingNet net(Drops::kAll, 6);
+  const ContrastiveStep step(net);
+  int calls = 0;
+  accumulate_gradient(step, net, ten_pairs(), 10, two_passes(4), {7, 1}, {}, [&] { ++calls; });
+  EXPECT_EQ(calls, 6);
+}
+
+}  // namespace
+}  // namespace stages
