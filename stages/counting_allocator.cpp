@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
 
 namespace stages {
 
@@ -12,6 +13,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return under_->allocate(0);
+    if (until_refusal_ > 0 && until_refusal_.fetch_sub(1) == 1)
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", bytes, " bytes are refused, as a test asks for");
     c10::DataPtr block = under_->allocate(sizeof(Head) + bytes);
     auto* const head = new (block.get()) Head;
     head->block = std::move(block);
@@ -35,6 +38,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
 
   c10::Allocator* const under_ = c10::GetCPUAllocator();
   std::atomic<std::int64_t> live_ = 0, peak_ = 0, allocations_ = 0;
+  std::atomic<std::int64_t> until_refusal_ = 0;  // blocks
 
  private:
   /// Before each block's data, which stays aligned as torch wants it.
@@ -72,5 +76,7 @@ std::int64_t CountingAllocator::live_bytes() const { return counter_->live_; }
 std::int64_t CountingAllocator::peak_bytes() const { return counter_->peak_; }
 std::int64_t CountingAllocator::allocations() const { return counter_->allocations_; }
 void CountingAllocator::restart_peak() { counter_->peak_ = counter_->live_.load(); }
+void CountingAllocator::refuse(std::int64_t nth) { counter_->until_refusal_ = nth; }
+bool CountingAllocator::will_refuse() const { return counter_->until_refusal_ > 0; }
 
 }  // namespace stages

@@ -32,6 +32,12 @@ class CountingAllocator {
   /// From here on the peak is of what follows.
   void restart_peak();
 
+  /// For tests: of the blocks asked for from now on the `nth`, counted from 1, is refused with c10::OutOfMemoryError,
+  /// once. 0: none is.
+  void refuse(std::int64_t nth);
+  /// True if the block to be refused has not been asked for yet.
+  bool will_refuse() const;
+
  private:
   class Counter;
   Counter* const counter_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -15,6 +16,7 @@
 #include "stages/generator_state.h"
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
+#include "stages/out_of_memory.h"
 #include "stages/precision_module.h"
 #include "stages/step_observer.h"
 #include "stages/tf32.h"
@@ -27,6 +29,7 @@
 #include "stages/train/parameter_groups.h"
 #include "stages/train/scheduler.h"
 #include "stages/train/step_error.h"
+#include "stages/train/step_snapshot.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
 #include "stages/weights.h"
@@ -98,13 +101,12 @@ class Training {
   }
 
   TrainingResult run() {
-    if (context_.resuming()) resume();
-    if (observer_) show("start", 0, weights(network_));
-    while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
-      run_epoch();
-      finish_epoch();
+    try {
+      return run_epochs();
+    } catch (...) {
+      undo_unwritten();
+      throw;
     }
-    return kept();
   }
 
  private:
@@ -113,7 +115,28 @@ class Training {
     StepPlace place;
     StepNumbers numbers;
     std::vector<Rates> rates;
+    StepSnapshot before;
+    bool written = false;  // its commit has run, and nothing is known to have kept it from the weights
   };
+
+  /// A step up to where the weights are written.
+  struct Computed {
+    StepNumbers numbers;
+    std::vector<at::Tensor> gradients;
+    std::optional<at::Tensor> overflow;  // where the loss is scaled: 1 if the gradients overflowed
+    std::optional<at::Tensor> divisor;   // of clipping
+    std::optional<at::Tensor> skip;      // 1: the weights are to be left alone
+  };
+
+  TrainingResult run_epochs() {
+    if (context_.resuming()) resume();
+    if (observer_) show("start", 0, weights(network_));
+    while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
+      run_epoch();
+      finish_epoch();
+    }
+    return kept();
+  }
 
   void run_epoch() {
     Loader loader(data_.train, shuffled_order(description_.size, context_.seed(), epoch_), options_.batch_size, epoch_,
@@ -165,49 +188,86 @@ class Training {
   void run_step(const Batch& batch) {
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_ + 1, batch.tensors());
+    auto [computed, before] = compute_with_replays(batch);
+    const std::vector<Rates> rates = scheduler_.at(done_, epoch_);
+    pending_.push_back({{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices},
+                        std::move(computed.numbers),
+                        rates,
+                        std::move(before)});
+    settle(device_.is_cpu() || observer_ ? 0 : 1);
+    if (observer_) show_gradient();
+
+    // From here on nothing is allocated and nothing can fail.
+    const torch::NoGradGuard no_graph;
+    const auto& divisor = computed.divisor;
+    const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
+    optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
+    if (scaler_) scaler_->update(*computed.overflow);
+    network_.zero_grad();
+    if (!pending_.empty()) pending_.back().written = true;
+    if (observer_) show("weights", done_, weights(network_));
+  }
+
+  /// Everything of a step that can fail. It writes no weight, and what else it writes the snapshot puts back.
+  Computed compute(const Batch& batch) {
     const double weight = step_.weight(batch);
     StepNumbers numbers =
         accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_,
                             {context_.seed(), done_ + 1}, scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
     optimizer_.prepare();
-    const std::vector<at::Tensor> gradients = optimizer_.gradients();
-    std::optional<at::Tensor> overflow;
+    std::vector<at::Tensor> gradients = optimizer_.gradients();
+    std::optional<at::Tensor> overflow, divisor;
     if (scaler_) {
       overflow = scaler_->unscale(gradients);
       numbers.set_scaling(scaler_->scale(), *overflow);
     }
-    std::optional<at::Tensor> divisor;
     if (options_.gradient_clip_norm && !gradients.empty()) {
       const at::Tensor norm = global_norm(gradients);
       numbers.set_gradient_norm(norm);
       divisor = clip_divisor(norm, *options_.gradient_clip_norm);
     }
     numbers.fetch();
+    // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
+    // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
+    std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
+    return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
+  }
 
-    // A CPU's numbers are looked at now. A GPU's would make the host wait: they are looked at before the next step is
-    // committed, and until then the GPU itself leaves the weights alone if they are not finite.
-    const std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
-    const std::vector<Rates> rates = scheduler_.at(done_, epoch_);
-    pending_.push_back({{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices}, std::move(numbers), rates});
-    settle(device_.is_cpu() || observer_ ? 0 : 1);
-    if (observer_) show_gradient();
+  /// compute(), once more where memory ran out and a replay is left; and what was before it.
+  std::pair<Computed, StepSnapshot> compute_with_replays(const Batch& batch) {
+    std::optional<StepSnapshot> before;
+    for (std::int64_t replay = 1;; ++replay) {
+      try {
+        if (!before) before.emplace(network_, device_);
+        Computed computed = compute(batch);
+        return {std::move(computed), std::move(*before)};
+      } catch (const std::exception& error) {
+        if (before) before->restore();
+        if (!is_out_of_memory(error) || replay > options_.replays) throw;
+      } catch (...) {
+        if (before) before->restore();
+        throw;
+      }
+      context_.say("step " + std::to_string(done_ + 1) + " ran out of memory and is run again: " +
+                   std::to_string(replay) + " of " + std::to_string(options_.replays));
+    }
+  }
 
-    // From here on nothing is allocated and nothing can fail.
-    const torch::NoGradGuard no_graph;
-    const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
-    optimizer_.step(rates, skip, clips ? divisor : std::nullopt);
-    if (scaler_) scaler_->update(*overflow);
-    network_.zero_grad();
-    if (observer_) show("weights", done_, weights(network_));
+  /// Takes the earliest step back that has not come to the weights, and with it those that came after.
+  void undo_unwritten() const {
+    const auto step = std::ranges::find(pending_, false, &Pending::written);
+    if (step != pending_.end()) step->before.restore();
   }
 
   /// Looks at steps until `allowed` are left that nobody has looked at.
   void settle(std::size_t allowed) {
     while (pending_.size() > allowed) {
-      const Pending& step = pending_.front();
+      Pending& step = pending_.front();
+      const bool written = std::exchange(step.written, false);  // a step that is refused here never was
       refuse_not_finite(step.numbers, step.place, *data_.train);
       skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
       if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
+      step.written = written;
       StepRecord& last = so_far_.last;
       last = {step.place.epoch,          step.place.step,
               step.place.units,          step.rates[0].learning_rate,

@@ -39,6 +39,7 @@ struct TrainerOptions {
   Keep keep = Keep::kBest;
   SaveOptions checkpoint;
   std::int64_t log_every = 1;         ///< steps
+  std::int64_t replays = 0;           ///< how often one step is run again that ran out of memory
   std::string model_stage = "model";  ///< the stage that makes the network, as memory.precision names it
 };
 
@@ -52,8 +53,10 @@ struct TrainingResult {
 /// The one loop of all trainings: the gradient is computed and the optimizer stepped here and nowhere else.
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
-/// finite is never written at all. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is
-/// skipped, and a hundred of them in a row are an error.
+/// finite is never written at all. A step that runs out of memory is run again as often as options.replays says, with
+/// the same bits; whatever else is thrown leaves weights, buffers and torch's generators as the last whole step left
+/// them. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is skipped, and a hundred of them
+/// in a row are an error.
 ///
 /// Checkpoints (checkpoints.h) are saved below context.folder()/checkpoints as options.checkpoint says, and besides
 /// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which it

@@ -84,5 +84,21 @@ TEST(CountingAllocator, ManyThreadsAreCounted) {
   EXPECT_LE(counter.peak_bytes(), 256);
 }
 
+TEST(CountingAllocator, RefusesTheBlockThatATestNamesAndNoOther) {
+  CountingAllocator counter;
+  counter.refuse(3);
+  const at::Tensor first = torch::empty({10}, torch::kByte), none = torch::empty({0}, torch::kByte),
+                   second = torch::empty({10}, torch::kByte);
+  EXPECT_TRUE(counter.will_refuse());
+  EXPECT_THROW(torch::empty({10}, torch::kByte), c10::OutOfMemoryError);
+  EXPECT_FALSE(counter.will_refuse());
+  EXPECT_EQ(counter.live_bytes(), 20);
+  torch::empty({10}, torch::kByte);
+  EXPECT_EQ(counter.allocations(), 3);
+  counter.refuse(1);
+  counter.refuse(0);
+  torch::empty({10}, torch::kByte);
+}
+
 }  // namespace
 }  // namespace stages

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+/// What computing a step may spoil, as it was before: the states of torch's generators, the network's buffers (the
+/// running statistics of BatchNorm). Before a step there are no gradients.
+///
+///   const StepSnapshot before(network, device);
+///   try { compute(); } catch (...) { before.restore(); throw; }
+///
+/// The network must outlive it and keep its buffers.
+class StepSnapshot {
+ public:
+  StepSnapshot(torch::nn::Module& network, at::Device device);
+  /// Puts all back, and drops the gradients.
+  void restore() const;
+
+ private:
+  torch::nn::Module* network_;
+  std::vector<std::pair<at::Device, at::Tensor>> generators_;  // state of each device's
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;     // the network's own, and its copy
+};
+
+}  // namespace stages
