@@ -1,5 +1,7 @@
 #include "runner/fault.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -15,9 +17,10 @@ using Deed = Fault::Deed;
 
 constexpr std::pair<std::string_view, Point> kPoints[] = {
     {"create", Point::kCreate}, {"write", Point::kWrite},   {"sync", Point::kSync}, {"rename", Point::kRename},
-    {"folder", Point::kFolder}, {"remove", Point::kRemove}, {"any", Point::kAny}};
+    {"folder", Point::kFolder}, {"remove", Point::kRemove}, {"step", Point::kStep}, {"event", Point::kEvent},
+    {"any", Point::kAny}};
 constexpr std::pair<std::string_view, Deed> kDeeds[] = {
-    {"kill", Deed::kKill}, {"fail", Deed::kFail}, {"full", Deed::kFull}};
+    {"kill", Deed::kKill}, {"kill_both", Deed::kKillBoth}, {"fail", Deed::kFail}, {"full", Deed::kFull}};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
@@ -41,10 +44,13 @@ Value named(const std::pair<std::string_view, Value> (&names)[size], std::string
   refuse(text, "'" + std::string(name) + "' is none of " + allowed);
 }
 
-[[noreturn]] void end_program() {
+[[noreturn]] void end_program(Deed deed) {
+  if (deed == Deed::kKillBoth) kill(getppid(), SIGKILL);
   std::raise(SIGKILL);
   std::abort();
 }
+
+bool kills(Deed deed) { return deed == Deed::kKill || deed == Deed::kKillBoth; }
 
 }  // namespace
 
@@ -59,6 +65,13 @@ Fault fault_from(std::string_view text) {
   return fault;
 }
 
+std::optional<Fault> fault_for(std::string_view program, std::string_view text) {
+  const std::size_t slash = text.find('/');
+  if (slash == text.npos) return fault_from(text);
+  const Fault fault = fault_from(text.substr(slash + 1));  // a mistake is one for every program
+  return text.substr(0, slash) == program ? std::optional(fault) : std::nullopt;
+}
+
 bool FaultyStorage::strikes(Point point) {
   if (fault_.point != Point::kAny && fault_.point != point) return false;
   return ++counted_ == fault_.count;
@@ -67,7 +80,7 @@ bool FaultyStorage::strikes(Point point) {
 /// True, with errno set, where the call at `point` is to fail.
 bool FaultyStorage::fails(Point point) {
   const bool now = strikes(point);
-  if (now && fault_.deed == Deed::kKill) end_program();
+  if (now && kills(fault_.deed)) end_program(fault_.deed);
   if (now && fault_.deed == Deed::kFail) {
     errno = EIO;
     return true;
@@ -78,6 +91,8 @@ bool FaultyStorage::fails(Point point) {
   errno = ENOSPC;
   return true;
 }
+
+bool FaultyStorage::reach(Point point) { return fails(point) && fault_.deed == Deed::kFail; }
 
 int FaultyStorage::create(const std::filesystem::path& path) {
   return fails(Point::kCreate) ? -1 : under_.create(path);
@@ -94,7 +109,7 @@ ssize_t FaultyStorage::write(int file, const char* data, std::size_t size) {
     return -1;
   }
   const ssize_t half = under_.write(file, data, size / 2);
-  if (fault_.deed == Deed::kKill) end_program();
+  if (kills(fault_.deed)) end_program(fault_.deed);
   is_full_ = true;
   return half;
 }

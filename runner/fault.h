@@ -1,29 +1,36 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "runner/storage.h"
 
 namespace runner {
 
-/// One thing that goes wrong while files are written, written as "point:n" or "point:n:deed", e.g. "rename:2:kill".
+/// One thing that goes wrong, written as "point:n" or "point:n:deed", e.g. "rename:2:kill".
 struct Fault {
-  /// Which calls are counted; kAny counts them all. free_bytes() is asked, not counted.
-  enum class Point { kCreate, kWrite, kSync, kRename, kFolder, kRemove, kAny };
+  /// What is counted: calls of a Storage, where free_bytes() is asked and not counted; steps of a training, before they
+  /// are computed; events of a worker, before they are sent; kAny all of them.
+  enum class Point { kCreate, kWrite, kSync, kRename, kFolder, kRemove, kStep, kEvent, kAny };
   enum class Deed {
-    kKill,  ///< the program is killed just before the call; a write is half done by then
-    kFail,  ///< this call alone fails, with EIO
-    kFull,  ///< from this call on the disk is full: half a write is done, and then nothing more is made
+    kKill,      ///< the program is killed just before it; a write is half done by then
+    kKillBoth,  ///< and its parent before it: retort and its worker
+    kFail,      ///< this call alone fails, with EIO; a step throws, an event finds nobody who listens
+    kFull,      ///< from this call on the disk is full: half a write is done, and then nothing more is made
   };
   Point point = Point::kAny;
   std::int64_t count = 1;  ///< the call that it happens to, from 1
   Deed deed = Deed::kKill;
 };
 
-/// Reads a fault: points create, write, sync, rename, folder, remove, any; deeds kill (when none is written), fail,
-/// full. Throws std::invalid_argument saying what is wrong with `text`.
+/// Reads a fault: points create, write, sync, rename, folder, remove, step, event, any; deeds kill (when none is
+/// written), kill_both, fail, full. Throws std::invalid_argument saying what is wrong with `text`.
 Fault fault_from(std::string_view text);
+
+/// The same where `text` may begin with the name of the program that is meant, "retort-worker/step:3"; nullopt where
+/// another than `program` is.
+std::optional<Fault> fault_for(std::string_view program, std::string_view text);
 
 /// A storage in which one fault happens.
 class FaultyStorage final : public Storage {
@@ -38,6 +45,9 @@ class FaultyStorage final : public Storage {
   int make_folder(const std::filesystem::path& path) override;
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
+
+  /// Counts a point that is no call of a storage. True where it is to fail.
+  bool reach(Fault::Point point);
 
  private:
   bool strikes(Fault::Point point);

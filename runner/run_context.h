@@ -44,11 +44,11 @@ class RunContext {
 
   /// True if this run has been at work before: the node goes on from what it saved in folder().
   virtual bool resuming() const = 0;
-  /// Tells that a node which is resuming() goes on behind `step`; what was recorded of its later steps is taken back.
-  virtual void resumed(std::int64_t step) = 0;
-  /// Returns once every metric so far is on the disk. Called before each save, so that no save knows of a step that
-  /// the record does not.
-  virtual void flush() = 0;
+  /// Tells that a node which is resuming() goes on behind its first `metrics` metrics; later ones are taken back.
+  virtual void resumed(std::int64_t metrics) = 0;
+  /// Returns once every metric so far is on the disk, and how many of this node there are, for resumed(). Called before
+  /// each save, so that no save knows of a step that the record does not.
+  virtual std::int64_t flush() = 0;
 
   /// This node's seed: a function of the run's seed and the node's id, so that adding a stage shifts no other.
   virtual std::uint64_t seed() const = 0;

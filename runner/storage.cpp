@@ -5,8 +5,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include "runner/fault.h"
 
@@ -34,16 +36,35 @@ class Disk final : public Storage {
 
 }  // namespace
 
+#ifdef RETORT_FAULTS
+namespace {
+
+FaultyStorage* faulty_disk(Storage& disk) {
+  static const auto faulty = [&]() -> std::unique_ptr<FaultyStorage> {
+    const char* const text = std::getenv("RETORT_FAULT");
+    const auto fault = text ? fault_for(program_invocation_short_name, text) : std::nullopt;
+    return fault ? std::make_unique<FaultyStorage>(disk, *fault) : nullptr;
+  }();
+  return faulty.get();
+}
+
+}  // namespace
+#endif
+
 Storage& disk() {
   static Disk disk;
 #ifdef RETORT_FAULTS
-  static const char* const text = std::getenv("RETORT_FAULT");
-  if (text != nullptr) {
-    static FaultyStorage faulty(disk, fault_from(text));
-    return faulty;
-  }
+  if (FaultyStorage* faulty = faulty_disk(disk)) return *faulty;
 #endif
   return disk;
+}
+
+bool reach([[maybe_unused]] Milestone milestone) {
+#ifdef RETORT_FAULTS
+  if (auto* faulty = dynamic_cast<FaultyStorage*>(&disk()))
+    return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep : Fault::Point::kEvent);
+#endif
+  return false;
 }
 
 }  // namespace runner

@@ -13,6 +13,7 @@ using nlohmann::json;
 constexpr std::pair<const char*, std::int64_t TrainingState::*> kCounts[] = {{"step", &TrainingState::step},
                                                                              {"epoch", &TrainingState::epoch},
                                                                              {"batch", &TrainingState::batch},
+                                                                             {"metrics", &TrainingState::metrics},
                                                                              {"threads", &TrainingState::threads}};
 constexpr std::pair<const char*, json TrainingState::*> kParts[] = {{"scaler", &TrainingState::scaler},
                                                                     {"schedule", &TrainingState::schedule},

@@ -21,6 +21,7 @@ struct TrainingState {
   std::int64_t epoch = 0;        ///< epochs done
   std::int64_t batch = 0;        ///< batches done of the epoch that is not
   std::uint64_t seed = 0;        ///< of the node; with step and epoch it gives every random number
+  std::int64_t metrics = 0;      ///< of the node, in the run's record
   std::int64_t threads = 0;      ///< of the CPU: they are part of the bits
   std::string recipe_hash;       ///< SHA-256 of the resolved recipe
   std::optional<double> metric;  ///< what says which checkpoint is best, where it was measured at this step

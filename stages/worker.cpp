@@ -11,6 +11,7 @@
 
 #include "runner/run/executor.h"
 #include "runner/run/run_lock.h"
+#include "runner/storage.h"
 #include "stages/determinism.h"
 #include "stages/determinism_check.h"
 #include "stages/device.h"
@@ -123,7 +124,7 @@ ExitCode Worker::run(const Json& request) {
                             {.emit = emit_with_memory,
                              .is_cancelled = [&] { return is_stopped() || (check && check->has_difference()); },
                              .take_save_request = [this] { return wants_save_.exchange(false); },
-                             .flush = [this] { flush(); },
+                             .flush = [this](const std::string& node) { flush(node); },
                              .measure_peak = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
@@ -186,6 +187,7 @@ ExitCode Worker::stopped() const { return stop_signal_ == SIGINT ? ExitCode::kIn
 void Worker::emit(const runner::Event& event) {
   const std::string line = runner::to_line(event) + "\n";
   const std::lock_guard lock(emitting_);
+  if (runner::reach(runner::Milestone::kEvent)) is_deaf_ = true;
   for (std::string_view left = line; !left.empty() && !is_deaf_;) {
     const ssize_t size = write(events_, left.data(), left.size());
     if (size >= 0) left.remove_prefix(size);
@@ -194,8 +196,8 @@ void Worker::emit(const runner::Event& event) {
 }
 
 /// Until retort has put on the disk what it was told. Without it there is nobody to work for.
-void Worker::flush() {
-  emit(runner::Flush{});
+void Worker::flush(const std::string& node) {
+  emit(runner::Flush{node});
   const auto answer = next_line(/*despite_signals=*/true);
   if (!answer) throw runner::Cancelled{};
   if (!answer->contains("flushed")) throw std::runtime_error("retort answered a flush with something else");

@@ -37,7 +37,7 @@ class Worker {
   runner::ExitCode stopped() const;
   bool is_stopped() const { return stop_signal_ != 0 || is_deaf_; }
   void emit(const runner::Event& event);
-  void flush();
+  void flush(const std::string& node);
   std::optional<nlohmann::ordered_json> next_request();
   std::optional<nlohmann::ordered_json> next_line(bool despite_signals);
 

@@ -38,8 +38,8 @@ struct ToJson {
     return json;
   }
   Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
-  Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"step", e.step}}; }
-  Json operator()(const Flush&) const { return {{"event", "flush"}}; }
+  Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}}; }
+  Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
   Json operator()(const NodeProgress& e) const {
     const Progress& p = e.progress;
     return {{"event", "progress"},
@@ -140,8 +140,8 @@ Event diagnostic(const Fields& f) {
   return Reported{std::move(result)};
 }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
-Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("step")}; }
-Event flush(const Fields&) { return Flush{}; }
+Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
+Event flush(const Fields& f) { return Flush{f.text("node")}; }
 Event progress(const Fields& f) {
   Progress p;
   p.phase = f.text("phase");

@@ -60,9 +60,11 @@ struct NodeFinished {
 };
 struct Resumed {
   std::string node;
-  std::int64_t step = 0;
-};  // the node goes on behind this step
-struct Flush {};  // waits for `flushed`: every metric before it is on the disk
+  std::int64_t metrics = 0;
+};  // the node goes on behind its first so many metrics
+struct Flush {
+  std::string node;  // that saves behind it; empty: one has finished
+};  // waits for `flushed`: every metric before it is on the disk
 struct Answer {
   nlohmann::ordered_json json;
 };  // the result of a request that is not a run

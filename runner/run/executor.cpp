@@ -33,6 +33,7 @@ class NodeContext : public RunContext {
         has_saved_(has_saved) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
+    ++metrics_;
     world_.emit(NodeMetric{node_.id, std::string(name), value, step});
   }
   void progress(const Progress& progress) override {
@@ -47,13 +48,15 @@ class NodeContext : public RunContext {
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
   bool resuming() const override { return options_.resume; }
-  void resumed(std::int64_t step) override {
+  void resumed(std::int64_t metrics) override {
     has_saved_ = true;
-    world_.emit(Resumed{node_.id, step});
+    metrics_ = metrics;
+    world_.emit(Resumed{node_.id, metrics});
   }
-  void flush() override {
-    world_.flush();
+  std::int64_t flush() override {
+    world_.flush(node_.id);
     has_saved_ = true;
+    return metrics_;
   }
   std::uint64_t seed() const override { return node_.seed; }
   std::string_view recipe_hash() const override { return graph_.recipe_hash; }
@@ -70,6 +73,7 @@ class NodeContext : public RunContext {
   const std::string device_;
   const ExecutorWorld& world_;
   bool& has_saved_;
+  std::int64_t metrics_ = 0;
   std::optional<TimePoint> last_progress_;
   std::string last_phase_;
 };
@@ -276,7 +280,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     if (world_.is_cancelled()) return stopped();
     finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
     finished.peak_memory_bytes = world_.measure_peak();
-    world_.flush();
+    world_.flush("");
     write_finished(context.folder(), finished);
   } catch (const Cancelled&) {
     return stopped();

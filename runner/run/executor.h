@@ -26,7 +26,8 @@ struct ExecutorWorld {
   std::function<void(const Event&)> emit;
   std::function<bool()> is_cancelled;
   std::function<bool()> take_save_request = [] { return false; };
-  std::function<void()> flush = [] {};                            ///< returns when all that was emitted is on the disk
+  /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
+  std::function<void(const std::string& node)> flush = [](const std::string&) {};
   std::function<std::int64_t()> measure_peak = [] { return 0; };  ///< bytes since the last call; 0: unknown
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };

@@ -64,11 +64,11 @@ std::vector<NodeMetric> MetricsFile::read() const {
   return metrics;
 }
 
-std::vector<NodeMetric> MetricsFile::rewind(std::string_view node, std::int64_t step) {
+std::vector<NodeMetric> MetricsFile::rewind(std::string_view node, std::int64_t count) {
   std::vector<NodeMetric> kept;
   rewrite([&](const Line& line) {
     if (line.metric.node != node) return true;
-    if (line.metric.step > step) return false;
+    if (static_cast<std::int64_t>(kept.size()) >= count) return false;
     kept.push_back(line.metric);
     return true;
   });

@@ -24,8 +24,8 @@ class MetricsFile {
   void append(const NodeMetric& metric, double seconds);
   /// Everything appended is on the disk.
   void flush() { file_->sync(); }
-  /// Drops what `node` measured behind `step`; gives back what it measured before. The file is replaced as a whole.
-  std::vector<NodeMetric> rewind(std::string_view node, std::int64_t step);
+  /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced as a whole.
+  std::vector<NodeMetric> rewind(std::string_view node, std::int64_t count);
   /// All that the file holds.
   std::vector<NodeMetric> read() const;
   /// The latest time in the file, in seconds after the run's start.

@@ -102,7 +102,7 @@ class Run {
 
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
-    if (std::holds_alternative<Flush>(event)) return flush(worker);
+    if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
     take_back_metrics(event);
     summary_.see(event);
     if (const auto* ready = std::get_if<Ready>(&event)) {
@@ -124,29 +124,27 @@ class Run {
     }
   }
 
-  void flush(WorkerProcess& worker) {
+  void put_on_disk(const Flush& flush, WorkerProcess& worker) {
     if (folder_) folder_->metrics().flush();
+    has_saved_ = has_saved_ || !flush.node.empty();
     worker.send(Json{{"flushed", true}}.dump());
   }
 
-  /// A node that runs again measures again: what the record has of it goes, but for what lies before the step that it
-  /// goes on from.
+  /// A node that runs again measures again: what the record has of it goes, but for what it goes on
+  /// behind.
   void take_back_metrics(const Event& event) {
     if (!is_resumed() || !folder_) return;
-    const auto take_back = [&](const std::string& node, std::int64_t step) {
+    const auto take_back = [&](const std::string& node, std::int64_t count) {
       running_anew_.reset();
       summary_.forget_metrics(node);
-      for (const NodeMetric& kept : folder_->metrics().rewind(node, step)) summary_.see(kept);
+      for (const NodeMetric& kept : folder_->metrics().rewind(node, count)) summary_.see(kept);
     };
     if (const auto* started = std::get_if<NodeStarted>(&event)) running_anew_ = started->node;
-    if (const auto* resumed = std::get_if<Resumed>(&event)) {
-      take_back(resumed->node, resumed->step);
-      log(resumed->node + ": goes on behind step " + std::to_string(resumed->step));
-    }
+    if (const auto* resumed = std::get_if<Resumed>(&event)) take_back(resumed->node, resumed->metrics);
     const auto* metric = std::get_if<NodeMetric>(&event);
     const auto* finished = std::get_if<NodeFinished>(&event);
     const bool has_begun = (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
-    if (has_begun) take_back(std::string(*running_anew_), -1);
+    if (has_begun) take_back(std::string(*running_anew_), 0);
   }
 
   bool is_resumed() const { return !request_.resume.empty(); }
@@ -269,6 +267,7 @@ class Run {
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }
     if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "what was done is kept" + way_to_go_on());
     if (surroundings_.json) {
       Json json = summary_.to_json();
       json["folder"] = folder_ ? Json(shown_folder()) : Json(nullptr);
@@ -295,7 +294,7 @@ class Run {
 
   /// What is to be typed to go on, where something was saved.
   std::string way_to_go_on() const {
-    return exit_ == ExitCode::kStoppedAfterSave ? ": go on with `retort resume " + shown_folder() + "`" : "";
+    return has_saved_ || is_resumed() ? ": go on with `retort resume " + shown_folder() + "`" : "";
   }
 
   /// Relative to where the user stands, when it lies below.
@@ -315,6 +314,7 @@ class Run {
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   double seconds_before_ = 0;
+  bool has_saved_ = false;
   std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
   std::string output_;  // of the worker, not yet a line
   std::vector<std::string> kept_lines_;

@@ -38,15 +38,13 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
 class Accumulation {
  public:
   Accumulation(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-               const std::function<void()>& before_part)
+               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale)
       : step_(step),
         network_(network),
         batch_(batch),
         plan_(plan),
         key_(key),
         scale_(scale),
-        before_part_(before_part),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
         numbers_(weight) {}
@@ -63,7 +61,6 @@ class Accumulation {
   template <typename Run>
   void for_each_part(Run run) const {
     for (std::int64_t begin = 0; begin < batch_.units(); begin += size_) {
-      if (before_part_) before_part_();
       const std::int64_t end = std::min(begin + size_, batch_.units());
       const ScopedDropout dropout(network_, key_, row_names(batch_, begin, end));
       run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
@@ -83,8 +80,8 @@ class Accumulation {
 
   /// Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size under memory limited setup", RepL4NLP
   /// 2021: the loss's gradient by the embeddings needs all of them but no graph of theirs, and the gradient by the
-  /// weights is linear in it. Each encoding has a precision scope of its own: casts of weights that the first pass
-  /// kept would have no gradient in the second.
+  /// weights is linear in it. Each encoding has a precision scope of its own, so that no cast of a weight that was made
+  /// without a graph can come into one with a graph.
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
@@ -150,7 +147,6 @@ class Accumulation {
   const StepPlan& plan_;
   const StepKey& key_;
   const std::optional<at::Tensor>& scale_;
-  const std::function<void()>& before_part_;
   const std::int64_t size_;  // units of a micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -159,9 +155,8 @@ class Accumulation {
 }  // namespace
 
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-                                const std::function<void()>& before_part) {
-  return Accumulation(step, network, batch, weight, plan, key, scale, before_part).run();
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale) {
+  return Accumulation(step, network, batch, weight, plan, key, scale).run();
 }
 
 }  // namespace stages

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "stages/batch.h"
@@ -21,9 +20,7 @@ namespace stages {
 /// the loss depends on beside the embeddings, such as a temperature that is learned, gets its gradient once.
 ///
 /// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in two passes.
-/// `before_part` is called before each encoding and may throw; the gradients are then of no use.
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
-                                const std::function<void()>& before_part = {});
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {});
 
 }  // namespace stages

@@ -12,6 +12,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage.h"
+#include "runner/storage.h"
 #include "stages/checkpoints.h"
 #include "stages/generator_state.h"
 #include "stages/loader.h"
@@ -186,6 +187,7 @@ class Training {
   }
 
   void run_step(const Batch& batch) {
+    if (runner::reach(runner::Milestone::kStep)) throw std::runtime_error("this step was to fail");
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_ + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
@@ -305,19 +307,20 @@ class Training {
     settle(0);
     if (metric && !std::isfinite(*metric)) metric.reset();
     if (saved_ == std::tuple(done_, epoch_, batch_)) return;
-    context_.flush();
-    saved_folder_ = checkpoints_.save(state(metric));
+    const std::int64_t metrics = context_.flush();
+    saved_folder_ = checkpoints_.save(state(metric, metrics));
     saved_ = {done_, epoch_, batch_};
     save_clock_.saved(done_, seconds_now());
   }
 
-  TrainingState state(const std::optional<double>& metric) const {
+  TrainingState state(const std::optional<double>& metric, std::int64_t metrics) const {
     TrainingState state;
     state.model = weights(network_);
     state.optimizer = optimizer_.state();
     state.step = done_;
     state.epoch = epoch_;
     state.batch = batch_;
+    state.metrics = metrics;
     state.seed = context_.seed();
     state.threads = at::get_num_threads();
     state.recipe_hash = context_.recipe_hash();
@@ -355,7 +358,7 @@ class Training {
     saved_ = {done_, epoch_, batch_};
     save_clock_.saved(done_, seconds_now());
     log_.resume_behind(done_);
-    context_.resumed(done_);
+    context_.resumed(found->state.metrics);
     context_.say("goes on behind step " + std::to_string(done_) + " of " + std::to_string(steps_));
   }
 

@@ -260,7 +260,7 @@ def layout(arguments, results):
         plain, last = sides["contiguous"], sides["channels_last"]
         ratios = sorted(a / b for a, b in zip(plain, last))
         ratio = statistics.median(ratios)
-        agrees = "as fast" if ratios[0] < 1 < ratios[-1] and abs(ratio - 1) < 0.05 else "yes" if (ratio > 1) == (rule[network] == "channels_last") else "NO"
+        agrees = "no difference" if ratios[0] < 1 < ratios[-1] else "yes" if (ratio > 1) == (rule[network] == "channels_last") else "NO"
         rows.append((network, f"{1000 * statistics.median(plain):.1f}", f"{spread(plain):.0%}", f"{1000 * statistics.median(last):.1f}", f"{spread(last):.0%}", f"{ratio:.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}", rule[network], agrees))
     table(rows)
     results["layout"] = {"seconds": times, "rule": rule}

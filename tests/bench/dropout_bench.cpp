@@ -55,8 +55,8 @@ int main(int, char** arguments) {
     for (const Input& input : inputs) {
       for (const auto& [name, layer] : layers) {
         std::int64_t bytes = 0;
-        const double all = seconds_of([&] {
-          for (int i = 0; i < *block; ++i) bytes = step(layer, input.x);
+        const double all = seconds_of([&, &run = layer] {
+          for (int i = 0; i < *block; ++i) bytes = step(run, input.x);
         });
         seconds[input.name][name] = all / *block;
         saved[input.name][name] = bytes;

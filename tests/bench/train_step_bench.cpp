@@ -77,6 +77,11 @@ class BlockContext final : public runner::RunContext {
   void progress(const runner::Progress&) override {}
   void say(std::string_view) override {}
   bool cancelled() const override { return is_over_; }
+  bool take_save_request() override { return false; }
+  bool resuming() const override { return false; }
+  void resumed(std::int64_t) override {}
+  std::int64_t flush() override { return 0; }
+  std::string_view recipe_hash() const override { return ""; }
   std::uint64_t seed() const override { return 42; }
   std::string_view device() const override { return "cpu"; }
   const std::filesystem::path& folder() const override { return folder_; }

@@ -57,10 +57,10 @@ TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
                 file_text(folder_ / "r.yaml") + "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("r.yaml:9:5: error[E0301]: 'model.haed' names no module of the network of 'model' "
+  EXPECT_THAT(ended.err, HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module of the network of 'model' "
                                    "[/memory/precision/model.haed]\n"
                                    "  9 |     model.haed: fp32\n"
-                                   "    |     ^\n"
+                                   "    |                 ^\n"
                                    "  help: did you mean 'model.head'?\n"));
 }
 
@@ -196,7 +196,7 @@ TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
                                 "kill -0 $worker 2>/dev/null && exit 98\n"
                                 "exit $code",
                                 folder_.path());
-  EXPECT_EQ(ended.exit, 143) << ended.err;
+  EXPECT_EQ(ended.exit, 75) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
 }
 

@@ -77,9 +77,10 @@ TEST_F(DoctorDeterminism, MistakesOfTheRecipeAreShownAtTheirPlace) {
   const Ended missing = check("data.root=nowhere");
   EXPECT_EQ(missing.exit, 66);
   EXPECT_THAT(missing.err, HasSubstr("error[E0601]"));
-  const Ended nothing = check("~train ~evaluate");
+  folder_.write("only.yaml", "schema: 1\nname: only\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n");
+  const Ended nothing = retort("doctor determinism only.yaml", folder_.path());
   EXPECT_EQ(nothing.exit, 1);
-  EXPECT_THAT(nothing.err, HasSubstr("error[E0711]: nothing was compared: the recipe 'classify_tiny' trains nothing"));
+  EXPECT_THAT(nothing.err, HasSubstr("error[E0711]: nothing was compared: the recipe 'only' trains nothing"));
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   }
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train/last.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train/checkpoints/latest"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });

@@ -26,7 +26,10 @@ class Run : public testing::Test {
         folder_.path());
   }
   std::string weights(const std::string& run) const {
-    return file_text(folder_ / (run + "/nodes/train/last.safetensors"));
+    const std::filesystem::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
+    std::string latest = file_text(checkpoints / "latest");
+    latest.pop_back();
+    return file_text(checkpoints / latest / "model.safetensors");
   }
   TemporaryFolder folder_;
 };
@@ -36,7 +39,7 @@ TEST_F(Run, LeavesTheWholeRecord) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   for (const char* file :
        {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
-        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/last.safetensors", "nodes/train/best.safetensors",
+        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/checkpoints/latest",
         "nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
     EXPECT_GT(std::filesystem::file_size(folder_ / ("run/" + std::string(file))), 0u) << file;
   }

@@ -205,7 +205,7 @@ TEST_F(SafetensorsTest, FailedWriteLeavesTheOldFile) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kCannotCreate);
-    EXPECT_EQ(std::string(error.what()), "cannot create '" + file().string() + ".part': File exists");
+    EXPECT_EQ(std::string(error.what()), "cannot create '" + file().string() + "': File exists");
   }
   EXPECT_EQ(bytes(), before);
 }
@@ -226,7 +226,7 @@ TEST_F(SafetensorsTest, WriteThatStopsHalfwayLeavesNothing) {
   }
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(message, "cannot write '" + file().string() + ".part': File too large");
+  EXPECT_EQ(message, "cannot write '" + file().string() + "': File too large");
   EXPECT_EQ(bytes(), before);
   EXPECT_FALSE(fs::exists(file().string() + ".part"));
 }

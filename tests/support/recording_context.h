@@ -37,8 +37,11 @@ class RecordingContext final : public runner::RunContext {
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
   bool resuming() const override { return is_resuming; }
-  void resumed(std::int64_t step) override { resumed_at = step; }
-  void flush() override { ++flushes; }
+  void resumed(std::int64_t count) override { resumed_at = count; }
+  std::int64_t flush() override {
+    ++flushes;
+    return resumed_at.value_or(0) + static_cast<std::int64_t>(metrics.size());
+  }
   std::string_view recipe_hash() const override { return "recipe"; }
   std::uint64_t seed() const override { return seed_value; }
   std::string_view device() const override { return "cpu"; }
@@ -67,7 +70,7 @@ class RecordingContext final : public runner::RunContext {
   std::vector<std::string> said;
   std::function<void(const runner::Progress&)> on_progress;
   bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false;
-  std::optional<std::int64_t> resumed_at;
+  std::optional<std::int64_t> resumed_at;  // behind so many metrics
   int flushes = 0;
   std::uint64_t seed_value = 1;
   runner::Observer* observer_value = nullptr;

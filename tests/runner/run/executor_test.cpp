@@ -99,7 +99,7 @@ class ExecutorTest : public testing::Test {
                     {.emit = [this](const Event& e) { events_.push_back(e); },
                      .is_cancelled = [this] { return cancelled_; },
                      .take_save_request = [] { return false; },
-                     .flush = [this] { ++flushes_; },
+                     .flush = [this](const std::string&) { ++flushes_; },
                      .measure_peak = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }

@@ -40,13 +40,13 @@ TEST_F(MetricsFileTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(file.last_time(), 1);
 }
 
-TEST_F(MetricsFileTest, RewindingDropsWhatOneNodeMeasuredLater) {
+TEST_F(MetricsFileTest, RewindingKeepsTheFirstMetricsOfANode) {
   write({{"a", "x", 1, 1}, {"b", "x", 1, 9}, {"a", "x", 1, 2}, {"a", "x", 1, 3}});
   MetricsFile file = MetricsFile::reopen(path(), disk());
   EXPECT_EQ(file.rewind("a", 2).size(), 2u);
   file.append({"a", "x", 1, 33}, 7);
   EXPECT_THAT(names(), ElementsAre("ax1", "bx9", "ax2", "ax33"));
-  EXPECT_TRUE(file.rewind("a", -1).empty());
+  EXPECT_TRUE(file.rewind("a", 0).empty());
   EXPECT_THAT(names(), ElementsAre("bx9"));
 }
 

@@ -93,7 +93,7 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
       to_json(value).dump(),
       R"({"schema":1,"train":{"kind":"train.fit","optimizer":{"learning_rate":1,"kind":"adam","betas":[0.9,0.999]},)"
       R"("epochs":10,"micro_batch":"auto"},"data":{"kind":"data.folder","root":"r","size":96},)"
-      R"("name":"run","seed":0,"threads":"auto","device":{"select":"cpu"},"run":{"dir":null}})");
+      R"("name":"run","seed":0,"threads":"auto","determinism":"strict","device":{"select":"cpu"},"run":{"dir":null}})");
   EXPECT_EQ(value.find("train")->find("epochs")->where.line, 3);
   EXPECT_EQ(value.find("train")->find("optimizer")->find("betas")->list()->front().where.line, 5);
   EXPECT_EQ(value.find("device")->find("select")->where.line, 1);

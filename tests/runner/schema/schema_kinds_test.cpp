@@ -52,7 +52,7 @@ TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
                   "top-level mapping is a stage and has a 'kind')"));
   EXPECT_THAT(
       recipe(R"("wholly": 1)"),
-      ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, seed, threads, device, run, vars, "
+      ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, seed, threads, determinism, device, run, vars, "
                   "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
 }
 

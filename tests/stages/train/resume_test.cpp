@@ -47,10 +47,8 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
   // What retort does with the record.
-  const std::int64_t step = training.context.resumed_at.value_or(-1);
-  for (const Metric& metric : before.context.metrics) {
-    if (std::get<2>(metric) <= step) outcome.metrics.push_back(metric);
-  }
+  const auto kept = before.context.metrics.begin();
+  outcome.metrics.assign(kept, kept + training.context.resumed_at.value_or(0));
   outcome.metrics.insert(outcome.metrics.end(), training.context.metrics.begin(), training.context.metrics.end());
   return outcome;
 }

@@ -170,7 +170,7 @@ TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
     training.policy.micro_batch = 5;
     training.options.optimizer = SgdOptions{.learning_rate = 0.05, .momentum = 0.9};
     const auto network = conv4();
-    training.run(*network);
+    const TrainingResult trained = training.run(*network);
     const auto lies_so = [&](const at::Tensor& tensor) {
       return tensor.is_contiguous(plain ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
     };
@@ -182,7 +182,7 @@ TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
     }
     result[plain] = torch::cat(all);
     // What was written is what was trained, in whatever order it lies.
-    for (const auto& [name, tensor] : read_safetensors(training.context.folder() / "last.safetensors").tensors)
+    for (const auto& [name, tensor] : read_safetensors(trained.file).tensors)
       EXPECT_EQ(tensor.sizes(), weights(*network).at(name).sizes());
   }
   EXPECT_LT((result[0] - result[1]).norm().item<double>(), 1e-3 * result[1].norm().item<double>());

@@ -131,6 +131,29 @@ TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
             "micro_batch 3 would cut a batch of 8, and the loss 'cross_entropy' depends on the whole batch at once");
 }
 
+TEST(Trainer, TwoPassesTrainAndValidateACoupledLossAsAWhole) {
+  class SpreadStep final : public TinyStep {
+   public:
+    SpreadStep() { coupling = Coupling::kWholeBatch; }
+    NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+      const at::Tensor& logits = encoded.at("logits");
+      const at::Tensor spread = (logits - logits.mean(0)).square().mean() * part.units();
+      return {{"cross_entropy", TinyStep::loss(encoded, part).at("cross_entropy") + spread}};
+    }
+  };
+  TinyTraining whole, cut;
+  cut.policy.micro_batch = 3;
+  cut.policy.two_pass = true;
+  for (TinyTraining* one : {&whole, &cut})
+    train(SpreadStep(), *one->network, {one->train_data, one->validation}, one->options, one->policy, one->context);
+  EXPECT_LT(distance(cut.flat_weights(), whole.flat_weights()), 1e-4);
+  for (const char* name : {"train/loss", "validation/loss"}) {
+    const std::vector<double> expected = whole.context.values(name), measured = cut.context.values(name);
+    ASSERT_EQ(measured.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(measured[i], expected[i], 1e-4) << name << " " << i;
+  }
+}
+
 TEST(Trainer, BrokenSampleStopsBeforeAnythingIsWritten) {
   TinyTraining training;
   training.options.batch_size = 30;

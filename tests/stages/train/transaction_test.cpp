@@ -184,8 +184,6 @@ std::string error_in_second_step(SpoiltTraining& training) {
   std::string message = "nothing was thrown";
   try {
     training.run();
-  } catch (const runner::Cancelled&) {
-    message = "cancelled";
   } catch (const std::exception& error) {
     message = error.what();
   }
@@ -230,13 +228,6 @@ TEST(Transaction, LossThatIsNotFiniteLeavesTheLastWholeStep) {
   SpoiltTraining training({});
   training.is_nan = true;
   EXPECT_THAT(error_in_second_step(training), testing::StartsWith("the loss is not finite at step 2"));
-}
-
-TEST(Transaction, CancelledStepLeavesTheLastWholeStep) {
-  SpoiltTraining training({.batch_norm = false, .micro_batch = 3});
-  training.on_loss = [&training] { training.context.is_cancelled = true; };
-  EXPECT_EQ(error_in_second_step(training), "cancelled");
-  EXPECT_EQ(training.parts_, 1);
 }
 
 }  // namespace

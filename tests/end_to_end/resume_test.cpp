@@ -1,0 +1,182 @@
+// Runs that are stopped, killed or starved of disk, and gone on with, through the real programs.
+
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// What counts of a run's result.
+struct Result {
+  std::string weights, predictions;
+  json metrics;  // of metrics.jsonl, in order, without their times
+};
+
+class Resume : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  /// A training of two epochs of two steps each, saved at every step, with `fault`.
+  Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+                         "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+                         "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 train.checkpoint.every.steps=1 "
+                         "train.log_every=1 run.dir=" +
+                         name + ' ' + more,
+                     folder_.path());
+  }
+  Ended resume(const std::string& name, const std::string& more = "") {
+    return retort("resume " + name + ' ' + more, folder_.path());
+  }
+  Result result(const std::string& name) const {
+    const fs::path nodes = folder_ / (name + "/nodes"), checkpoints = nodes / "train/checkpoints";
+    std::string best = file_text(checkpoints / "best");
+    if (best.empty()) return {};
+    best.pop_back();
+    Result result{file_text(checkpoints / best / "model.safetensors"), file_text(nodes / "evaluate/predictions.csv"),
+                  json::array()};
+    std::istringstream lines(file_text(folder_ / (name + "/metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      json metric = json::parse(line);
+      metric.erase("time");
+      result.metrics.push_back(std::move(metric));
+    }
+    return result;
+  }
+  void expect_whole(const std::string& name, const Result& whole) const {
+    const Result mine = result(name);
+    EXPECT_TRUE(mine.weights == whole.weights);
+    EXPECT_EQ(mine.predictions, whole.predictions);
+    EXPECT_EQ(mine.metrics, whole.metrics);
+    EXPECT_EQ(json::parse(file_text(folder_ / (name + "/summary.json")))["status"], "finished");
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / name)) {
+      const std::string file = entry.path().filename();
+      EXPECT_FALSE(file.ends_with(".part") || file.starts_with(".step-")) << entry.path();
+    }
+  }
+  /// True while any process of a run in our folder is alive.
+  bool somebody_is_at_work() const {
+    return run_shell("pgrep -f '[r]etort-worker' | xargs -r -I{} readlink /proc/{}/cwd | grep -qxF \"$PWD\"",
+                     folder_.path())
+               .exit == 0;
+  }
+  /// Strikes `program` at its points first, first + stride …; after each the run is gone on with to its end.
+  void strike_every(const std::string& program, const std::string& deed, int first, int stride) {
+    ASSERT_EQ(train("whole").exit, 0);
+    const Result whole = result("whole");
+    ASSERT_FALSE(whole.metrics.empty());
+    int struck = 0;
+    for (int point = first;; point += stride) {
+      const std::string fault = program + "/any:" + std::to_string(point) + ":" + deed;
+      SCOPED_TRACE(fault);
+      const std::string name = "run" + std::to_string(point);
+      const Ended ended = train(name, fault);
+      if (ended.exit == 0) break;  // it has no such point
+      ++struck;
+      for (int wait = 0; somebody_is_at_work() && wait < 50; ++wait) usleep(20'000);
+      EXPECT_FALSE(somebody_is_at_work());
+      Ended gone_on = resume(name);
+      if (gone_on.exit == 66) {  // before its record was whole: there is nothing to lose
+        EXPECT_FALSE(fs::exists(folder_ / (name + "/nodes")));
+        fs::remove_all(folder_ / name);
+        gone_on = train(name);
+      }
+      EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
+      expect_whole(name, whole);
+      fs::remove_all(folder_ / name);
+      if (HasFailure()) return;
+    }
+    EXPECT_GE(struck, 3);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Resume, WorkerKilledAtSomePoints) { strike_every("retort-worker", "kill", 11, 83); }
+TEST_F(Resume, RetortKilledAtSomePoints) { strike_every("retort", "kill", 14, 23); }
+TEST_F(Resume, BothKilledAtSomePoints) { strike_every("retort-worker", "kill_both", 31, 97); }
+TEST_F(Resume, DiskFullAtSomePoints) { strike_every("retort-worker", "full", 23, 101); }
+
+class DeepResume : public Resume {};
+TEST_F(DeepResume, WorkerKilledAtEveryPoint) { strike_every("retort-worker", "kill", 1, 1); }
+TEST_F(DeepResume, RetortKilledAtEveryPoint) { strike_every("retort", "kill", 1, 1); }
+TEST_F(DeepResume, BothKilledAtEveryPoint) { strike_every("retort-worker", "kill_both", 1, 1); }
+TEST_F(DeepResume, WorkersDiskFullAtEveryPoint) { strike_every("retort-worker", "full", 1, 1); }
+TEST_F(DeepResume, RetortsDiskFullAtEveryPoint) { strike_every("retort", "full", 1, 1); }
+TEST_F(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_every("retort-worker", "fail", 1, 1); }
+
+TEST_F(Resume, SignalSavesAndSaysHowToGoOn) {
+  ASSERT_EQ(train("whole", "", "train.epochs=40").exit, 0);
+  const Ended stopped = run_shell(std::string(RETORT_BINARY_DIR) +
+                                      "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+                                      "model.patch_size=8 model.num_hidden_layers=1 train.epochs=40 train.batch_size=8 "
+                                      "train.checkpoint.every.steps=1 train.log_every=1 run.dir=run & run=$!; "
+                                      "while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; "
+                                      "kill -USR2 $run; sleep 0.1; kill -TERM $run; wait $run",
+                                  folder_.path());
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("interrupted: go on with `retort resume run`"));
+  const json summary = json::parse(file_text(folder_ / "run/summary.json"));
+  EXPECT_EQ(summary["status"], "interrupted");
+  EXPECT_EQ(summary["exit"], 75);
+  const Ended gone_on = resume("run");
+  EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
+  EXPECT_THAT(gone_on.err, HasSubstr("train: goes on behind step "));
+  expect_whole("run", result("whole"));
+  EXPECT_THAT(resume("run").err, HasSubstr("the run has finished: there is nothing to resume"));
+}
+
+TEST_F(Resume, DamagedCheckpointIsPassedOver) {
+  ASSERT_EQ(train("whole").exit, 0);
+  for (const char* damage : {"truncate -s -1 \"$f\"", "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
+    ASSERT_NE(train("run", "retort-worker/step:4:kill").exit, 0);
+    const Ended damaged = run_shell(
+        std::string("f=run/nodes/train/checkpoints/$(cat run/nodes/train/checkpoints/latest)/model.safetensors; ") +
+            damage,
+        folder_.path());
+    ASSERT_EQ(damaged.exit, 0) << damaged.err;
+    const Ended gone_on = resume("run");
+    EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
+    EXPECT_THAT(gone_on.err, HasSubstr("is damaged: "));
+    EXPECT_THAT(gone_on.err, HasSubstr("; an earlier checkpoint is used"));
+    expect_whole("run", result("whole"));
+    fs::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
+  ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
+  const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
+  EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3 [/train/epochs]"));
+  EXPECT_THAT(refused.err, HasSubstr("and is now 32: what the run has saved does not fit that [/model/hidden_size]"));
+  EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));
+  const Ended forced = resume("run", "train.epochs=3 --force");
+  EXPECT_EQ(forced.exit, 0) << forced.err;
+  EXPECT_THAT(forced.err, HasSubstr("epoch 3/3"));
+}
+
+TEST_F(Resume, RunAtWorkIsLeftAlone) {
+  const Ended ended = run_shell(
+      std::string(RETORT_BINARY_DIR) +
+          "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+          "train.epochs=5000 run.dir=run -q & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
+          "0.02; done; " RETORT_BINARY_DIR "/bin/retort resume run; echo $? >busy; kill -TERM $run; wait $run",
+      folder_.path());
+  EXPECT_EQ(ended.exit, 75);
+  EXPECT_EQ(file_text(folder_ / "busy"), "69\n");
+  EXPECT_THAT(ended.err, HasSubstr("error[E0805]: the run '"));
+}
+
+}  // namespace
