@@ -32,6 +32,7 @@ struct DatasetDescription {
   std::int64_t size = 0;
   std::vector<TensorSpec> tensors;   ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
   std::vector<std::string> classes;  ///< names in order of their label; empty when there are no labels
+  std::string transform = {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
 };
 
 /// How samples are read ahead. No option changes a bit of what is read.
@@ -96,6 +97,8 @@ class Checkpoint : public runner::Artifact {
   std::shared_ptr<const Model> model;
   std::string model_stage;  ///< the stage that the model comes from, as memory.precision names it
   std::vector<std::string> classes;
+  std::vector<TensorSpec> inputs;    ///< of the samples it was trained on
+  std::string transform;             ///< of its training data
   std::int64_t epoch = 0, step = 0;  ///< when the weights were taken
   std::filesystem::path file;        ///< the safetensors file
 };

@@ -6,6 +6,7 @@
 
 #include "runner/stage.h"
 #include "stages/data/image_reader.h"
+#include "stages/data/image_transform.h"
 
 namespace stages {
 namespace {
@@ -38,7 +39,8 @@ DatasetDescription ImageDataset::describe() const {
   const std::int64_t side = options_.image_size;
   return {.size = static_cast<std::int64_t>((*list_)[part_].size()),
           .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
-          .classes = list_->classes};
+          .classes = list_->classes,
+          .transform = transform_json(options_)};
 }
 
 std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {

@@ -10,6 +10,7 @@
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/data/image_dataset.h"
+#include "stages/data/image_transform.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/stages.h"
 
@@ -22,6 +23,9 @@ using runner::ErrorCode;
 using runner::RunContext;
 using runner::StageError;
 
+constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
+    {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
+
 struct ImageFolderConfig {
   std::string root;
   bool allow_outside = false;
@@ -33,9 +37,9 @@ struct ImageFolderConfig {
 };
 
 /// Reads one of the words that the schema allows.
-template <typename T>
-void read_word(ConfigReader& reader, std::string_view key, std::initializer_list<std::pair<std::string_view, T>> words,
-               T& field) {
+template <typename T, std::size_t size>
+void read_word(ConfigReader& reader, std::string_view key,
+               const std::array<std::pair<std::string_view, T>, size>& words, T& field) {
   std::string word;
   reader.read(key, word);
   const auto* const found = std::ranges::find(words, word, [](const auto& item) { return item.first; });
@@ -67,19 +71,16 @@ ConfigReader* section_or_null(ConfigReader& reader, std::string_view key) {
 }
 
 void read_images(ConfigReader& reader, ImageDatasetOptions& images) {
-  read_word(reader, "decode", {{"exact", Decode::kExact}, {"fast", Decode::kFast}}, images.decode);
-  read_word(reader, "on_corrupt", {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}, images.on_corrupt);
+  read_word(reader, "decode", kDecodes, images.decode);
+  read_word(reader, "on_corrupt", kOnCorrupt, images.on_corrupt);
   std::int64_t image_size = 0;
   reader.read("image_size", image_size);
   images.image_size = static_cast<int>(image_size);
 
   ConfigReader& resize = reader.section("resize");
-  read_word(resize, "interpolation", {{"bicubic", Interpolation::kBicubic}, {"bilinear", Interpolation::kBilinear}},
-            images.resize.interpolation);
-  read_word(resize, "crop_offset", {{"floor", CropOffset::kFloor}, {"round", CropOffset::kRound}},
-            images.resize.crop_offset);
-  read_word(resize, "shape", {{"shortest_side", ResizeShape::kShortestSide}, {"square", ResizeShape::kSquare}},
-            images.resize.shape);
+  read_word(resize, "interpolation", kInterpolations, images.resize.interpolation);
+  read_word(resize, "crop_offset", kCropOffsets, images.resize.crop_offset);
+  read_word(resize, "shape", kResizeShapes, images.resize.shape);
   resize.read("crop_fraction", images.resize.crop_fraction);
   if (images.resize.shape == ResizeShape::kSquare && images.resize.crop_fraction != 1) {
     resize.fail("crop_fraction", ErrorCode::kOptionConflict,

@@ -14,6 +14,7 @@
 #include "runner/stage.h"
 #include "runner/storage.h"
 #include "stages/checkpoints.h"
+#include "stages/data_description.h"
 #include "stages/generator_state.h"
 #include "stages/loader.h"
 #include "stages/memory_meter.h"
@@ -49,10 +50,11 @@ constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^
 
 /// What the weights of a checkpoint are said to be.
 std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
-  return {{"format", "pt"},
-          {"classes", nlohmann::json(data.classes).dump()},
-          {"epoch", std::to_string(epoch)},
-          {"step", std::to_string(step)}};
+  std::map<std::string, std::string> texts = describe_data(data);
+  texts["format"] = "pt";
+  texts["epoch"] = std::to_string(epoch);
+  texts["step"] = std::to_string(step);
+  return texts;
 }
 
 std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_t batch_size) {

@@ -69,6 +69,15 @@ at::Tensor image(const Dataset& data, std::int64_t epoch, std::int64_t index) {
   return data.sample(epoch, index)->at("image");
 }
 
+TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
+  add_photos();
+  const auto outputs = run(R"({"image_size": 24, "augment": {"horizontal_flip": 0.5}})");
+  const Json transform = Json::parse(part(outputs, "train")->describe().transform);
+  EXPECT_EQ(transform["kind"], "image");
+  EXPECT_EQ(transform["image_size"], 24);
+  EXPECT_EQ(part(outputs, "test")->describe().transform, part(outputs, "train")->describe().transform);
+}
+
 TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
   add_photos();
   const auto outputs = run(R"({"image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2}})");

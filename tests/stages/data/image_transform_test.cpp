@@ -1,0 +1,86 @@
+#include "stages/data/image_transform.h"
+
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace stages {
+namespace {
+
+using nlohmann::json;
+
+ImageDatasetOptions unusual() {
+  ImageDatasetOptions options;
+  options.decode = Decode::kFast;
+  options.image_size = 33;
+  options.resize = {Interpolation::kBilinear, 0.875, CropOffset::kRound, ResizeShape::kShortestSide};
+  options.mean = {0.1, -0.2, 0.48145466};
+  options.standard_deviation = {0.3, 1000, 1e-6};
+  return options;
+}
+
+/// Why the transform of unusual() with `value` at `pointer` is refused.
+std::string refusal(const std::string& pointer, const json& value) {
+  json document = json::parse(transform_json(unusual()));
+  document[json::json_pointer(pointer)] = value;
+  try {
+    transform_from_json(document.dump());
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ImageTransform, ComesBackAsItWas) {
+  const ImageDatasetOptions back = transform_from_json(transform_json(unusual()));
+  EXPECT_EQ(back.decode, Decode::kFast);
+  EXPECT_EQ(back.image_size, 33);
+  EXPECT_EQ(back.resize.interpolation, Interpolation::kBilinear);
+  EXPECT_EQ(back.resize.crop_fraction, 0.875);
+  EXPECT_EQ(back.resize.crop_offset, CropOffset::kRound);
+  EXPECT_EQ(back.resize.shape, ResizeShape::kShortestSide);
+  EXPECT_EQ(back.mean, unusual().mean);
+  EXPECT_EQ(back.standard_deviation, unusual().standard_deviation);
+}
+
+TEST(ImageTransform, IsWrittenInTheWordsOfRecipes) {
+  EXPECT_EQ(transform_json(unusual()),
+            R"({"decode":"fast","image_size":33,"kind":"image","normalize":{"mean":[0.1,-0.2,0.48145466],)"
+            R"("std":[0.3,1000.0,1e-06]},"resize":{"crop_fraction":0.875,"crop_offset":"round",)"
+            R"("interpolation":"bilinear","shape":"shortest_side"}})");
+}
+
+TEST(ImageTransform, WhatBelongsToTrainingIsNotInIt) {
+  ImageDatasetOptions options = unusual();
+  options.augment.horizontal_flip = 0.5;
+  options.on_corrupt = OnCorrupt::kSkip;
+  options.loader.workers = 9;
+  EXPECT_EQ(transform_json(options), transform_json(unusual()));
+}
+
+TEST(ImageTransform, EveryFieldIsChecked) {
+  EXPECT_EQ(refusal("/image_size", 96), "accepted");
+  for (const json& size : {json(7), json(4097), json(-1), json(96.5), json("96"), json(1e300)})
+    EXPECT_NE(refusal("/image_size", size), "accepted") << size;
+  EXPECT_EQ(refusal("/kind", "sound"), "its 'kind' is not 'image'");
+  EXPECT_EQ(refusal("/decode", "slow"), "its 'decode' is none that is known");
+  EXPECT_EQ(refusal("/decode", 1), "its 'decode' is none that is known");
+  EXPECT_EQ(refusal("/resize", nullptr), "its 'interpolation' is missing");
+  EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is none that is known");
+  for (const json& fraction : {json(0), json(-0.5), json(1.01), json(1e-9), json("1")})
+    EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is outside its range") << fraction;
+  EXPECT_EQ(refusal("/resize/shape", "square"), "its 'crop_fraction' is outside its range");  // it cuts nothing off
+  EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is no list of three");
+  EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is outside its range");
+  EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is outside its range");
+}
+
+TEST(ImageTransform, TextThatIsNoneIsRefused) {
+  for (const char* text : {"", "[]", "3", "{", "null", "{}"}) {
+    EXPECT_THROW(transform_from_json(text), std::invalid_argument) << text;
+  }
+}
+
+}  // namespace
+}  // namespace stages
