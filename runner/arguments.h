@@ -19,7 +19,7 @@ struct Arguments {
   bool verbose = false;
   bool quiet = false;
 
-  std::string run_folder;  ///< resume: the folder of a run
+  std::string run_folder;  ///< resume, evaluate, predict: the folder of a run
   bool force = false;      ///< resume: take changes that make the result neither recipe's
   bool smoke = false;      ///< run: two steps of every stage
   std::string show;        ///< run: "job", Hydra's --cfg job: show the recipe instead
@@ -37,8 +37,14 @@ struct Arguments {
   std::string subject;     ///< config: "show"; data: "make"; doctor: "determinism"; schema, explain: a kind; init: the
                            ///< file to write
   std::string what;        ///< data make: "image_folder"
-  std::string out;         ///< data make: the folder to write
+  std::string out;         ///< data make: the folder to write; predict: the file
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
+
+  std::string checkpoint;          ///< evaluate, predict: best, latest or a checkpoint's folder; empty: the one kept
+  std::vector<std::string> paths;  ///< predict: images and folders of images; also device=… and threads=…
+  std::string node;                ///< predict: the training, where the run has several
+  std::int64_t top = 5, batch_size = 64;  ///< predict: classes an image, images at once
+  bool skip_corrupt = false;              ///< predict: go on behind an image that cannot be read
 };
 
 }  // namespace runner

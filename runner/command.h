@@ -23,6 +23,8 @@ std::span<const Command> all_commands();
 /// One a file in runner/commands/.
 ExitCode run_command(const Arguments& arguments, Console& console);
 ExitCode resume_command(const Arguments& arguments, Console& console);
+ExitCode evaluate_command(const Arguments& arguments, Console& console);
+ExitCode predict_command(const Arguments& arguments, Console& console);
 ExitCode sweep_command(const Arguments& arguments, Console& console);
 ExitCode validate_command(const Arguments& arguments, Console& console);
 ExitCode graph_command(const Arguments& arguments, Console& console);

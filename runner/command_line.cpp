@@ -38,6 +38,14 @@ void declare_views(CLI::App& app, Arguments& arguments) {
       ->type_name("VIEW");
 }
 
+/// Whose weights `evaluate` and `predict` take.
+void declare_trained(CLI::App& app, Arguments& arguments) {
+  app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
+  app.add_option("--checkpoint", arguments.checkpoint,
+                 "best, latest, or a checkpoint's folder; without it, the one that the training keeps")
+      ->type_name("WHICH");
+}
+
 /// The flags and positionals of each verb.
 void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   app.add_flag("--json", arguments.json, "Results as JSON on standard output");
@@ -57,6 +65,25 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
     app.add_option("overrides", arguments.overrides, "key=value: what is to be different from now on");
     app.add_flag("--force", arguments.force, "Take changes after which the result is neither recipe's");
+  } else if (verb == "evaluate") {
+    declare_trained(app, arguments);
+    app.add_option("overrides", arguments.overrides, "key=value: other data, other options of evaluate, device, run.dir");
+  } else if (verb == "predict") {
+    declare_trained(app, arguments);
+    app.add_option("paths", arguments.paths, "Images, and folders of images; also device=… and threads=…")->required();
+    app.add_option("--top", arguments.top, "Classes an image, the likeliest first")
+        ->check(CLI::Range(1, 1'000'000))
+        ->type_name("K")
+        ->capture_default_str();
+    app.add_option("--batch-size", arguments.batch_size, "Images at once")
+        ->check(CLI::Range(1, 1'000'000))
+        ->type_name("N")
+        ->capture_default_str();
+    app.add_option("--out", arguments.out, "Write there, when all is done, instead of to standard output")
+        ->type_name("FILE");
+    app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
+    app.add_flag("--skip-corrupt", arguments.skip_corrupt,
+                 "Go on behind an image that cannot be read; the exit code is 65 all the same");
   } else if (verb == "sweep") {
     declare_recipe(app, arguments);
     app.add_flag("--dry-run", arguments.dry_run, "List the runs and start none");

@@ -90,6 +90,7 @@ constexpr std::array kErrors = {
     ErrorInfo{kFolderExists, ExitCode::kCannotCreate, "a folder to be written exists already"},
     ErrorInfo{kDamagedWeights, ExitCode::kBadData, "a weights file is damaged"},
     ErrorInfo{kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist"},
+    ErrorInfo{kUnknownInput, ExitCode::kBadData, "a checkpoint does not say what its network takes in"},
 
     ErrorInfo{kStageFailed, ExitCode::kRunFailed, "a stage failed"},
     ErrorInfo{kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number"},
@@ -110,6 +111,8 @@ constexpr std::array kErrors = {
     ErrorInfo{kRunBusy, ExitCode::kDeviceUnavailable, "the run is still at work"},
     ErrorInfo{kNoRun, ExitCode::kMissingInput, "the folder holds no run"},
     ErrorInfo{kChangedRun, kRecipe, "a run cannot go on with another recipe"},
+    ErrorInfo{kNoCheckpoint, ExitCode::kMissingInput, "the run has saved no checkpoint"},
+    ErrorInfo{kTrainedOption, kRecipe, "an option that is settled once a network is trained"},
 
     ErrorInfo{kInternal, ExitCode::kInternalError, "a mistake of ours"},
     ErrorInfo{kBadSchema, ExitCode::kInternalError, "a schema uses what the validator does not know"},

@@ -91,6 +91,7 @@ enum class ErrorCode : int {
   kFolderExists = 610,
   kDamagedWeights = 620,
   kMissingWeights = 621,
+  kUnknownInput = 622,
 
   kStageFailed = 701,
   kLossNotFinite = 702,
@@ -111,6 +112,8 @@ enum class ErrorCode : int {
   kRunBusy = 805,
   kNoRun = 806,
   kChangedRun = 807,
+  kNoCheckpoint = 808,
+  kTrainedOption = 809,
 
   kInternal = 901,
   kBadSchema = 902,

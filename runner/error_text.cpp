@@ -168,6 +168,9 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "a download that broke off", "Fetch it again, and compare its checksum."},
     {kMissingWeights, "A file of weights is not where the recipe says.", "model.weights=weights/none.safetensors",
      "Put it there, or set model.weights to where it is."},
+    {kUnknownInput, "The checkpoint does not tell how a picture is made into what its network takes in.",
+     "a network that was trained on something else than images",
+     "Predict with one that was trained on images; evaluate this one with `retort evaluate`."},
 
     {kStageFailed, "A stage could not go on; the message is its own.", "a tensor of a wrong shape",
      "See log.txt in the run folder for the rest of it."},
@@ -214,6 +217,13 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "result that no single recipe stands for.",
      "retort resume outputs/a model.hidden_size=64",
      "Resume it as it was; with --force where the message says so; or start a new run."},
+    {kNoCheckpoint, "The run has no weights to evaluate or to predict with: it has not come to its first save.",
+     "retort predict outputs/a photos    (a second after `retort run`)",
+     "Train it: retort resume RUN; train.checkpoint says when it saves."},
+    {kTrainedOption,
+     "`retort evaluate` and `retort predict` take the trained weights as they are. An option of the model or of the "
+     "training would have no effect on them, or they would not fit it.",
+     "retort evaluate outputs/a train.epochs=50", "Leave it out, or train anew: retort run RUN/.retort/recipe.yaml."},
 
     {kInternal, "Something happened that we thought could not.", "none that we know of",
      "Please report it, with the command and the recipe."},

@@ -108,4 +108,12 @@ Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, S
   return Prepared{std::move(*composition), std::move(*recipe), std::move(*graph)};
 }
 
+Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+                                  const SchemaSet& schemas, Sources& sources) {
+  Arguments arguments;
+  arguments.recipe = recipe.string();
+  arguments.overrides = std::move(overrides);
+  return prepare(arguments, schemas, sources);
+}
+
 }  // namespace runner

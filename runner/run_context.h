@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,13 @@ struct Progress {
 class Observer {
  public:
   virtual ~Observer() = default;
+};
+
+/// Where the weights are that a training gives out instead of training.
+struct TrainedWeights {
+  enum class Choice { kKept, kBest, kLatest, kThis };
+  std::filesystem::path folder;     ///< of a training's checkpoints; for kThis, of the one checkpoint
+  Choice choice = Choice::kKept;    ///< kKept: as the training's own options say
 };
 
 /// What a running stage may touch of the world outside its inputs.
@@ -56,8 +64,10 @@ class RunContext {
   virtual std::string_view recipe_hash() const = 0;
   /// "cpu" or "cuda:K".
   virtual std::string_view device() const = 0;
-  /// The only folder this node may write to; it exists.
+  /// The only folder this node may write to; it exists. Empty: it may write nothing.
   virtual const std::filesystem::path& folder() const = 0;
+  /// Set where this node's training has been done by an earlier run.
+  virtual std::optional<TrainedWeights> trained() const { return std::nullopt; }
   /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
   virtual bool smoke() const = 0;
   /// Who looks on; null in an ordinary run.

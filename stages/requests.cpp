@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/make_image_folder.h"
+#include "stages/predict.h"
 #include "stages/versions.h"
 
 namespace stages {
@@ -39,6 +40,7 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
       RequestKind{"make_data", answer_make_data},
+      RequestKind{"predict", answer_predict},
       RequestKind{"versions", answer_versions},
   };
   return kRequests;

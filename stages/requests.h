@@ -16,6 +16,7 @@ struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
   std::function<bool()> cancelled;  ///< true once it is to stop: throw runner::Cancelled
+  std::function<void(const nlohmann::ordered_json&)> item = {};  ///< gives one of many results, as it comes
 };
 
 /// One thing that a worker can be asked besides running a graph: {"protocol": 1, "request": <name>, …}. `answer` gets

@@ -89,6 +89,7 @@ ExitCode Worker::answer(const Json& request) {
 ExitCode Worker::run(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   runner::Graph graph = runner::graph_from_json(request["graph"]);
+  const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
   const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
 
   Diagnostics errors;
@@ -140,8 +141,12 @@ ExitCode Worker::run(const Json& request) {
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
-  const ExitCode exit = executor.run(
-      {.folder = path, .smoke = is_set("smoke"), .observer = check.get(), .resume = is_set("resume")}, device->str());
+  const ExitCode exit = executor.run({.folder = path,
+                                      .smoke = is_set("smoke"),
+                                      .observer = check.get(),
+                                      .resume = is_set("resume"),
+                                      .checkpoints = trained},
+                                     device->str());
   if (check && !is_stopped() && (exit == ExitCode::kDone || check->has_difference())) {
     emit(runner::Answer{check->finish()});
     return ExitCode::kDone;
@@ -159,6 +164,7 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
         emit(runner::Said{name, std::string(line)});
       },
       [this] { return is_stopped(); },
+      [&](const Json& item) { emit(runner::Item{item}); },
   };
   try {
     auto answer = kind.answer(request, context);

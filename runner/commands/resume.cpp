@@ -8,27 +8,20 @@
 #include "runner/schema/schema_node.h"
 
 namespace runner {
-namespace {
-
-/// The recipe of `run`, with the overrides typed behind it.
-Result<Prepared> prepare_again(const RecordedRun& run, std::vector<std::string> overrides, const SchemaSet& schemas,
-                               Sources& sources) {
-  Arguments arguments;
-  arguments.recipe = run.recipe.string();
-  arguments.overrides = std::move(overrides);
-  return prepare(arguments, schemas, sources);
-}
-
-}  // namespace
-
 ExitCode resume_command(const Arguments& arguments, Console& console) {
   const auto run = read_run(arguments.run_folder);
   if (!run) return report(console, run.errors());
+  if (!run->source.empty()) {
+    return report(console, {{ErrorCode::kNoRun, {}, "",
+                             "'" + arguments.run_folder + "' is an evaluation of '" + run->source +
+                                 "': there is no training to go on with",
+                             "evaluate it anew: retort evaluate " + run->source}});
+  }
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto before = prepare_again(*run, {}, schemas, sources);
+  const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
-  auto prepared = prepare_again(*run, arguments.overrides, schemas, sources);
+  auto prepared = prepare_recorded(run->recipe, arguments.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
   if (const Diagnostics errors = check_change(old_recipe, new_recipe, arguments.force, schemas); !errors.empty())

@@ -202,4 +202,11 @@ Result<Graph> only(const Graph& graph, const std::string& name) {
   return part;
 }
 
+Result<Graph> only_without_data(Graph graph, const std::string& name) {
+  for (Node& node : graph.nodes) {
+    std::erase_if(node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset; });
+  }
+  return only(graph, name);
+}
+
 }  // namespace runner

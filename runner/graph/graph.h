@@ -54,4 +54,7 @@ Graph graph_from_json(const nlohmann::ordered_json& json);
 /// The part of `graph` needed to run the node or stage `name`; an error when there is none of that name.
 Result<Graph> only(const Graph& graph, const std::string& name);
 
+/// The same for a node that has been trained: without what it takes in of data, and what that alone needs.
+Result<Graph> only_without_data(Graph graph, const std::string& name);
+
 }  // namespace runner

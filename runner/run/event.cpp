@@ -65,6 +65,7 @@ struct ToJson {
             {"seconds", number(e.seconds)},
             {"peak_memory_bytes", e.peak_memory_bytes}};
   }
+  Json operator()(const Item& e) const { return {{"event", "item"}, {"item", e.json}}; }
   Json operator()(const Answer& e) const { return {{"event", "answer"}, {"answer", e.json}}; }
   Json operator()(const Finished& e) const { return {{"event", "finished"}, {"exit", e.exit}}; }
 };
@@ -163,6 +164,7 @@ Event say(const Fields& f) { return Said{f.text("node"), f.text("line")}; }
 Event node_finished(const Fields& f) {
   return NodeFinished{f.text("node"), f.number("seconds"), f.integer("peak_memory_bytes")};
 }
+Event item(const Fields& f) { return Item{f.json("item")}; }
 Event answer(const Fields& f) { return Answer{f.json("answer")}; }
 Event finished(const Fields& f) {
   const std::int64_t exit = f.integer("exit");
@@ -185,6 +187,7 @@ constexpr std::array kParsers = {
     Parser{"say", say},
     Parser{"flush", flush},
     Parser{"node_finished", node_finished},
+    Parser{"item", item},
     Parser{"answer", answer},
     Parser{"finished", finished},
 };

@@ -65,6 +65,9 @@ struct Resumed {
 struct Flush {
   std::string node;  // that saves behind it; empty: one has finished
 };  // waits for `flushed`: every metric before it is on the disk
+struct Item {
+  nlohmann::ordered_json json;
+};  // one of many results of a request, as it comes
 struct Answer {
   nlohmann::ordered_json json;
 };  // the result of a request that is not a run
@@ -74,7 +77,7 @@ struct Finished {
 
 using Event =
     std::variant<Hello, Ready, Reported, NodeStarted, Resumed, NodeProgress, NodeMetric, Said, Flush, NodeFinished,
-                 Answer, Finished>;
+                 Item, Answer, Finished>;
 
 /// One line without the newline. NaN and infinities travel as strings.
 std::string to_line(const Event& event);

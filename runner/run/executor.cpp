@@ -62,6 +62,10 @@ class NodeContext : public RunContext {
   std::string_view recipe_hash() const override { return graph_.recipe_hash; }
   std::string_view device() const override { return device_; }
   const std::filesystem::path& folder() const override { return folder_; }
+  std::optional<TrainedWeights> trained() const override {
+    const auto found = options_.checkpoints.find(node_.id);
+    return found == options_.checkpoints.end() ? std::nullopt : std::optional(found->second);
+  }
   bool smoke() const override { return options_.smoke; }
   Observer* observer() const override { return options_.observer; }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/run/event.h"
+#include "runner/run/trained_weights.h"
 #include "runner/graph/graph.h"
 #include "runner/stage.h"
 
@@ -19,6 +20,7 @@ struct RunOptions {
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
   bool resume = false;  ///< it has been at work before: what is finished is not run again, the rest goes on
+  TrainedNodes checkpoints = {};  ///< whose training is not run: its result is taken from there
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.

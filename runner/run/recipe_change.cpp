@@ -22,6 +22,13 @@ std::string change_in_words(const Difference& change) {
   return "'" + change.key + "' was " + describe(*change.before) + " and is now " + describe(*change.after);
 }
 
+/// "model" of a stage of kind model.clip_vision; empty where `key` is no stage.
+std::string family_of(const Value& recipe, const std::string& key) {
+  const Value* stage = recipe.find(key);
+  const Value* kind = stage ? stage->find("kind") : nullptr;
+  return kind && kind->text() ? kind->text()->substr(0, kind->text()->find('.')) : "";
+}
+
 }  // namespace
 
 Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas) {
@@ -37,6 +44,22 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
                       refused ? "leave it as it was, or start a new run"
                               : "leave it as it was, start a new run, or say --force: the result is then neither "
                                 "recipe's"});
+  }
+  return errors;
+}
+
+Diagnostics check_change_of_trained(const Value& before, const Value& after) {
+  Diagnostics errors;
+  for (const Difference& change : differences(before, after)) {
+    // A stage that is new is judged by the kind that it has now.
+    const std::string family = std::max(family_of(before, change.path.front()), family_of(after, change.path.front()));
+    const bool is_model = family == "model";
+    if (!is_model && family != "train" && change.path.front() != "seed") continue;
+    errors.push_back({ErrorCode::kTrainedOption, change.after ? change.after->where : Location{},
+                      pointer_of(change.path),
+                      change_in_words(change) + (is_model ? ": the trained weights do not fit that"
+                                                          : ": the training is done, so that has no effect on it"),
+                      "leave it as it was, or train anew with `retort run`"});
   }
   return errors;
 }

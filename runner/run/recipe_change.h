@@ -10,4 +10,8 @@ namespace runner {
 /// every option that was changed and is refused, or needs `force` where that is not given (x-resume in the schemas).
 Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas);
 
+/// What speaks against evaluating by the recipe `after` what a run has trained by `before`, both resolved: an error for
+/// every option of a model, a training or the seed that was changed.
+Diagnostics check_change_of_trained(const Value& before, const Value& after);
+
 }  // namespace runner

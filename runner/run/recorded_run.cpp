@@ -82,6 +82,8 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   }
   run.device = device;
   run.threads = threads;
+  const json source = read_object(own / "source.json").value("run", json());
+  if (source.is_string()) run.source = source;
   if (summary.contains("status") && summary["status"].is_string()) run.status = summary["status"];
   return run;
 }

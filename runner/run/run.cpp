@@ -72,7 +72,8 @@ class Run {
                           {"request", "run"},
                           {"graph", to_json(request_.graph)},
                           {"smoke", request_.smoke},
-                          {"resume", is_resumed()}};
+                          {"resume", is_resumed()},
+                          {"checkpoints", to_json(request_.trained)}};
     const Ending ending = supervise(*worker, request, conversation);
     flush_output();
     judge(ending);
@@ -176,6 +177,11 @@ class Run {
     folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
     folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
     folder_->record_json("graph.json", graph_record(ready));
+    if (!request_.trained.empty()) {
+      folder_->record_json("source.json", {{"schema", 1},
+                                           {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
+                                           {"checkpoints", to_json(request_.trained)}});
+    }
     Json environment = environment_record(versions_, environ);
     environment["device"] = ready.device;
     environment["threads"] = ready.threads;

@@ -12,6 +12,7 @@
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
 #include "runner/run/run_folder.h"
+#include "runner/run/trained_weights.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {
@@ -25,6 +26,8 @@ struct RunRequest {
   std::vector<std::string> overrides;  ///< as typed
   bool smoke = false;
   std::filesystem::path resume = {};  ///< the folder of a run that goes on; empty: a new run
+  TrainedNodes trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done
+  std::filesystem::path source = {};
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.

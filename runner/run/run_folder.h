@@ -24,6 +24,7 @@ Result<std::filesystem::path> create_run_folder(const std::string& run_dir, cons
 ///
 ///   .retort/run.json     marks the folder as ours
 ///   .retort/…            what was asked: config, overrides, recipe, environment, graph
+///   .retort/source.json  of an evaluation: whose weights it took
 ///   nodes/<id>/          one node's files, written by the worker
 ///   .retort/resume-1/    … when it was resumed for the first time: overrides, recipe, environment
 ///   metrics.jsonl        one measured number a line (metrics_file.h)

@@ -31,14 +31,6 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-bool is_image_name(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot == 0 || name.front() == '.') return false;
-  std::string ending(name.substr(dot));
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
 bool is_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
@@ -219,6 +211,14 @@ std::array<std::int64_t, kParts> shares(std::int64_t count, const SplitOptions& 
 }
 
 }  // namespace
+
+bool is_image_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0 || name.front() == '.') return false;
+  std::string ending(name.substr(dot));
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
 
 std::string_view name(Part part) {
   switch (part) {

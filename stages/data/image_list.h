@@ -34,6 +34,9 @@ struct ImageList {
   const std::vector<ImageFile>& operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
 };
 
+/// Does it end in .jpg, .jpeg or .png, in any case, and is not hidden?
+bool is_image_name(std::string_view name);
+
 /// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE ends in .jpg, .jpeg or .png in any
 /// case and is not hidden. Everything wrong is reported at once, without a place: a missing folder, no classes, classes
 /// without images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.

@@ -47,6 +47,23 @@ void check_classes(const std::vector<std::string>& tested, const std::vector<std
                    help);
 }
 
+/// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
+void check_inputs(const DatasetDescription& test, const Checkpoint& checkpoint, runner::RunContext& context) {
+  const auto in_words = [](const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); };
+  for (const TensorSpec& trained : checkpoint.inputs) {
+    const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
+    if (tested == test.tensors.end() || tested->shape == trained.shape) continue;
+    throw StageError(ErrorCode::kOptionConflict, "",
+                     "'" + trained.name + "' is " + in_words(tested->shape) + " in the test set, and was " +
+                         in_words(trained.shape) + " in training",
+                     "give the data stage the size it had then");
+  }
+  if (!checkpoint.transform.empty() && test.transform != checkpoint.transform) {
+    context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +
+                checkpoint.transform + " then");
+  }
+}
+
 /// A name for each output of the network, which may have more of them than it was trained with classes.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
   while (static_cast<std::int64_t>(classes.size()) < outputs) {
@@ -77,6 +94,7 @@ class ClassificationStage : public runner::Stage {
                        "give the data stage samples for testing, or a share of them");
     }
     check_classes(description.classes, checkpoint->classes);
+    check_inputs(description, *checkpoint, context);
     if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "", "the test set has no labels",
                        "evaluation compares predictions with labels: wire a labelled data set");

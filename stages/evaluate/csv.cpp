@@ -1,9 +1,6 @@
 #include "stages/evaluate/csv.h"
 
 #include <algorithm>
-#include <array>
-#include <cassert>
-#include <charconv>
 
 #include <torch/torch.h>
 
@@ -14,32 +11,7 @@ namespace {
 
 constexpr std::int64_t kBest = 5;
 
-/// The shortest text that reads back as the same number.
-std::string number(double value) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  return {text.data(), end};
-}
-
 }  // namespace
-
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char letter : text) {
-    if (letter == '"') quoted += '"';
-    quoted += letter;
-  }
-  return quoted + '"';
-}
-
-std::string csv_line(const std::vector<std::string>& fields) {
-  assert(!fields.empty());
-  std::string line;
-  for (const std::string& field : fields) line += csv_field(field) + ',';
-  line.back() = '\n';
-  return line;
-}
 
 std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<std::string>& classes) {
   const auto name_of = [&](std::int64_t label) { return classes[static_cast<std::size_t>(label)]; };
@@ -52,7 +24,7 @@ std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<
     const ClassScores scores = class_scores(samples.logits, row);
     const std::int64_t label = samples.labels[row].item<std::int64_t>(), predicted = scores.predicted();
     fields = {samples.names[i], name_of(label), name_of(predicted), label == predicted ? "true" : "false",
-              number(scores.probability(predicted))};
+              runner::csv_number(scores.probability(predicted))};
     for (const std::int64_t other : scores.best(best)) fields.push_back(name_of(other));
     text += csv_line(fields);
   }

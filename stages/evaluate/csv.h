@@ -4,16 +4,14 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/csv.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 
 namespace stages {
 
-/// `text` as one field: in quotes, its own quotes doubled, where it holds a comma, a quote or a line break (RFC 4180).
-std::string csv_field(std::string_view text);
-
-/// At least one field as a line, with a line feed at its end.
-std::string csv_line(const std::vector<std::string>& fields);
+using runner::csv_field;
+using runner::csv_line;
 
 /// A line each sample: name,label,predicted,correct,probability,top_1,…,top_5. The probability is that of the predicted
 /// class; top_1 … are the five best classes, or all if there are fewer.

@@ -11,6 +11,7 @@
 #include "stages/stages.h"
 #include "stages/train/loss.h"
 #include "stages/train/schedule_options.h"
+#include "stages/train/trained_weights.h"
 #include "stages/train/trainer.h"
 
 namespace stages {
@@ -114,21 +115,18 @@ class Supervised final : public runner::Stage {
   explicit Supervised(SupervisedConfig config) : config_(std::move(config)) {}
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const TrainingData data{inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
-    check_labels(*data.train, data.validation.get());
-    const DatasetDescription description = data.train->describe();
-
+    const std::optional<Trained> trained = find_trained(config_.trainer, context);
+    const DatasetDescription description = trained ? trained->data : inputs.get<Dataset>("train")->describe();
     auto checkpoint = std::make_shared<Checkpoint>();
     checkpoint->model = inputs.get<Model>("model");
     checkpoint->classes = description.classes;
     checkpoint->model_stage = inputs.source("model");
+    checkpoint->inputs = description.tensors;
+    checkpoint->transform = description.transform;
+    if (!trained) check_labels(*inputs.get<Dataset>("train"), inputs.find<Dataset>("validation").get());
     checkpoint->network = checkpoint->model->build(description, context.seed());
-    const ClassificationStep step(*checkpoint->model, static_cast<std::int64_t>(description.classes.size()),
-                                  config_.label_smoothing);
-    TrainerOptions options = config_.trainer;
-    options.model_stage = checkpoint->model_stage;
-    const TrainingResult result =
-        train(step, *checkpoint->network, data, options, *inputs.get<MemoryPolicy>("memory"), context);
+    const TrainingResult result = trained ? take_over(*trained, *checkpoint->network, context)
+                                          : train_anew(*checkpoint, inputs, context);
     checkpoint->network->eval();
     checkpoint->epoch = result.epoch;
     checkpoint->step = result.step;
@@ -137,6 +135,16 @@ class Supervised final : public runner::Stage {
   }
 
  private:
+  TrainingResult train_anew(const Checkpoint& checkpoint, const runner::Inputs& inputs,
+                            runner::RunContext& context) const {
+    const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
+                                  config_.label_smoothing);
+    TrainerOptions options = config_.trainer;
+    options.model_stage = checkpoint.model_stage;
+    return train(step, *checkpoint.network, {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")}, options,
+                 *inputs.get<MemoryPolicy>("memory"), context);
+  }
+
   const SupervisedConfig config_;
 };
 

@@ -41,6 +41,27 @@ TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
   EXPECT_TRUE(arguments.quiet);
 }
 
+TEST(CommandLine, EvaluateTakesARunAndOverrides) {
+  const Arguments arguments = parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best", "device=cpu"});
+  EXPECT_EQ(arguments.run_folder, "outputs/a");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"data.root=x", "device=cpu"}));
+  EXPECT_EQ(arguments.checkpoint, "best");
+}
+
+TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
+  const Arguments arguments = parsed({"predict", "--top", "3", "outputs/a", "a.jpg", "--skip-corrupt", "b", "device=cpu",
+                                      "--batch-size=8", "--out", "p.csv", "--node", "train.0"});
+  EXPECT_EQ(arguments.run_folder, "outputs/a");
+  EXPECT_EQ(arguments.paths, (std::vector<std::string>{"a.jpg", "b", "device=cpu"}));
+  EXPECT_EQ(arguments.top, 3);
+  EXPECT_EQ(arguments.batch_size, 8);
+  EXPECT_EQ(arguments.out, "p.csv");
+  EXPECT_EQ(arguments.node, "train.0");
+  EXPECT_TRUE(arguments.skip_corrupt);
+  EXPECT_EQ(error_of({"predict", "outputs/a"}), "E0501: paths is required | `retort predict --help` shows how it is used");
+  EXPECT_THAT(error_of({"predict", "outputs/a", "b", "--top", "0"}), testing::StartsWith("E0501: --top: "));
+}
+
 TEST(CommandLine, ConfigDirTakesOneFolderEach) {
   const Arguments arguments = parsed({"validate", "--config-dir", "a", "classify", "--config-dir", "b", "x=1"});
   EXPECT_EQ(arguments.config_dirs, (std::vector<std::string>{"a", "b"}));

@@ -46,6 +46,7 @@ class RecordingContext final : public runner::RunContext {
   std::uint64_t seed() const override { return seed_value; }
   std::string_view device() const override { return "cpu"; }
   const std::filesystem::path& folder() const override { return folder_; }
+  std::optional<runner::TrainedWeights> trained() const override { return trained_weights; }
   bool smoke() const override { return is_smoke; }
   runner::Observer* observer() const override { return observer_value; }
 
@@ -71,6 +72,7 @@ class RecordingContext final : public runner::RunContext {
   std::function<void(const runner::Progress&)> on_progress;
   bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false;
   std::optional<std::int64_t> resumed_at;  // behind so many metrics
+  std::optional<runner::TrainedWeights> trained_weights;
   int flushes = 0;
   std::uint64_t seed_value = 1;
   runner::Observer* observer_value = nullptr;

@@ -204,6 +204,13 @@ TEST_F(GraphTest, OnlyKeepsWhatTheNodeNeeds) {
   EXPECT_THAT(edges(*pair), ElementsAre("train.0-2.train<data.0-2.train", "train.0-2.model<model.model"));
 }
 
+TEST_F(GraphTest, OnlyWithoutDataLeavesThemAndWhatTheyAloneNeed) {
+  const auto part = only_without_data(graph(kWhole), "train");
+  ASSERT_TRUE(part);
+  EXPECT_THAT(ids(*part), ElementsAre("model", "train"));
+  EXPECT_THAT(edges(*part), ElementsAre("train.model<model.model"));
+}
+
 TEST_F(GraphTest, OnlyOfAnUnknownNodeSuggests) {
   const auto part = only(graph(kWhole), "trian");
   ASSERT_FALSE(part);

@@ -29,6 +29,7 @@ const char* const kEveryLine[] = {
     R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",
     R"({"event":"flush","node":"train"})",
     R"({"event":"node_finished","node":"train","seconds":1.5,"peak_memory_bytes":1024})",
+    R"({"event":"item","item":{"file":"a.jpg"}})",
     R"({"event":"answer","answer":{"a":[1]}})",
     R"({"event":"finished","exit":78})",
 };

@@ -45,6 +45,7 @@ class AddingStage : public Stage {
     if (act_.starts_with("save")) context.flush();
     if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
+    if (const auto trained = context.trained()) context.say("trained in " + trained->folder.string());
     if (act_ == "progress") {
       for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
     }
@@ -149,6 +150,15 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
                                 "alive: 2, stages: 2, seed 7 on cpu", "alive: 1, stages: 1, seed 7 on cpu"));
   EXPECT_EQ(Number::alive, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/d/sum"));
+}
+
+TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
+  Executor made = executor({node("a", 1), node("b.0", 1)});
+  EXPECT_TRUE(made.create().empty());
+  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", TrainedWeights::Choice::kBest}}}}, "cpu");
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
+  EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));
 }
 
 TEST_F(ExecutorTest, OutputThatNobodyWantsIsFreedAtOnce) {

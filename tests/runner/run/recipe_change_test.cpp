@@ -11,24 +11,40 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// What is said of going on with the quick start under `overrides`.
-std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
-  static const SchemaSet schemas = shipped_schemas();
+const SchemaSet& schemas() {
+  static const SchemaSet all = shipped_schemas();
+  return all;
+}
+
+/// What `check` says of the quick start and the quick start under `overrides`.
+template <typename Check>
+std::vector<std::string> said(std::vector<std::string> overrides, const Check& check) {
   Sources sources;
   Arguments arguments;
   arguments.recipe = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
   arguments.config_dirs = {RETORT_SOURCE_DIR};
   const auto recipe = [&] {
-    auto prepared = prepare(arguments, schemas, sources);
+    auto prepared = prepare(arguments, schemas(), sources);
     EXPECT_TRUE(prepared) << prepared.errors().at(0).message;
     return prepared->recipe.resolved;
   };
   const Value before = recipe();
   arguments.overrides = std::move(overrides);
   std::vector<std::string> result;
-  for (const Diagnostic& error : check_change(before, recipe(), force, schemas))
-    result.push_back(error.pointer + ": " + error.message);
+  for (const Diagnostic& error : check(before, recipe())) result.push_back(error.pointer + ": " + error.message);
   return result;
+}
+
+/// Of going on with it.
+std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
+  return said(std::move(overrides), [&](const Value& before, const Value& after) {
+    return check_change(before, after, force, schemas());
+  });
+}
+
+/// Of evaluating what it has trained.
+std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
+  return said(std::move(overrides), check_change_of_trained);
 }
 
 TEST(RecipeChange, TheSameRecipeMayGoOn) { EXPECT_THAT(said({}), IsEmpty()); }
@@ -60,6 +76,21 @@ TEST(RecipeChange, EveryOptionOfAModelIsRefusedButItsDropout) {
   EXPECT_THAT(said({"model.num_hidden_layers=3"}, true).size(), 1u);
   EXPECT_THAT(said({"model.dropout=0.5"}).size(), 1u);
   EXPECT_THAT(said({"model.dropout=0.5"}, true), IsEmpty());
+}
+
+TEST(ChangeOfTrained, DataMeasuresAndSurroundingsMayBeOthers) {
+  EXPECT_THAT(said_of_trained({"data.root=x", "data.split.test=0.3", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
+                               "device=cpu", "threads=2", "run.dir=x", "name=other",
+                               "+again={kind: evaluate.classification}"}),
+              IsEmpty());
+}
+
+TEST(ChangeOfTrained, ModelTrainingAndSeedStayAsTheyWere) {
+  EXPECT_THAT(said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
+              testing::UnorderedElementsAre(
+                  "/model/hidden_size: 'model.hidden_size' was 128 and is now 64: the trained weights do not fit that",
+                  "/train/epochs: 'train.epochs' was 8 and is now 9: the training is done, so that has no effect on it",
+                  "/seed: 'seed' was 42 and is now 77: the training is done, so that has no effect on it"));
 }
 
 }  // namespace

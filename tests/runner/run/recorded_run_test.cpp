@@ -42,6 +42,15 @@ TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
   EXPECT_EQ(read->status, "interrupted");
 }
 
+TEST_F(RecordedRunTest, EvaluationTellsWhoseWeightsItTook) {
+  write_record();
+  EXPECT_EQ(read_run(run())->source, "");
+  write(".retort/source.json", R"({"schema": 1, "run": "/elsewhere/run"})");
+  EXPECT_EQ(read_run(run())->source, "/elsewhere/run");
+  write(".retort/source.json", R"({"run": 3})");
+  EXPECT_EQ(read_run(run())->source, "");
+}
+
 TEST_F(RecordedRunTest, LatestWholeRecordCounts) {
   write_record();
   write_record("resume-1/");

@@ -38,7 +38,9 @@ class RunTest : public testing::Test {
   ExitCode run_script(std::vector<std::string> acts) {
     results_.str("");
     talk_.str("");
-    const RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
+    RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
+    request.trained = trained_;
+    request.source = source_;
     WritingStorage storage(write_);
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
@@ -55,6 +57,8 @@ class RunTest : public testing::Test {
   Composition composition_;
   Recipe recipe_ = {.run_dir = "run"};
   Graph graph_;
+  TrainedNodes trained_;
+  std::string source_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
   Verbosity verbosity_ = Verbosity::kNormal;
@@ -121,6 +125,18 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
     EXPECT_THAT(folder_.read(file.path()), Not(HasSubstr("hunter2"))) << file.path();
   }
   EXPECT_THAT(folder_.read("run/.retort/graph.json"), HasSubstr("${oc.env:API_KEY}"));
+}
+
+TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
+  run_script({"hello", "read", "ready", "read", "finished:0"});
+  EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/source.json"));
+  recipe_.run_dir = "evaluation";
+  trained_ = {{"train", {"/a/run/nodes/train/checkpoints", TrainedWeights::Choice::kKept}}};
+  source_ = "/a/b/../run";
+  run_script({"hello", "echo", "ready", "read", "finished:0"});
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
+  EXPECT_EQ(nlohmann::json::parse(folder_.read("evaluation/.retort/source.json")).dump(),
+            R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
 }
 
 TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {

@@ -157,6 +157,18 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
   EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));
 }
 
+TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
+  checkpoint_->inputs = {{"image", {4}, at::kFloat}};
+  EXPECT_EQ(refusal(flowers()),
+            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage the size it had then");
+}
+
+TEST_F(Classification, SamplesPreparedOtherwiseThanInTrainingAreTold) {
+  checkpoint_->transform = "{}";
+  run(flowers());
+  EXPECT_THAT(context_.said, testing::Contains("the test set is not prepared as the training data was:  now, {} then"));
+}
+
 TEST_F(Classification, SaysTheResultBesideChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
   EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), chance 33.3 %, 4 images"));

@@ -6,14 +6,6 @@
 namespace stages {
 namespace {
 
-TEST(Csv, PlainFieldsStayPlain) { EXPECT_EQ(csv_line({"a b", "", "1.5"}), "a b,,1.5\n"); }
-
-TEST(Csv, CommasQuotesAndLineBreaksAreQuoted) {
-  EXPECT_EQ(csv_line({"a,b", "say \"x\"", "a\nb", "a\rb"}), "\"a,b\",\"say \"\"x\"\"\",\"a\nb\",\"a\rb\"\n");
-}
-
-TEST(Csv, EmptyFirstFieldKeepsItsComma) { EXPECT_EQ(csv_line({"", "a"}), ",a\n"); }
-
 TEST(Csv, PredictionsNameTheBestClasses) {
   const ClassifiedSamples samples{{"rose/1, red.jpg", "daisy/2.jpg"},
                                   torch::tensor({{0.0, 0.0, 0.0}, {0.0, 500.0, 1000.0}}, torch::kFloat64),

@@ -30,7 +30,8 @@ struct SupervisedRun {
     runner::ConfigReader reader(value, "/train");
     auto stage = kTrainSupervised.create(reader);
     if (!stage) throw std::logic_error(stage.errors()[0].message);
-    runner::Inputs::ByPort inputs = {{"train", {train}}, {"model", {model}}, {"memory", {policy}}};
+    runner::Inputs::ByPort inputs = {{"model", {model}}, {"memory", {policy}}};
+    if (train) inputs["train"] = {train};
     if (validation) inputs["validation"] = {validation};
     const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs, {{"model", model_stage}}), context);
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
@@ -93,6 +94,25 @@ TEST(Supervised, TrainsAModelAndHandsItOn) {
   const Safetensors file = read_safetensors(checkpoint->file);
   for (const auto& [name, tensor] : weights(*checkpoint->network))
     EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+}
+
+TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
+  const std::string options = R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
+  SupervisedRun before, after;
+  const auto trained = before.run(options);
+  after.train = after.validation = nullptr;
+  after.context.seed_value = 99;
+  after.context.trained_weights = {before.context.folder() / "checkpoints", runner::TrainedWeights::Choice::kKept};
+  const auto checkpoint = after.run(options);
+  EXPECT_TRUE(after.context.metrics.empty());
+  EXPECT_EQ(checkpoint->classes, trained->classes);
+  EXPECT_EQ(checkpoint->step, trained->step);
+  EXPECT_EQ(checkpoint->file, trained->file);
+  ASSERT_EQ(checkpoint->inputs.size(), 2u);
+  EXPECT_EQ(checkpoint->inputs[0].shape, trained->inputs[0].shape);
+  EXPECT_FALSE(checkpoint->network->is_training());
+  const NamedTensors wanted = weights(*trained->network);
+  for (const auto& [name, tensor] : weights(*checkpoint->network)) EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
 }
 
 TEST(Supervised, AllOptimizersAndSchedulesTrain) {

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace runner {
+
+enum class PredictionFormat { kCsv, kJsonLines };
+
+/// Writes the items of the request "predict" as they come, a line an image:
+///
+///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
+///   a.jpg,circle,0.93,ring,0.04
+///
+/// Images that could not be read are counted, and told on `talk`.
+class PredictionOutput {
+ public:
+  using Append = std::function<void(std::string_view)>;
+  PredictionOutput(PredictionFormat format, Append append, std::ostream& talk, bool color);
+
+  /// Throws std::runtime_error for what is no such item.
+  void take(const nlohmann::ordered_json& item);
+
+  std::int64_t images() const { return images_; }
+  std::int64_t failed() const { return failed_; }
+
+ private:
+  void tell_unreadable(const nlohmann::ordered_json& item);
+  void write_csv(const nlohmann::ordered_json& item);
+
+  const PredictionFormat format_;
+  const Append append_;
+  std::ostream& talk_;
+  const bool color_;
+  bool has_header_ = false;
+  std::int64_t images_ = 0;  // written
+  std::int64_t failed_ = 0;
+};
+
+}  // namespace runner

@@ -1,0 +1,138 @@
+#include "stages/data/picture_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "runner/stage.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostic;
+using runner::Diagnostics;
+using runner::ErrorCode;
+
+/// Finds the images below one folder.
+class Search {
+ public:
+  Search(fs::path root, Diagnostics& errors) : root_(std::move(root)), errors_(errors) {}
+
+  std::vector<std::string> run() {
+    std::error_code error;
+    real_root_ = fs::canonical(root_, error);
+    const std::size_t before = errors_.size();
+    look_into(root_);
+    std::ranges::sort(files_);
+    if (files_.empty() && errors_.size() == before) {
+      fail(ErrorCode::kTooFewSamples, "there is no image in the folder '" + root_.string() + "'",
+           "images are the files ending in .jpg, .jpeg or .png, in it or below");
+    }
+    return std::move(files_);
+  }
+
+ private:
+  void look_into(const fs::path& folder) {
+    std::vector<fs::path> folders;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      const fs::path& path = at->path();
+      if (path.filename().string().starts_with('.')) continue;
+      std::error_code ignored;
+      if (at->is_directory(ignored)) {
+        if (!at->is_symlink(ignored)) folders.push_back(path);
+      } else if (is_image_name(path.filename().string()) && (!at->is_symlink(ignored) || stays_inside(path))) {
+        files_.push_back(path.string());
+      }
+    }
+    if (error) fail(ErrorCode::kMissingFolder, "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
+    for (const fs::path& next : folders) look_into(next);  // with no folder open: they may be nested deeply
+  }
+
+  bool stays_inside(const fs::path& link) {
+    std::error_code error;
+    const fs::path real = fs::canonical(link, error);
+    if (error) {
+      fail(ErrorCode::kMissingImage, "the link '" + link.string() + "' leads nowhere", "remove or mend it");
+      return false;
+    }
+    if (std::mismatch(real_root_.begin(), real_root_.end(), real.begin(), real.end()).first == real_root_.end()) {
+      return true;
+    }
+    fail(ErrorCode::kOutsideRoot, "the link '" + link.string() + "' leads out of '" + root_.string() + "'",
+         "name the file itself, if it is meant");
+    return false;
+  }
+
+  void fail(ErrorCode code, std::string message, std::string help) {
+    errors_.push_back({code, {}, "", std::move(message), std::move(help)});
+  }
+
+  const fs::path root_;
+  fs::path real_root_;
+  Diagnostics& errors_;
+  std::vector<std::string> files_;
+};
+
+std::shared_ptr<const ImageList> as_list(std::vector<std::string> files) {
+  auto list = std::make_shared<ImageList>();
+  for (std::string& file : files) (*list)[Part::kTest].push_back({std::move(file), 0});
+  return list;
+}
+
+ImageDatasetOptions stopping(ImageDatasetOptions options) {
+  options.on_corrupt = OnCorrupt::kStop;  // so that the cause is known
+  return options;
+}
+
+}  // namespace
+
+runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  Diagnostics errors;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      std::vector<std::string> found = Search(path, errors).run();
+      std::ranges::move(found, std::back_inserter(files));
+    } else if (fs::exists(path, error)) {
+      files.push_back(path);
+    } else {
+      errors.push_back({ErrorCode::kMissingImage, {}, "", "there is no file or folder '" + path + "'",
+                        "name images, or folders of images"});
+    }
+  }
+  if (!errors.empty()) return errors;
+  return files;
+}
+
+PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)
+    : pictures_(as_list(std::move(files)), Part::kTest, stopping(std::move(options)), /*seed=*/0, nullptr), skip_(skip) {}
+
+DatasetDescription PictureFiles::describe() const { return pictures_.describe(); }
+
+std::optional<NamedTensors> PictureFiles::sample(std::int64_t epoch, std::int64_t index) const {
+  try {
+    return pictures_.sample(epoch, index);
+  } catch (const runner::StageError& error) {
+    if (!skip_) {
+      throw runner::StageError(error.code, "", error.what(), "leave out what cannot be read with --skip-corrupt");
+    }
+    const std::lock_guard lock(mutex_);
+    unreadable_.emplace(index, Unreadable{error.code, error.what()});
+    return std::nullopt;
+  }
+}
+
+std::optional<Unreadable> PictureFiles::take_unreadable(std::int64_t index) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = unreadable_.find(index);
+  if (found == unreadable_.end()) return std::nullopt;
+  Unreadable result = std::move(found->second);
+  unreadable_.erase(found);
+  return result;
+}
+
+}  // namespace stages

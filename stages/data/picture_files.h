@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/result.h"
+#include "stages/data/image_dataset.h"
+
+namespace stages {
+
+/// The image files that `paths` name: a file is one whatever its name; of a folder, those in it and below whose name is
+/// an image's (image_list.h), sorted. Hidden ones and links to folders are left out. None is opened. All errors at once:
+/// a path that is not there, a folder that cannot be read or has no image, a link in a folder that leads nowhere or out
+/// of it.
+runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths);
+
+/// Why a picture could not be read.
+struct Unreadable {
+  runner::ErrorCode code;
+  std::string message;  ///< names the file
+};
+
+/// Pictures without classes, for prediction: "image" as in evaluation.
+class PictureFiles final : public Dataset {
+ public:
+  /// `skip`: one that cannot be read is left out and remembered, in place of an error.
+  PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip);
+
+  DatasetDescription describe() const override;
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
+  std::string sample_name(std::int64_t index) const override { return pictures_.sample_name(index); }
+  LoaderOptions loader() const override { return pictures_.loader(); }
+
+  /// Why the picture `index` was left out, and forgets it; nullopt where it was not.
+  std::optional<Unreadable> take_unreadable(std::int64_t index) const;
+
+ private:
+  const ImageDataset pictures_;
+  const bool skip_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, Unreadable> unreadable_;  // by index
+};
+
+}  // namespace stages

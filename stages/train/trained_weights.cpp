@@ -1,0 +1,90 @@
+#include "stages/train/trained_weights.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/new_file.h"
+#include "runner/stage.h"
+#include "stages/checkpoint_folder.h"
+#include "stages/data_description.h"
+#include "stages/weights.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+using Choice = runner::TrainedWeights::Choice;
+
+/// The one that a training with these options ends with.
+std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
+  auto best = keep == Keep::kBest ? checkpoints.load_best() : std::nullopt;
+  return best ? std::move(best) : checkpoints.load_latest();
+}
+
+std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
+  const Checkpoints checkpoints(
+      weights.folder, {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
+  switch (weights.choice) {
+    case Choice::kKept:
+      return load_kept(checkpoints, options.keep);
+    case Choice::kBest:
+      return checkpoints.load_best();
+    case Choice::kLatest:
+      return checkpoints.load_latest();
+    case Choice::kThis:
+      return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder), {}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
+  const auto weights = context.trained();
+  if (!weights) return std::nullopt;
+  auto found = load(*weights, options);
+  if (!found) {
+    const bool unmeasured = weights->choice == Choice::kBest;
+    throw StageError(ErrorCode::kNoCheckpoint, "",
+                     "there is no checkpoint in '" + weights->folder.string() + "'" +
+                         (unmeasured ? " that was measured on validation data" : ""),
+                     unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` goes on with it");
+  }
+  for (const std::string& line : found->passed_over) context.say(line + "; the next best checkpoint is used");
+  try {
+    DatasetDescription data = described_data(found->state.about);
+    return Trained{*std::move(found), std::move(data)};
+  } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kDamagedWeights, "",
+                     "the checkpoint '" + found->folder.string() +
+                         "' does not say what data it was trained on: " + error.what(),
+                     "use one that this version has trained");
+  }
+}
+
+TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context) {
+  const FoundCheckpoint& found = trained.checkpoint;
+  network.to(at::Device(std::string(context.device())));
+  try {
+    set_weights(network, found.state.model);
+  } catch (const std::exception& error) {
+    throw StageError(ErrorCode::kChangedRun, "",
+                     "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
+                         std::string(error.what(), std::strcspn(error.what(), "\n")),
+                     "evaluate the run as it was");
+  }
+  if (!context.folder().empty()) {
+    const nlohmann::ordered_json json = {
+        {"checkpoint", found.folder.string()}, {"epoch", found.state.epoch}, {"step", found.state.step}};
+    runner::write_atomically(context.folder() / "checkpoint.json",
+                             json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  }
+  context.say("the weights after step " + std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");
+  return {found.state.epoch, found.state.step, found.folder / "model.safetensors"};
+}
+
+}  // namespace stages

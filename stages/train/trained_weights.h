@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+
+#include "stages/checkpoints.h"
+#include "stages/train/trainer.h"
+
+namespace stages {
+
+/// What an earlier run has trained, and the data that it was trained on (of size 0: it need not be there any more).
+struct Trained {
+  FoundCheckpoint checkpoint;
+  DatasetDescription data;
+};
+
+/// What context.trained() names; nullopt where this training is still to be done. Of a damaged checkpoint the next one
+/// is taken, and that is said. Throws runner::StageError: kNoCheckpoint, kDamagedWeights.
+std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context);
+
+/// Instead of train(): moves `network` to context.device() and gives it the trained weights. Says which they are, also
+/// in context.folder()/checkpoint.json. Throws runner::StageError, kChangedRun where they do not fit.
+TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context);
+
+}  // namespace stages

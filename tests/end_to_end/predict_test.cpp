@@ -1,0 +1,194 @@
+// What a run has trained, evaluated and used for prediction, through the real programs.
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Trained : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    const Ended ran = retort(
+        "run classify data.root=photos data.image_size=24 data.split.validation=0.2 data.split.train=0.6 epochs=2 "
+        "batch_size=8 train.checkpoint.keep_best=2 train.checkpoint.keep_last=2 run.dir=run",
+        folder_.path());
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+  }
+  nlohmann::json json(const std::string& file) const { return nlohmann::json::parse(file_text(folder_ / file)); }
+  std::string metric(const std::string& run, const std::string& name) const {
+    return json(run + "/summary.json")["metrics"]["evaluate"]["evaluate/" + name].dump();
+  }
+  /// Every file below `run` with its contents.
+  std::map<std::string, std::string> all_of(const std::string& run) const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / run)) {
+      if (entry.is_regular_file()) files[entry.path().string()] = file_text(entry.path());
+    }
+    return files;
+  }
+  /// The first fields of a CSV file's lines but the header: file → class.
+  static std::map<std::string, std::string> first_classes(const std::string& csv) {
+    std::map<std::string, std::string> result;
+    std::istringstream lines(csv);
+    std::string line;
+    for (std::getline(lines, line); std::getline(lines, line);) {
+      const std::size_t comma = line.find(',');
+      result[line.substr(0, comma)] = line.substr(comma + 1, line.find(',', comma + 1) - comma - 1);
+    }
+    return result;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Trained, EvaluationAgainGivesTheSameNumbersAndLeavesTheRunAlone) {
+  const auto before = all_of("run");
+  const Ended ended = retort("evaluate run run.dir=again", folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(ended.out, "again\n");
+  EXPECT_EQ(metric("again", "top1"), metric("run", "top1"));
+  EXPECT_EQ(metric("again", "log_loss"), metric("run", "log_loss"));
+  EXPECT_EQ(file_text(folder_ / "again/nodes/evaluate/predictions.csv"),
+            file_text(folder_ / "run/nodes/evaluate/predictions.csv"));
+  EXPECT_TRUE(all_of("run") == before);
+  EXPECT_EQ(json("again/.retort/source.json")["run"], (folder_ / "run").string());
+  EXPECT_THAT(json("again/nodes/train/checkpoint.json")["checkpoint"], HasSubstr("run/nodes/train/checkpoints/step-"));
+  EXPECT_FALSE(fs::exists(folder_ / "again/nodes/train/checkpoints"));
+
+  const Ended resumed = retort("resume again", folder_.path());
+  EXPECT_EQ(resumed.exit, 66);
+  EXPECT_THAT(resumed.err, HasSubstr("error[E0806]: 'again' is an evaluation of '"));
+}
+
+TEST_F(Trained, EvaluationTakesOtherDataMeasuresAndCheckpoints) {
+  ASSERT_EQ(
+      retort("data make image_folder --out others --classes 3 --per-class 20 --size 40 --seed 6 -q", folder_.path())
+          .exit,
+      0);
+  const Ended ended = retort(
+      "evaluate run data.root=others data.split.train=0.4 data.split.test=0.4 evaluate.batch_size=5 "
+      "evaluate.top_k=[1,2] --checkpoint latest",
+      folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const std::string folder = ended.out.substr(0, ended.out.size() - 1);
+  EXPECT_THAT(folder, testing::StartsWith("outputs/"));
+  EXPECT_EQ(json(folder + "/nodes/evaluate/metrics.json")["step"], 6);  // two epochs of three steps
+  EXPECT_THAT(metric(folder, "top2"), HasSubstr("value"));
+  EXPECT_THAT(metric(folder, "samples"), HasSubstr("24"));
+  EXPECT_THAT(file_text(folder_ / (folder + "/.retort/overrides.yaml")), HasSubstr("data.root=others"));
+}
+
+TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
+  const Ended model = retort("evaluate run model.hidden_size=64 train.epochs=9", folder_.path());
+  EXPECT_EQ(model.exit, 78);
+  EXPECT_THAT(model.err,
+              testing::AllOf(HasSubstr("error[E0809]: 'model.hidden_size' was 128 and is now 64: the trained "
+                                       "weights do not fit that [/model/hidden_size]"),
+                             HasSubstr("error[E0809]: 'train.epochs' was 2 and is now 9")));
+  const Ended size = retort("evaluate run data.image_size=36", folder_.path());
+  EXPECT_EQ(size.exit, 78);
+  EXPECT_THAT(size.err, HasSubstr("'image' is [3,36,36] in the test set, and was [3,24,24] in training"));
+}
+
+TEST_F(Trained, DamagedBestWeightsFallBackOrAreRefused) {
+  const std::string best = file_text(folder_ / "run/nodes/train/checkpoints/best");
+  const fs::path weights =
+      folder_ / ("run/nodes/train/checkpoints/" + best.substr(0, best.size() - 1) + "/model.safetensors");
+  fs::resize_file(weights, fs::file_size(weights) - 1);
+  const Ended fallen_back = retort("evaluate run run.dir=again", folder_.path());
+  EXPECT_EQ(fallen_back.exit, 0) << fallen_back.err;
+  EXPECT_THAT(fallen_back.err, HasSubstr("the next best checkpoint is used"));
+  const Ended named = retort("predict run photos --checkpoint " + weights.parent_path().string(), folder_.path());
+  EXPECT_EQ(named.exit, 65);
+  EXPECT_EQ(named.out, "");
+  EXPECT_THAT(named.err, HasSubstr("error[E0620]"));
+}
+
+TEST_F(Trained, PredictionSaysWhatTheEvaluationSaidFromACopyWithoutTheTrainingData) {
+  fs::rename(folder_ / "run", folder_ / "copy");
+  fs::rename(folder_ / "photos", folder_ / "pictures");
+  const auto before = all_of("copy");
+  const Ended ended = retort("predict copy pictures --top 2", folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, testing::StartsWith("file,class_1,probability_1,class_2,probability_2\npictures/"));
+  const auto predicted = first_classes(ended.out);
+  EXPECT_EQ(predicted.size(), 36u);
+  std::istringstream evaluated(file_text(folder_ / "copy/nodes/evaluate/predictions.csv"));
+  std::string line;
+  int compared = 0;
+  for (std::getline(evaluated, line); std::getline(evaluated, line); ++compared) {
+    std::istringstream fields(line);
+    std::string name, label, wanted;
+    std::getline(std::getline(std::getline(fields, name, ','), label, ','), wanted, ',');
+    EXPECT_EQ(predicted.at("pictures/" + name), wanted) << name;
+  }
+  EXPECT_GE(compared, 6);
+  EXPECT_TRUE(all_of("copy") == before);
+}
+
+TEST_F(Trained, PredictionsGoToAFileOrAsJsonLines) {
+  const Ended as_json = retort("predict run photos --json --batch-size 7 device=cpu", folder_.path());
+  ASSERT_EQ(as_json.exit, 0) << as_json.err;
+  std::istringstream lines(as_json.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto one = nlohmann::json::parse(line);
+    double sum = 0;
+    for (const auto& item : one["classes"]) sum += item["probability"].get<double>();
+    EXPECT_NEAR(sum, 1, 1e-9);
+  }
+  EXPECT_EQ(count, 36);
+  const Ended to_file = retort("predict run photos --out p.csv", folder_.path());
+  EXPECT_EQ(to_file.exit, 0) << to_file.err;
+  EXPECT_EQ(to_file.out, "");
+  EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
+}
+
+TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
+  std::ofstream(folder_ / "photos/aaa.jpg") << "broken";
+  std::ofstream(folder_ / "p.csv") << "as it was";
+  const Ended stopped = retort("predict run photos --out p.csv", folder_.path());
+  EXPECT_EQ(stopped.exit, 65);
+  EXPECT_THAT(stopped.err, HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is neither JPEG nor PNG\n"
+                                     "  help: leave out what cannot be read with --skip-corrupt\n"));
+  EXPECT_EQ(file_text(folder_ / "p.csv"), "as it was");
+  const Ended skipped = retort("predict run photos --out p.csv --skip-corrupt", folder_.path());
+  EXPECT_EQ(skipped.exit, 65);
+  EXPECT_THAT(skipped.err,
+              testing::AllOf(HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is neither JPEG nor PNG\n"),
+                             HasSubstr("1 of 37 images could not be read\n")));
+  EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
+}
+
+TEST_F(Trained, WrongInputIsToldBeforeAnythingIsWritten) {
+  fs::create_directory(folder_ / "empty");
+  const Ended empty = retort("predict run empty none.jpg --out p.csv", folder_.path());
+  EXPECT_EQ(empty.exit, 65);
+  EXPECT_THAT(empty.err, testing::AllOf(HasSubstr("error[E0608]: there is no image in the folder 'empty'"),
+                                        HasSubstr("error[E0603]: there is no file or folder 'none.jpg'")));
+  EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
+  EXPECT_FALSE(fs::exists(folder_ / "p.csv.part"));
+  fs::remove_all(folder_ / "run/nodes/train/checkpoints");
+  for (const char* verb : {"evaluate run", "predict run photos"}) {
+    const Ended none = retort(verb, folder_.path());
+    EXPECT_EQ(none.exit, 66);
+    EXPECT_EQ(none.err,
+              "error[E0808]: the run in 'run' has saved no checkpoint of 'train' yet\n"
+              "  help: train it first: retort resume run\n");
+  }
+}
+
+}  // namespace

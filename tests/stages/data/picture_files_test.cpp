@@ -1,0 +1,110 @@
+#include "stages/data/picture_files.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Pictures : public testing::Test {
+ protected:
+  std::string path(const std::string& below) const { return (folder_ / below).string(); }
+  /// "code message" of each error.
+  std::vector<std::string> errors(const std::vector<std::string>& below) const {
+    std::vector<std::string> paths, result;
+    for (const std::string& one : below) paths.push_back(path(one));
+    const auto files = list_pictures(paths);
+    if (files) return {};
+    for (const auto& error : files.errors()) result.push_back(runner::name(error.code) + " " + error.message);
+    return result;
+  }
+  static ImageDatasetOptions small() {
+    ImageDatasetOptions options;
+    options.image_size = 8;
+    return options;
+  }
+  PictureFolder folder_;
+};
+
+TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
+  for (const char* name : {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "5.jpg"})
+    folder_.add(name);
+  std::ofstream(path("a/notes.txt")) << "no image";
+  fs::create_directory_symlink(path("a/b"), path("a/again"));
+  const auto files = list_pictures({path("5.jpg"), path("a")});
+  ASSERT_TRUE(files);
+  EXPECT_THAT(*files, ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"), path("a/b/3.jpeg")));
+}
+
+TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
+  folder_.add("picture");
+  const auto files = list_pictures({path("picture")});
+  ASSERT_TRUE(files);
+  EXPECT_THAT(*files, ElementsAre(path("picture")));
+}
+
+TEST_F(Pictures, WhatIsNotThereAndEmptyFoldersAreToldTogether) {
+  fs::create_directory(path("empty"));
+  EXPECT_THAT(errors({"none.jpg", "empty"}),
+              ElementsAre("E0603 there is no file or folder '" + path("none.jpg") + "'",
+                          "E0608 there is no image in the folder '" + path("empty") + "'"));
+}
+
+TEST_F(Pictures, LinksOutOfTheFolderAndNowhereAreRefused) {
+  folder_.add("a/1.jpg");
+  folder_.add("b/2.jpg");
+  fs::create_symlink(path("a/1.jpg"), path("a/inside.jpg"));
+  EXPECT_THAT(errors({"a"}), ElementsAre());
+  fs::create_symlink(path("b/2.jpg"), path("a/outside.jpg"));
+  fs::create_symlink(path("b/none.jpg"), path("a/nowhere.jpg"));
+  EXPECT_THAT(errors({"a"}), testing::UnorderedElementsAre(
+                                 "E0607 the link '" + path("a/outside.jpg") + "' leads out of '" + path("a") + "'",
+                                 "E0603 the link '" + path("a/nowhere.jpg") + "' leads nowhere"));
+}
+
+TEST_F(Pictures, AreReadAsInEvaluation) {
+  folder_.add("c/1.jpg", 3);
+  const PictureFiles pictures({path("c/1.jpg")}, small(), /*skip=*/false);
+  auto list = std::make_shared<ImageList>();
+  list->root = path("");
+  (*list)[Part::kTest] = {{"c/1.jpg", 0}};
+  const ImageDataset evaluated(list, Part::kTest, small(), 1, nullptr);
+  EXPECT_TRUE(pictures.sample(0, 0)->at("image").equal(evaluated.sample(0, 0)->at("image")));
+  EXPECT_EQ(pictures.describe().size, 1);
+  EXPECT_EQ(pictures.sample_name(0), path("c/1.jpg"));
+}
+
+TEST_F(Pictures, OneThatCannotBeReadStopsOrIsRememberedOnce) {
+  folder_.add("1.jpg");
+  std::ofstream(path("2.jpg")) << "no image";
+  const std::vector<std::string> files = {path("1.jpg"), path("2.jpg")};
+  try {
+    PictureFiles(files, small(), /*skip=*/false).sample(0, 1);
+    ADD_FAILURE();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is neither JPEG nor PNG");
+    EXPECT_EQ(error.help, "leave out what cannot be read with --skip-corrupt");
+    EXPECT_EQ(error.option, "");
+  }
+  const PictureFiles skipping(files, small(), /*skip=*/true);
+  EXPECT_TRUE(skipping.sample(0, 0));
+  EXPECT_FALSE(skipping.take_unreadable(0));
+  EXPECT_FALSE(skipping.sample(0, 1));
+  const auto unreadable = skipping.take_unreadable(1);
+  ASSERT_TRUE(unreadable);
+  EXPECT_EQ(unreadable->code, runner::ErrorCode::kUnsupportedImage);
+  EXPECT_THAT(unreadable->message, HasSubstr("2.jpg': it is neither JPEG nor PNG"));
+  EXPECT_FALSE(skipping.take_unreadable(1));
+}
+
+}  // namespace
+}  // namespace stages
