@@ -27,7 +27,7 @@ class LoadingContext final : public runner::RunContext {
   bool take_save_request() override { return false; }
   bool resuming() const override { return false; }
   void resumed(std::int64_t) override {}
-  void flush() override {}
+  std::int64_t flush() override { return 0; }
   std::uint64_t seed() const override { return node_.seed; }
   std::string_view recipe_hash() const override { return graph_.recipe_hash; }
   std::string_view device() const override { return device_; }

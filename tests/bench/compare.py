@@ -210,7 +210,7 @@ def optimizer(arguments, results):
     layer = [width * width, width] * 4 + [4 * width * width, 4 * width, 4 * width * width, width] + [width] * 4
     sizes = [width, width * 3 * 32 * 32, 50 * width] + [width] * 2 + layer * layers + [width] * 2
     print(f"\nOptimizer step over {len(sizes)} parameters of {sum(sizes) / 1e6:.1f} million numbers, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
-    rows = [("", "ms/step", "spread", "of fused", "of foreach", "weights differ by")]
+    rows = [("", "ms/step", "spread", "of fused", "of foreach", "sums of weights differ by")]
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     results["optimizer"] = {}
     for rule, clip in (("sgd", None), ("adamw", None), ("adamw", 0.1)):
@@ -230,13 +230,14 @@ def optimizer(arguments, results):
             program.end()
         medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
         sums = {name: parts[-1]["sum"] for name, parts in blocks.items()}
+        size = blocks["torch fused"][-1]["size"]
 
         def ratio(name, peer):
             return f"{statistics.median(a / b for a, b in zip(medians[name], medians[peer])):.3f}"
 
         title = rule + (", clipped" if clip else "")
         for name, values in medians.items():
-            difference = abs(sums[name] - sums["torch fused"]) / abs(sums["torch fused"])
+            difference = abs(sums[name] - sums["torch fused"]) / size
             rows.append((f"{title}: {name}", f"{1000 * statistics.median(values):.2f}", f"{spread(values):.1%}", ratio(name, "torch fused"), ratio(name, "torch foreach"), f"{difference:.0e}"))
         results["optimizer"][title] = {"medians": medians, "sums": sums}
     table(rows)

@@ -36,9 +36,12 @@ def main():
                 torch.nn.utils.clip_grad_norm_(parameters, options["clip"], foreach=True)
             optimizer.step()
             seconds.append(time.perf_counter() - began)
-        with torch.no_grad():
-            total = sum(parameter.double().sum().item() for parameter in parameters)
-        report({"seconds": seconds, "sum": total})
+        total = size = 0
+        for parameter in parameters:
+            exact = parameter.detach().double()
+            total += exact.sum().item()
+            size += exact.abs().sum().item()
+        report({"seconds": seconds, "sum": total, "size": size})
 
 
 main()

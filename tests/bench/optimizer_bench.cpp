@@ -53,9 +53,13 @@ int main(int, char** arguments) {
         optimizer.step({rates}, {}, divisor);
       }));
     }
-    double sum = 0;
-    for (const auto& [name, parameter] : parameters) sum += parameter.to(torch::kDouble).sum().item<double>();
-    report({{"seconds", seconds}, {"sum", sum}});
+    double sum = 0, size = 0;
+    for (const auto& [name, parameter] : parameters) {
+      const at::Tensor exact = parameter.to(torch::kDouble);
+      sum += exact.sum().item<double>();
+      size += exact.abs().sum().item<double>();
+    }
+    report({{"seconds", seconds}, {"sum", sum}, {"size", size}});
   }
   return 0;
 }

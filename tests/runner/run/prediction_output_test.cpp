@@ -31,7 +31,7 @@ Written written(PredictionFormat format, std::initializer_list<const char*> item
 const char* const kCat =
     R"({"file":"a, b.jpg","classes":[{"class":"cat","probability":0.75},{"class":"the \"dog\"","probability":0.2}]})";
 const char* const kDog =
-    R"({"file":"c.jpg","classes":[{"class":"dog","probability":1.0},{"class":"cat","probability":1e-9}]})";
+    R"({"file":"c.jpg","classes":[{"class":"dog","probability":1.0},{"class":"cat","probability":1e-09}]})";
 const char* const kBroken = R"({"file":"d.jpg","code":"E0604","message":"image 'd.jpg': the file is empty"})";
 
 TEST(PredictionOutput, CsvHasOneHeader) {
