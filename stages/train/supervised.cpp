@@ -13,6 +13,7 @@
 #include "stages/train/schedule_options.h"
 #include "stages/train/trained_weights.h"
 #include "stages/train/trainer.h"
+#include "stages/train/warm_start.h"
 
 namespace stages {
 namespace {
@@ -79,6 +80,7 @@ void check_labels(const Dataset& train, const Dataset* validation) {
 struct SupervisedConfig {
   TrainerOptions trainer;
   double label_smoothing = 0;
+  std::optional<std::string> warm_start;
 };
 
 class Supervised final : public runner::Stage {
@@ -87,6 +89,7 @@ class Supervised final : public runner::Stage {
     SupervisedConfig config;
     TrainerOptions& trainer = config.trainer;
     std::string keep;
+    reader.read("warm_start", config.warm_start);
     reader.read("epochs", trainer.epochs);
     reader.read("batch_size", trainer.batch_size);
     reader.read("gradient_clip_norm", trainer.gradient_clip_norm);
@@ -139,6 +142,7 @@ class Supervised final : public runner::Stage {
                             runner::RunContext& context) const {
     const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
                                   config_.label_smoothing);
+    if (config_.warm_start) warm_start(*checkpoint.network, *config_.warm_start, context);
     TrainerOptions options = config_.trainer;
     options.model_stage = checkpoint.model_stage;
     return train(step, *checkpoint.network, {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")}, options,

@@ -76,6 +76,15 @@ TEST(Supervised, GroupsOfParametersReachTheTraining) {
             "the pattern 'head' matches no parameter of the model");
 }
 
+TEST(Supervised, WarmStartReachesTheTraining) {
+  SupervisedRun before, after;
+  before.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+  after.run(R"({"epochs": 1, "optimizer": {"learning_rate": 1e-9}, "warm_start": ")" +
+            before.context.folder().string() + "\"}");
+  EXPECT_NEAR(after.context.values("validation/loss").front(), before.context.values("validation/loss").back(), 1e-3);
+  EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
+}
+
 TEST(Supervised, PlateauReachesTheTraining) {
   SupervisedRun supervised;
   supervised.validation = nullptr;

@@ -1,0 +1,115 @@
+#include "stages/train/warm_start.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/checkpoint_folder.h"
+#include "stages/checkpoints.h"
+#include "stages/safetensors.h"
+#include "stages/weights.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr const char* kOption = "/warm_start";
+constexpr const char* kCheckpoints = "checkpoints";
+
+[[noreturn]] void refuse(ErrorCode code, const std::string& message, const std::string& help) {
+  throw StageError(code, kOption, message, help);
+}
+
+/// The checkpoints of the one training of a run, or of a node; empty where there are none.
+fs::path checkpoints_of(const fs::path& path) {
+  std::error_code error;
+  if (!list_checkpoints(path).empty()) return path;
+  if (fs::is_directory(path / kCheckpoints, error)) return path / kCheckpoints;
+  std::vector<std::string> trainings;
+  for (fs::directory_iterator node(path / "nodes", error), end; !error && node != end; node.increment(error)) {
+    if (fs::is_directory(node->path() / kCheckpoints, error)) trainings.push_back(node->path().filename());
+  }
+  std::ranges::sort(trainings);
+  if (trainings.empty()) return {};
+  if (trainings.size() == 1) return path / "nodes" / trainings[0] / kCheckpoints;
+  std::string names;
+  for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
+  refuse(ErrorCode::kMissingWeights, "the run '" + path.string() + "' has several trainings: " + names,
+         "name the folder of one: " + (path / "nodes" / trainings[0]).string());
+}
+
+NamedTensors read(const fs::path& path, runner::RunContext& context) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
+  if (!fs::is_directory(path, error))
+    refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'", "name a run's folder or a safetensors file");
+  if (fs::exists(path / "manifest.json", error)) return read_checkpoint(path).model;
+  const fs::path folder = checkpoints_of(path);
+  const Checkpoints checkpoints(folder, {});
+  auto found = folder.empty() ? std::nullopt : checkpoints.load_best();
+  if (!found && !folder.empty()) found = checkpoints.load_latest();
+  if (!found) {
+    refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
+           "name a run that has trained, a checkpoint's folder or a safetensors file");
+  }
+  for (const std::string& line : found->passed_over) context.say(line + "; another checkpoint is used");
+  context.say("begins with the weights of '" + found->folder.string() + "'");
+  return found->state.model;
+}
+
+std::string shape(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes();
+  return text.str();
+}
+
+/// "2 missing (a, b)", the first few by name; empty where there are none.
+std::string counted(const std::vector<std::string>& names, const std::string& what) {
+  constexpr std::size_t kShown = 5;
+  if (names.empty()) return "";
+  std::string text = ", " + std::to_string(names.size()) + ' ' + what + " (";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text + (names.size() > kShown ? ", …)" : ")");
+}
+
+void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs::path& path) {
+  std::vector<std::string> missing, unexpected, reshaped;
+  for (const auto& [name, tensor] : own) {
+    if (!given.contains(name)) missing.push_back(name);
+    else if (given.at(name).sizes() != tensor.sizes())
+      reshaped.push_back(name + " " + shape(given.at(name)) + " for " + shape(tensor));
+  }
+  for (const auto& [name, tensor] : given) {
+    if (!own.contains(name)) unexpected.push_back(name);
+  }
+  const std::string misfits =
+      counted(missing, "missing") + counted(unexpected, "unexpected") + counted(reshaped, "of another shape");
+  if (misfits.empty()) return;
+  refuse(ErrorCode::kOptionConflict,
+         "the weights in '" + path.string() + "' do not fit the network: " + misfits.substr(2),
+         "begin with weights of a model of the same kind, size and classes");
+}
+
+}  // namespace
+
+void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
+  if (context.resuming() && !list_checkpoints(context.folder() / kCheckpoints).empty()) return;
+  NamedTensors given;
+  try {
+    given = read(path, context);
+  } catch (const StageError& error) {
+    throw StageError(error.code, kOption, error.what(), error.help);
+  }
+  refuse_misfits(weights(network), given, path);
+  set_weights(network, given);
+}
+
+}  // namespace stages
