@@ -291,8 +291,27 @@ def dropout(arguments, results):
     results["dropout"] = {"seconds": times, "saved_bytes": saved}
 
 
+def checkpoint(arguments, results):
+    """Saving and loading a training's state beside writing and reading as many bare bytes; what is read was just written."""
+    millions = 4 if arguments.tiny else 88
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        program = Program([str(ROOT / "build/bin/checkpoint_bench")], {"folder": str(Path(folder).resolve()), "millions": millions})
+        blocks = [program.block() for _ in range(arguments.blocks + 1)][1:]
+        program.end()
+    size = blocks[0]["bytes"]
+    print(f"\nCheckpoint of {millions} million weights with Adam's moments, {size / 2**30:.2f} GiB: {arguments.blocks} of each, in turns")
+    rows = [("", "s", "spread", "GiB/s", "of the bare")]
+    for name, bare in (("save", "write"), ("write", "write"), ("load", "read"), ("read", "read")):
+        values = [block["seconds"][name] for block in blocks]
+        ratio = statistics.median(block["seconds"][name] / block["seconds"][bare] for block in blocks)
+        median = statistics.median(values)
+        rows.append((name if name != bare else f"bare {name}", f"{median:.2f}", f"{spread(values):.0%}", f"{size / 2**30 / median:.2f}", f"{ratio:.2f}"))
+    table(rows)
+    results["checkpoint"] = blocks
+
+
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
