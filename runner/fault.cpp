@@ -18,7 +18,7 @@ using Deed = Fault::Deed;
 constexpr std::pair<std::string_view, Point> kPoints[] = {
     {"create", Point::kCreate}, {"write", Point::kWrite},   {"sync", Point::kSync}, {"rename", Point::kRename},
     {"folder", Point::kFolder}, {"remove", Point::kRemove}, {"step", Point::kStep}, {"event", Point::kEvent},
-    {"any", Point::kAny}};
+    {"alloc", Point::kAllocation}, {"any", Point::kAny}};
 constexpr std::pair<std::string_view, Deed> kDeeds[] = {
     {"kill", Deed::kKill}, {"kill_both", Deed::kKillBoth}, {"fail", Deed::kFail}, {"full", Deed::kFull}};
 
@@ -62,6 +62,7 @@ Fault fault_from(std::string_view text) {
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
     refuse(text, "behind the first colon stands the number of the call, from 1");
   if (!rest.empty()) fault.deed = named(kDeeds, rest, text);
+  if (fault.point == Point::kAllocation && fault.deed != Deed::kFail) refuse(text, "an allocation can only fail");
   return fault;
 }
 

@@ -11,8 +11,9 @@ namespace runner {
 /// One thing that goes wrong, written as "point:n" or "point:n:deed", e.g. "rename:2:kill".
 struct Fault {
   /// What is counted: calls of a Storage, where free_bytes() is asked and not counted; steps of a training, before they
-  /// are computed; events of a worker, before they are sent; kAny all of them.
-  enum class Point { kCreate, kWrite, kSync, kRename, kFolder, kRemove, kStep, kEvent, kAny };
+  /// are computed; events of a worker, before they are sent; kAny all of these. kAllocation: blocks of memory of the
+  /// CPU's tensors, which can only fail.
+  enum class Point { kCreate, kWrite, kSync, kRename, kFolder, kRemove, kStep, kEvent, kAllocation, kAny };
   enum class Deed {
     kKill,      ///< the program is killed just before it; a write is half done by then
     kKillBoth,  ///< and its parent before it: retort and its worker
@@ -24,7 +25,7 @@ struct Fault {
   Deed deed = Deed::kKill;
 };
 
-/// Reads a fault: points create, write, sync, rename, folder, remove, step, event, any; deeds kill (when none is
+/// Reads a fault: points create, write, sync, rename, folder, remove, step, event, alloc, any; deeds kill (when none is
 /// written), kill_both, fail, full. Throws std::invalid_argument saying what is wrong with `text`.
 Fault fault_from(std::string_view text);
 

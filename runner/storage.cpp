@@ -39,10 +39,14 @@ class Disk final : public Storage {
 #ifdef RETORT_FAULTS
 namespace {
 
+std::optional<Fault> wanted_fault() {
+  const char* const text = std::getenv("RETORT_FAULT");
+  return text ? fault_for(program_invocation_short_name, text) : std::nullopt;
+}
+
 FaultyStorage* faulty_disk(Storage& disk) {
   static const auto faulty = [&]() -> std::unique_ptr<FaultyStorage> {
-    const char* const text = std::getenv("RETORT_FAULT");
-    const auto fault = text ? fault_for(program_invocation_short_name, text) : std::nullopt;
+    const auto fault = wanted_fault();
     return fault ? std::make_unique<FaultyStorage>(disk, *fault) : nullptr;
   }();
   return faulty.get();
@@ -65,6 +69,13 @@ bool reach([[maybe_unused]] Milestone milestone) {
     return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep : Fault::Point::kEvent);
 #endif
   return false;
+}
+
+std::int64_t allocation_to_refuse() {
+#ifdef RETORT_FAULTS
+  if (const auto fault = wanted_fault(); fault && fault->point == Fault::Point::kAllocation) return fault->count;
+#endif
+  return 0;
 }
 
 }  // namespace runner

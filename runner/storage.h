@@ -37,4 +37,7 @@ Storage& disk();
 /// Says that a step or an event comes next. True where RETORT_FAULT wants it to fail; it may end the program.
 bool reach(Milestone milestone);
 
+/// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
+std::int64_t allocation_to_refuse();
+
 }  // namespace runner

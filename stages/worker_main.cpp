@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "runner/exit_code.h"
+#include "runner/storage.h"
+#include "stages/counting_allocator.h"
 #include "stages/requests.h"
 #include "stages/stages.h"
 #include "stages/worker.h"
@@ -55,6 +57,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();
+  std::optional<stages::CountingAllocator> allocator;
+  if (const auto block = runner::allocation_to_refuse(); block > 0) allocator.emplace().refuse(block);
   stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal,
                         wants_save);
   return static_cast<int>(worker.serve());

@@ -108,6 +108,19 @@ TEST_F(Resume, RetortKilledAtSomePoints) { strike_every("retort", "kill", 14, 23
 TEST_F(Resume, BothKilledAtSomePoints) { strike_every("retort-worker", "kill_both", 31, 97); }
 TEST_F(Resume, DiskFullAtSomePoints) { strike_every("retort-worker", "full", 23, 101); }
 
+TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
+  ASSERT_EQ(train("whole").exit, 0);
+  for (const int block : {300, 600, 900}) {
+    SCOPED_TRACE(block);
+    const Ended ended = train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail");
+    EXPECT_EQ(ended.exit, 1);
+    EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
+    EXPECT_EQ(resume("run").exit, 0);
+    expect_whole("run", result("whole"));
+    fs::remove_all(folder_ / "run");
+  }
+}
+
 class DeepResume : public Resume {};
 TEST_F(DeepResume, WorkerKilledAtEveryPoint) { strike_every("retort-worker", "kill", 1, 1); }
 TEST_F(DeepResume, RetortKilledAtEveryPoint) { strike_every("retort", "kill", 1, 1); }

@@ -34,7 +34,7 @@ TEST(Fault, IsReadFromItsText) {
 
 TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("wriet:1"),
-            "RETORT_FAULT 'wriet:1': 'wriet' is none of create, write, sync, rename, folder, remove, step, event, any");
+            "RETORT_FAULT 'wriet:1': 'wriet' is none of create, write, sync, rename, folder, remove, step, event, alloc, any");
   EXPECT_EQ(refusal("write:1:die"), "RETORT_FAULT 'write:1:die': 'die' is none of kill, kill_both, fail, full");
   for (const char* text : {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
     EXPECT_EQ(refusal(text),
@@ -47,6 +47,11 @@ TEST(Fault, MayNameItsProgram) {
   EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->deed, Fault::Deed::kKillBoth);
   EXPECT_FALSE(fault_for("retort", "retort-worker/step:3"));
   EXPECT_THROW(fault_for("retort", "retort-worker/stop:3"), std::invalid_argument);
+}
+
+TEST(Fault, AllocationCanOnlyFail) {
+  EXPECT_EQ(fault_from("alloc:9:fail").point, Fault::Point::kAllocation);
+  EXPECT_EQ(refusal("alloc:9"), "RETORT_FAULT 'alloc:9': an allocation can only fail");
 }
 
 TEST(FaultyStorage, CountsWhatIsNoCallToo) {
