@@ -119,9 +119,18 @@ std::vector<Case> every_case() {
       schedule("warmup_cosine", warmup),
       schedule("one_cycle", one_cycle),
       schedule("exponential", ExponentialSchedule{0.7}),
+      schedule("step", StepSchedule{.step_size = 2, .gamma = 0.5}),
+      schedule("multi_step", MultiStepSchedule{.milestones = {1, 3}, .gamma = 0.5}),
+      schedule("cosine_restarts", CosineRestartsSchedule{.first_period = 1, .period_factor = 2}),
+      schedule("warmup_linear", WarmupLinearSchedule{.warmup_steps = 5, .warmup_fraction = {}}),
       schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.2}),
       with("bf16", [](TinyTraining& training) { training.policy.precision = Precision::kBf16; }),
       with("fp16", [](TinyTraining& training) { training.policy.precision = Precision::kFp16; }),
+      with("parameter_groups",
+           [](TinyTraining& training) {
+             training.options.parameter_groups = {{.name = "slow", .match = {"2.bias"}, .learning_rate_factor = 0.25},
+                                                  {.name = "still", .match = {"0"}, .frozen = true}};
+           }),
       with("clipping", [](TinyTraining& training) { training.options.gradient_clip_norm = 0.1; }),
       with("micro_batches", [](TinyTraining& training) { training.policy.micro_batch = 3; }),
       with("skipped_samples", [](TinyTraining& training) { training.train_data->skipped = {3, 4, 5, 21}; }),
