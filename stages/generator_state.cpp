@@ -1,8 +1,8 @@
 #include "stages/generator_state.h"
 
+#include <mutex>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -35,34 +35,47 @@ at::Tensor bytes_from(const std::string& text) {
   return bytes;
 }
 
-std::vector<at::Device> devices_with(at::Device device) {
-  if (device.is_cpu()) return {device};
-  return {at::Device(at::kCPU), device};
-}
+std::string type_name(at::Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); }
 
 }  // namespace
 
-nlohmann::json generator_state(at::Device device) {
-  nlohmann::json state = nlohmann::json::object();
-  for (const at::Device& one : devices_with(device)) {
+GeneratorStates generator_states(at::Device device) {
+  GeneratorStates states;
+  std::vector<at::Device> devices = {at::kCPU};
+  if (!device.is_cpu()) devices.push_back(device);
+  for (const at::Device& one : devices) {
     at::Generator generator = at::globalContext().defaultGenerator(one);
     const std::lock_guard lock(generator.mutex());
-    state[c10::DeviceTypeName(one.type(), /*lower_case=*/true)] = hexadecimal(generator.get_state());
+    states.emplace_back(one, generator.get_state());
   }
-  return state;
+  return states;
 }
 
-void set_generator_state(const nlohmann::json& state, at::Device device) {
-  for (const at::Device& one : devices_with(device)) {
-    const auto text = state.find(c10::DeviceTypeName(one.type(), /*lower_case=*/true));
-    if (text == state.end() || !text->is_string()) throw std::invalid_argument("it has no state of a random generator");
-    at::Generator generator = at::globalContext().defaultGenerator(one);
+void set_generator_states(const GeneratorStates& states) {
+  for (const auto& [device, state] : states) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
     const std::lock_guard lock(generator.mutex());
-    try {
-      generator.set_state(bytes_from(text->get<std::string>()));
-    } catch (const c10::Error&) {
-      throw std::invalid_argument("the state of its random generator is of another LibTorch");
-    }
+    generator.set_state(state);
+  }
+}
+
+nlohmann::json generator_state(at::Device device) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [one, state] : generator_states(device)) json[type_name(one)] = hexadecimal(state);
+  return json;
+}
+
+void set_generator_state(const nlohmann::json& json, at::Device device) {
+  GeneratorStates states = generator_states(device);
+  for (auto& [one, state] : states) {
+    const auto text = json.find(type_name(one));
+    if (text == json.end() || !text->is_string()) throw std::invalid_argument("it has no state of a random generator");
+    state = bytes_from(text->get<std::string>());
+  }
+  try {
+    set_generator_states(states);
+  } catch (const c10::Error&) {
+    throw std::invalid_argument("the state of its random generator is of another LibTorch");
   }
 }
 

@@ -7,6 +7,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include "stages/generator_state.h"
+
 namespace torch::nn {
 class Module;
 }
@@ -28,7 +30,7 @@ class StepSnapshot {
 
  private:
   torch::nn::Module* network_;
-  std::vector<std::pair<at::Device, at::Tensor>> generators_;  // state of each device's
+  GeneratorStates generators_;
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;     // the network's own, and its copy
 };
 
