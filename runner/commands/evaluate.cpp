@@ -41,12 +41,7 @@ ExitCode evaluate_command(const Arguments& arguments, Console& console) {
                            .overrides = arguments.overrides,
                            .trained = *std::move(trained),
                            .source = run->folder};
-  const RunSurroundings surroundings{.worker = {.program = *worker},
-                                     .results = console.out,
-                                     .talk = console.err,
-                                     .display = standard_error_display(console.verbosity),
-                                     .json = console.json};
-  return runner::run(request, surroundings);
+  return runner::run(request, surroundings(console, *worker));
 }
 
 }  // namespace runner

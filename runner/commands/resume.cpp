@@ -46,12 +46,7 @@ ExitCode resume_command(const Arguments& arguments, Console& console) {
                            .sources = sources,
                            .overrides = arguments.overrides,
                            .resume = run->folder};
-  const RunSurroundings surroundings{.worker = {.program = *worker},
-                                     .results = console.out,
-                                     .talk = console.err,
-                                     .display = standard_error_display(console.verbosity),
-                                     .json = console.json};
-  return runner::run(request, surroundings);
+  return runner::run(request, surroundings(console, *worker));
 }
 
 }  // namespace runner

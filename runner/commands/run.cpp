@@ -31,12 +31,7 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
                            .sources = sources,
                            .overrides = arguments.overrides,
                            .smoke = arguments.smoke};
-  const RunSurroundings surroundings{.worker = {.program = *worker},
-                                     .results = console.out,
-                                     .talk = console.err,
-                                     .display = standard_error_display(console.verbosity),
-                                     .json = console.json};
-  return run(request, surroundings);
+  return run(request, surroundings(console, *worker));
 }
 
 }  // namespace runner

@@ -330,6 +330,14 @@ class Run {
 
 }  // namespace
 
+RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker) {
+  return {.worker = {.program = worker},
+          .results = console.out,
+          .talk = console.err,
+          .display = standard_error_display(console.verbosity),
+          .json = console.json};
+}
+
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
 
 }  // namespace runner

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/config/compose.h"
+#include "runner/console.h"
 #include "runner/graph/graph.h"
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
@@ -41,6 +42,9 @@ struct RunSurroundings {
   Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };
+
+/// Those of a verb: what it prints to, and the worker at `worker`.
+RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker);
 
 /// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it ended.
 /// Nothing is written before the worker has found every stage sound.
