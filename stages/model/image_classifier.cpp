@@ -26,7 +26,7 @@ ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const
   if (classifier.projection_dim) {
     projection_ = register_module(
         "visual_projection", std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
-                                                      /*with_bias=*/false, options));
+                                                      classifier.projection_bias, options));
   }
   head_ = register_module("head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
                                                            /*with_bias=*/true, options));
@@ -38,18 +38,29 @@ at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
     case Feature::kPooled:
       return tower_->pool(last_hidden_state);
     case Feature::kProjected:
-      return projection_->forward(tower_->pool(last_hidden_state));
+      return projected(tower_->pool(last_hidden_state));
     case Feature::kProjectedBeforeNorm:
-      return projection_->forward(last_hidden_state.select(1, 0));
+      return projected(last_hidden_state.select(1, 0));
   }
   assert(false);
   return {};
 }
 
-NamedTensors ImageClassifier::forward(const at::Tensor& pixels) const {
+at::Tensor ImageClassifier::projected(const at::Tensor& tokens) const { return projection_->forward(tokens); }
+
+at::Tensor ImageClassifier::features(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  const at::Tensor features = feature(tower_->forward(own(pixels)));
-  return {{"logits", head_->forward(dropout_->forward(features))}, {"features", features}};
+  return feature(tower_->forward(own(pixels)));
+}
+
+at::Tensor ImageClassifier::classify(const at::Tensor& features) const {
+  const OwnPrecision own(*this);
+  return head_->forward(dropout_->forward(own(features)));
+}
+
+NamedTensors ImageClassifier::forward(const at::Tensor& pixels) const {
+  const at::Tensor seen = features(pixels);
+  return {{"logits", classify(seen)}, {"features", seen}};
 }
 
 }  // namespace stages

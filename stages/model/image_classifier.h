@@ -26,12 +26,13 @@ struct ImageClassifierOptions {
   std::optional<std::int64_t> projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
   std::int64_t num_classes = 0;
   double dropout = 0;  ///< probability that an element of the feature does not reach the head, in training
+  bool projection_bias = false;  ///< as timm's CLIP has it, whose projection is its head
 
   std::int64_t feature_width() const { return is_projected(feature) ? *projection_dim : tower.block.hidden_size; }
 };
 
 /// A vision tower and a linear layer over one of its features. Children: vision_model (VisionTower), visual_projection
-/// (without bias, where there is one), head and dropout.
+/// (where there is one), head and dropout.
 class ImageClassifier : public PrecisionModule {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options = {});
@@ -39,8 +40,14 @@ class ImageClassifier : public PrecisionModule {
   /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n, feature_width())}; nothing
   /// of the features is dropped.
   NamedTensors forward(const at::Tensor& pixels) const;
+  /// The features of pixels alone, (n, feature_width()).
+  at::Tensor features(const at::Tensor& pixels) const;
+  /// The logits of such features.
+  at::Tensor classify(const at::Tensor& features) const;
   /// The feature alone, of the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
+  /// The projection of some tokens (n, hidden_size); there must be one.
+  at::Tensor projected(const at::Tensor& tokens) const;
 
   const VisionTower& tower() const { return *tower_; }
 

@@ -27,11 +27,14 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   if (name.starts_with("head.")) {
     return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(head_inputs))};
   }
+  const bool is_norm = name.find("norm") != name.npos;
+  if (options.rule == InitializerRule::kVit && !is_norm && !name.ends_with(".bias")) return normal(options.range);
   if (name.ends_with(".class_embedding")) return normal(per_width);
   if (name.ends_with(".patch_embedding.weight") || name.ends_with(".position_embedding.weight")) {
     return normal(options.range);
   }
-  if (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight") || name.ends_with(".v_proj.weight")) {
+  if (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight") || name.ends_with(".v_proj.weight") ||
+      name.ends_with(".qkv.weight")) {
     return normal(per_width * per_depth);
   }
   if (name.ends_with(".out_proj.weight")) return normal(per_width);

@@ -9,12 +9,19 @@ class Module;
 
 namespace stages {
 
+/// Which rule of transformers a tower's first weights follow.
+enum class InitializerRule {
+  kClip,  ///< CLIPPreTrainedModel
+  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions normal with deviation `range`
+};
+
 /// What the spread of a tower's first weights depends on.
 struct InitializerOptions {
   std::int64_t hidden_size = 0;
   std::int64_t num_hidden_layers = 0;
   double range = 0;   ///< HF's initializer_range
   double factor = 0;  ///< HF's initializer_factor
+  InitializerRule rule = InitializerRule::kClip;
 };
 
 /// How one weight is drawn: all zero, all one, normal around 0, or uniform around 0.
@@ -25,7 +32,7 @@ struct Distribution {
 };
 
 /// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding":
-/// HF's rule of CLIPPreTrainedModel (transformers 5, modeling_clip.py) for the tower and its projection, and torch's
+/// options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for the tower and its projection, and torch's
 /// rule of nn.Linear, uniform within 1/sqrt(head_inputs), for the head.
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
 

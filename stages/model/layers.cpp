@@ -24,12 +24,15 @@ at::Tensor LayerNorm::forward(const at::Tensor& x) const {
   return torch::layer_norm(own(x), weight.sizes(), weight, bias, epsilon_);
 }
 
-PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, const at::TensorOptions& options)
-    : weight(register_parameter("weight", torch::empty({width, 3, patch, patch}, options))) {}
+PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias,
+                               const at::TensorOptions& options)
+    : weight(register_parameter("weight", torch::empty({width, 3, patch, patch}, options))) {
+  if (with_bias) bias = register_parameter("bias", torch::empty({width}, options));
+}
 
 at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return torch::conv2d(own(pixels), weight, /*bias=*/{}, /*stride=*/weight.size(2)).flatten(2).transpose(1, 2);
+  return torch::conv2d(own(pixels), weight, bias, /*stride=*/weight.size(2)).flatten(2).transpose(1, 2);
 }
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)

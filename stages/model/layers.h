@@ -33,14 +33,14 @@ class LayerNorm : public PrecisionModule {
   const double epsilon_;
 };
 
-/// A convolution whose stride is its size, without bias; `weight` (width, 3, patch, patch).
+/// A convolution whose stride is its size; `weight` (width, 3, patch, patch), `bias` (width) or undefined.
 class PatchEmbedding : public PrecisionModule {
  public:
-  PatchEmbedding(std::int64_t patch, std::int64_t width, const at::TensorOptions& options);
+  PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias, const at::TensorOptions& options);
   /// (n, 3, height, width) to (n, patches, width), patches row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
 
-  at::Tensor weight;
+  at::Tensor weight, bias;
 };
 
 /// One vector a position; `weight` (positions, width).

@@ -20,24 +20,41 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 
 // The children of each module are registered in the order of HF's state dict, which formulas for weights count along.
 
-Attention::Attention(std::int64_t width, std::int64_t heads, double dropout, const at::TensorOptions& options)
-    : heads_(heads),
-      keys_(register_module("k_proj", std::make_shared<Linear>(width, width, true, options))),
-      values_(register_module("v_proj", std::make_shared<Linear>(width, width, true, options))),
-      queries_(register_module("q_proj", std::make_shared<Linear>(width, width, true, options))),
-      out_(register_module("out_proj", std::make_shared<Linear>(width, width, true, options))),
-      dropout_(register_module("dropout", std::make_shared<Dropout>(dropout))) {
+Attention::Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout,
+                     const at::TensorOptions& options)
+    : heads_(heads) {
   assert(heads > 0 && width % heads == 0);
+  const auto linear = [&](const char* name, std::int64_t outputs) {
+    return register_module(name, std::make_shared<Linear>(width, outputs, true, options));
+  };
+  if (fused_qkv) {
+    fused_ = linear("qkv", 3 * width);
+  } else {
+    keys_ = linear("k_proj", width);
+    values_ = linear("v_proj", width);
+    queries_ = linear("q_proj", width);
+  }
+  out_ = linear("out_proj", width);
+  dropout_ = register_module("dropout", std::make_shared<Dropout>(dropout));
+}
+
+at::Tensor Attention::split_heads(const at::Tensor& y) const {
+  return y.view({y.size(0), y.size(1), heads_, y.size(2) / heads_}).transpose(1, 2);
+}
+
+Attention::Heads Attention::project(const at::Tensor& x) const {
+  if (!fused_) {
+    return {split_heads(queries_->forward(x)), split_heads(keys_->forward(x)), split_heads(values_->forward(x))};
+  }
+  const at::Tensor all = fused_->forward(x);  // (n, tokens, 3 width)
+  const at::Tensor parts = all.view({all.size(0), all.size(1), 3, heads_, -1}).permute({2, 0, 3, 1, 4});
+  return {parts[0], parts[1], parts[2]};
 }
 
 at::Tensor Attention::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const auto split_heads = [&](const at::Tensor& y) {
-    return y.view({x.size(0), x.size(1), heads_, y.size(2) / heads_}).transpose(1, 2);
-  };
-  const at::Tensor queries = split_heads(queries_->forward(x)), keys = split_heads(keys_->forward(x)),
-                   values = split_heads(values_->forward(x));
+  const auto [queries, keys, values] = project(x);
   at::Tensor attended;
   if (dropout_->is_active()) {
     // torch's own attention draws its masks from a global generator.
@@ -61,7 +78,7 @@ at::Tensor Mlp::forward(const at::Tensor& x) const {
 }
 
 TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options)
-    : attention_(register_module("self_attn", std::make_shared<Attention>(block.hidden_size, block.num_attention_heads,
+    : attention_(register_module("self_attn", std::make_shared<Attention>(block.hidden_size, block.num_attention_heads, block.fused_qkv,
                                                                           block.attention_dropout, options))),
       norm_before_attention_(register_module(
           "layer_norm1", std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),

@@ -17,18 +17,24 @@ enum class Activation {
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
-/// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj,
-/// out_proj, each with a bias, and dropout.
+/// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj, or
+/// fused in qkv, whose rows are the queries', the keys' and the values'; out_proj and dropout. All have biases.
 class Attention : public PrecisionModule {
  public:
   /// `width` is a multiple of `heads`.
-  Attention(std::int64_t width, std::int64_t heads, double dropout, const at::TensorOptions& options);
+  Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout, const at::TensorOptions& options);
   /// (n, tokens, width) to the same.
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
   const std::int64_t heads_;
-  std::shared_ptr<Linear> keys_, values_, queries_, out_;
+  struct Heads {
+    at::Tensor queries, keys, values;  // (n, heads, tokens, width / heads)
+  };
+  Heads project(const at::Tensor& x) const;
+  at::Tensor split_heads(const at::Tensor& y) const;
+
+  std::shared_ptr<Linear> keys_, values_, queries_, fused_, out_;  // fused_ in place of the first three
   std::shared_ptr<Dropout> dropout_;
 };
 
@@ -51,6 +57,7 @@ struct BlockOptions {
   Activation hidden_act = Activation::kQuickGelu;
   double layer_norm_eps = 0;
   double attention_dropout = 0;  ///< probability
+  bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
 };
 
 /// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability

@@ -16,7 +16,8 @@ class Level : public torch::nn::Module {};
 VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options)
     : class_embedding_(register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
       patches_(register_module("patch_embedding",
-                               std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size, options))),
+                               std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size,
+                                                                tower.patch_bias, options))),
       positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
                                                            tower.tokens(), tower.block.hidden_size, options))) {}
 
@@ -33,7 +34,9 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
   const double epsilon = tower.block.layer_norm_eps;
 
   embeddings_ = register_module("embeddings", std::make_shared<VisionEmbeddings>(tower, options));
-  norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
+  if (tower.norm_before_blocks) {
+    norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
+  }
   const auto encoder = register_module("encoder", std::make_shared<Level>());
   const auto layers = encoder->register_module("layers", std::make_shared<Level>());
   for (std::int64_t i = 0; i < tower.num_hidden_layers; ++i) {
@@ -46,7 +49,8 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
 
 at::Tensor VisionTower::embed(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return norm_before_blocks_->forward(embeddings_->forward(own(pixels)));
+  const at::Tensor x = embeddings_->forward(own(pixels));
+  return norm_before_blocks_ ? norm_before_blocks_->forward(x) : x;
 }
 
 at::Tensor VisionTower::forward(const at::Tensor& pixels) const {

@@ -15,6 +15,8 @@ struct VisionTowerOptions {
   std::int64_t patch_size = 0;
   std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
   double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
+  bool patch_bias = false;         ///< the patches' convolution has a bias, as in ViT
+  bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
 
   /// The patches of one image and the class token.
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
@@ -34,9 +36,11 @@ class VisionEmbeddings : public PrecisionModule {
   std::shared_ptr<PositionEmbedding> positions_;
 };
 
-/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020), with the graph and the parameter names of HF's
-/// `vision_model`: embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
-/// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm.
+/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, by its options, the first one (Dosovitskiy et
+/// al. 2020, arXiv:2010.11929). The parameter names are those of HF's `vision_model` for both:
+/// embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
+/// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm;
+/// weight_names.h has those of other libraries.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
@@ -59,7 +63,7 @@ class VisionTower : public PrecisionModule {
 
  private:
   std::shared_ptr<VisionEmbeddings> embeddings_;
-  std::shared_ptr<LayerNorm> norm_before_blocks_;
+  std::shared_ptr<LayerNorm> norm_before_blocks_;  // null: none
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
   std::shared_ptr<LayerNorm> norm_of_pooled_;
 };

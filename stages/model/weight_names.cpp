@@ -1,0 +1,217 @@
+#include "stages/model/weight_names.h"
+
+#include <array>
+#include <cassert>
+#include <cctype>
+#include <span>
+#include <utility>
+
+namespace stages {
+namespace {
+
+/// Ours, theirs. A name stands for itself and all below it; where the first ends in "weight" or "bias" for itself.
+using Pair = std::pair<std::string_view, std::string_view>;
+
+/// Ours, before the number of a block.
+constexpr std::string_view kBlocks = "vision_model.encoder.layers.";
+
+struct Names {
+  std::string_view prefix;         ///< before all that follows but `outside`
+  std::string_view blocks;         ///< before the number of a block
+  std::span<const Pair> around;    ///< beside the blocks
+  std::span<const Pair> in_block;  ///< behind the number of a block
+  std::span<const Pair> outside;   ///< without prefix
+};
+
+constexpr std::array<Pair, 5> kClipAround = {{{"vision_model.embeddings.class_embedding", "embeddings.class_embedding"},
+                                              {"vision_model.embeddings.patch_embedding", "embeddings.patch_embedding"},
+                                              {"vision_model.embeddings.position_embedding", "embeddings.position_embedding"},
+                                              {"vision_model.pre_layrnorm", "pre_layrnorm"},
+                                              {"vision_model.post_layernorm", "post_layernorm"}}};
+constexpr std::array<Pair, 8> kClipInBlock = {{{"self_attn.q_proj", "self_attn.q_proj"},
+                                               {"self_attn.k_proj", "self_attn.k_proj"},
+                                               {"self_attn.v_proj", "self_attn.v_proj"},
+                                               {"self_attn.out_proj", "self_attn.out_proj"},
+                                               {"layer_norm1", "layer_norm1"},
+                                               {"layer_norm2", "layer_norm2"},
+                                               {"mlp.fc1", "mlp.fc1"},
+                                               {"mlp.fc2", "mlp.fc2"}}};
+constexpr std::array<Pair, 1> kClipOutside = {{{"visual_projection", "visual_projection"}}};
+
+constexpr std::array<Pair, 4> kVitAround = {{{"vision_model.embeddings.class_embedding", "embeddings.cls_token"},
+                                             {"vision_model.embeddings.patch_embedding", "embeddings.patch_embeddings.projection"},
+                                             {"vision_model.embeddings.position_embedding.weight", "embeddings.position_embeddings"},
+                                             {"vision_model.post_layernorm", "layernorm"}}};
+constexpr std::array<Pair, 8> kVitInBlock = {{{"self_attn.q_proj", "attention.attention.query"},
+                                              {"self_attn.k_proj", "attention.attention.key"},
+                                              {"self_attn.v_proj", "attention.attention.value"},
+                                              {"self_attn.out_proj", "attention.output.dense"},
+                                              {"layer_norm1", "layernorm_before"},
+                                              {"layer_norm2", "layernorm_after"},
+                                              {"mlp.fc1", "intermediate.dense"},
+                                              {"mlp.fc2", "output.dense"}}};
+constexpr std::array<Pair, 8> kVit5InBlock = {{{"self_attn.q_proj", "attention.q_proj"},
+                                               {"self_attn.k_proj", "attention.k_proj"},
+                                               {"self_attn.v_proj", "attention.v_proj"},
+                                               {"self_attn.out_proj", "attention.o_proj"},
+                                               {"layer_norm1", "layernorm_before"},
+                                               {"layer_norm2", "layernorm_after"},
+                                               {"mlp.fc1", "mlp.fc1"},
+                                               {"mlp.fc2", "mlp.fc2"}}};
+constexpr std::array<Pair, 1> kVitOutside = {{{"head", "classifier"}}};
+
+constexpr std::array<Pair, 5> kTimmAround = {{{"vision_model.embeddings.class_embedding", "cls_token"},
+                                              {"vision_model.embeddings.patch_embedding", "patch_embed.proj"},
+                                              {"vision_model.embeddings.position_embedding.weight", "pos_embed"},
+                                              {"vision_model.pre_layrnorm", "norm_pre"},
+                                              {"vision_model.post_layernorm", "norm"}}};
+constexpr std::array<Pair, 6> kTimmInBlock = {{{"self_attn.qkv", "attn.qkv"},
+                                               {"self_attn.out_proj", "attn.proj"},
+                                               {"layer_norm1", "norm1"},
+                                               {"layer_norm2", "norm2"},
+                                               {"mlp.fc1", "mlp.fc1"},
+                                               {"mlp.fc2", "mlp.fc2"}}};
+constexpr std::array<Pair, 1> kTimmOutside = {{{"head", "head"}}};
+constexpr std::array<Pair, 1> kTimmClipOutside = {{{"visual_projection", "head"}}};
+
+constexpr std::array<Pair, 6> kOpenClipAround = {{{"vision_model.embeddings.class_embedding", "class_embedding"},
+                                                  {"vision_model.embeddings.patch_embedding", "conv1"},
+                                                  {"vision_model.embeddings.position_embedding.weight", "positional_embedding"},
+                                                  {"vision_model.pre_layrnorm", "ln_pre"},
+                                                  {"vision_model.post_layernorm", "ln_post"},
+                                                  {"visual_projection.weight", "proj"}}};
+constexpr std::array<Pair, 7> kOpenClipInBlock = {{{"self_attn.qkv.weight", "attn.in_proj_weight"},
+                                                   {"self_attn.qkv.bias", "attn.in_proj_bias"},
+                                                   {"self_attn.out_proj", "attn.out_proj"},
+                                                   {"layer_norm1", "ln_1"},
+                                                   {"layer_norm2", "ln_2"},
+                                                   {"mlp.fc1", "mlp.c_fc"},
+                                                   {"mlp.fc2", "mlp.c_proj"}}};
+
+Names names(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::kClip:
+      return {"vision_model.", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside};
+    case WeightLayout::kClipInner:
+      return {"", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside};
+    case WeightLayout::kVit:
+      return {"vit.", "encoder.layer.", kVitAround, kVitInBlock, kVitOutside};
+    case WeightLayout::kVitInner:
+      return {"", "encoder.layer.", kVitAround, kVitInBlock, {}};
+    case WeightLayout::kVit5:
+      return {"vit.", "layers.", kVitAround, kVit5InBlock, kVitOutside};
+    case WeightLayout::kVit5Inner:
+      return {"", "layers.", kVitAround, kVit5InBlock, {}};
+    case WeightLayout::kTimm:
+      return {"", "blocks.", kTimmAround, kTimmInBlock, kTimmOutside};
+    case WeightLayout::kTimmClip:
+      return {"", "blocks.", kTimmAround, kTimmInBlock, kTimmClipOutside};
+    case WeightLayout::kOpenClip:
+      return {"visual.", "transformer.resblocks.", kOpenClipAround, kOpenClipInBlock, {}};
+  }
+  assert(false);
+  return {};
+}
+
+bool is_parameter(std::string_view name) { return name.ends_with("weight") || name.ends_with("bias"); }
+
+/// `name` with `from` in front replaced by `to`, where it stands there as a whole.
+std::optional<std::string> replaced(std::string_view name, std::string_view from, std::string_view to, bool is_whole) {
+  if (!name.starts_with(from)) return std::nullopt;
+  const std::string_view rest = name.substr(from.size());
+  if (!rest.empty() && (is_whole || rest.front() != '.')) return std::nullopt;
+  return std::string(to) + std::string(rest);
+}
+
+enum class Way { kToTheirs, kToOurs };
+
+std::optional<std::string> translated(std::span<const Pair> pairs, std::string_view name, Way way) {
+  for (const auto& [ours, theirs] : pairs) {
+    const bool is_whole = is_parameter(ours);
+    auto found = way == Way::kToTheirs ? replaced(name, ours, theirs, is_whole) : replaced(name, theirs, ours, is_whole);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+/// "12.rest" taken apart; an empty number where it does not begin with one.
+std::pair<std::string_view, std::string_view> numbered(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
+  if (end == 0 || end == text.size() || text[end] != '.') return {};
+  return {text.substr(0, end), text.substr(end + 1)};
+}
+
+std::optional<std::string> with_prefix(std::string_view prefix, std::optional<std::string> name) {
+  if (name) name->insert(0, prefix);
+  return name;
+}
+
+std::optional<std::string> in_block(const Names& table, std::string_view before, std::string_view text, Way way) {
+  const auto [number, rest] = numbered(text);
+  if (number.empty()) return std::nullopt;
+  return with_prefix(std::string(before) + std::string(number) + ".", translated(table.in_block, rest, way));
+}
+
+}  // namespace
+
+std::string_view name(WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::kClip:
+    case WeightLayout::kClipInner:
+      return "transformers' CLIP";
+    case WeightLayout::kVit:
+    case WeightLayout::kVitInner:
+    case WeightLayout::kVit5:
+    case WeightLayout::kVit5Inner:
+      return "transformers' ViT";
+    case WeightLayout::kTimm:
+      return "timm's ViT";
+    case WeightLayout::kTimmClip:
+      return "timm's CLIP";
+    case WeightLayout::kOpenClip:
+      return "OpenAI's CLIP";
+  }
+  assert(false);
+  return "";
+}
+
+std::optional<std::string> library_name(WeightLayout layout, std::string_view ours) {
+  const Names table = names(layout);
+  if (ours.starts_with(kBlocks)) {
+    return with_prefix(table.prefix, in_block(table, table.blocks, ours.substr(kBlocks.size()), Way::kToTheirs));
+  }
+  if (auto found = translated(table.outside, ours, Way::kToTheirs)) return found;
+  return with_prefix(table.prefix, translated(table.around, ours, Way::kToTheirs));
+}
+
+std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs) {
+  const Names table = names(layout);
+  if (auto found = translated(table.outside, theirs, Way::kToOurs)) return found;
+  if (!theirs.starts_with(table.prefix)) return std::nullopt;
+  const std::string_view rest = theirs.substr(table.prefix.size());
+  if (rest.starts_with(table.blocks)) return in_block(table, kBlocks, rest.substr(table.blocks.size()), Way::kToOurs);
+  return translated(table.around, rest, Way::kToOurs);
+}
+
+bool is_fused(WeightLayout layout) {
+  return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip || layout == WeightLayout::kOpenClip;
+}
+
+std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
+  // The patches' weight and, where that does not tell, something that only one of two has.
+  const auto has = [&](const char* name) { return saved.contains(name); };
+  if (has("visual.conv1.weight")) return WeightLayout::kOpenClip;
+  if (has("vision_model.embeddings.patch_embedding.weight")) return WeightLayout::kClip;
+  if (has("embeddings.patch_embedding.weight")) return WeightLayout::kClipInner;
+  if (has("patch_embed.proj.weight")) return has("norm_pre.weight") ? WeightLayout::kTimmClip : WeightLayout::kTimm;
+  if (has("vit.embeddings.patch_embeddings.projection.weight")) {
+    return has("vit.layers.0.attention.q_proj.weight") ? WeightLayout::kVit5 : WeightLayout::kVit;
+  }
+  if (has("embeddings.patch_embeddings.projection.weight")) {
+    return has("layers.0.attention.q_proj.weight") ? WeightLayout::kVit5Inner : WeightLayout::kVitInner;
+  }
+  return std::nullopt;
+}
+
+}  // namespace stages

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "stages/named_tensors.h"
+
+namespace stages {
+
+/// Whose names the weights of a vision transformer bear.
+enum class WeightLayout {
+  kClip,        ///< transformers, CLIPModel, and CLIPVisionModel up to version 4: vision_model.encoder.layers.0.…
+  kClipInner,   ///< transformers, CLIPVisionTransformer, and CLIPVisionModel from version 5: encoder.layers.0.…
+  kVit,         ///< transformers, ViTForImageClassification in files: vit.encoder.layer.0.attention.attention.query
+  kVitInner,    ///< transformers, ViTModel in files: encoder.layer.0.attention.attention.query
+  kVit5,        ///< transformers from version 5 in memory, and so in adapters: vit.layers.0.attention.q_proj
+  kVit5Inner,   ///< the same of ViTModel: layers.0.attention.q_proj
+  kTimm,        ///< timm's vit_…: blocks.0.attn.qkv
+  kTimmClip,    ///< timm's vit_…_clip_…, whose head is CLIP's projection
+  kOpenClip,    ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
+};
+
+/// "transformers' CLIP", "timm's ViT", … for messages.
+std::string_view name(WeightLayout layout);
+
+/// What the library calls a module or parameter that we (vision_tower.h, image_classifier.h) call `ours`, such as
+/// "vision_model.encoder.layers.0.self_attn.q_proj" or that and ".lora_A.weight"; nullopt where it has none. The parts
+/// of a fused projection that we keep apart have none of their own, and neither has a fused one where the library
+/// keeps them apart.
+std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
+
+/// The other way.
+std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
+
+/// Do queries, keys and values share a layer?
+bool is_fused(WeightLayout layout);
+
+/// The layout that tensors of these names are of; nullopt where they are of none.
+std::optional<WeightLayout> layout_of(const NamedTensors& saved);
+
+}  // namespace stages

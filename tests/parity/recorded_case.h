@@ -1,0 +1,63 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "tests/support/safetensors_fixture.h"
+
+/// A folder with a case.json, or a file of a full-size network, as another library has computed it.
+struct RecordedCase {
+  std::filesystem::path path;  ///< the folder or file
+  nlohmann::json json;
+};
+
+/// What one kind of case is compared by; it fails by gtest's means.
+struct CaseKind {
+  std::string name;  ///< of the test suite
+  std::function<bool(const RecordedCase&)> matches;
+  std::function<void(const RecordedCase&)> compare;
+};
+
+/// Those of each file in tests/parity, in the order in which they are asked whether a case is theirs.
+std::vector<CaseKind> model_cases();
+std::vector<CaseKind> fullsize_cases();
+
+using RecordedTensors = std::map<std::string, at::Tensor>;
+
+inline nlohmann::json json_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+/// The pseudo-random numbers of the recorded cases: uniform in [-1, 1), a function of (seed, index, position).
+at::Tensor hash_uniform(std::uint64_t seed, std::uint64_t index, at::IntArrayRef shape);
+
+/// The streams of hash_uniform().
+inline constexpr std::uint64_t kPixelStream = 1000000, kProbeStream = 2000000;
+
+/// The recorded tensors of one precision: "f64." or "f32." before their names; what is compared is counted.
+class Expectation {
+ public:
+  Expectation(RecordedTensors tensors, at::ScalarType type) : tensors_(std::move(tensors)), type_(type) {}
+
+  at::ScalarType type() const { return type_; }
+  bool has(const std::string& name) const { return tensors_.contains(key(name)); }
+  const at::Tensor& operator[](const std::string& name) const { return tensors_.at(key(name)); }
+  /// The largest difference to `actual` is within 1e-10 in float64, 1e-4 in float32.
+  void expect_near(const std::string& name, const at::Tensor& actual);
+  /// Every name recorded in this precision that nothing was compared with.
+  std::vector<std::string> uncompared() const;
+
+ private:
+  std::string key(const std::string& name) const { return (type_ == at::kDouble ? "f64." : "f32.") + name; }
+  RecordedTensors tensors_;
+  at::ScalarType type_;
+  std::map<std::string, int> compared_;
+};
