@@ -71,6 +71,8 @@ class Model : public runner::Artifact {
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
+  /// Lines for the person who watches, about a network made by build(): where its weights are from.
+  virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
 };
 
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.

@@ -11,6 +11,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateClassification,
       &kMemoryPolicy,
       &kModelClipVision,
+      &kModelLinearProbe,
       &kTrainSupervised,
       // clang-format on
   };

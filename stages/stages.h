@@ -15,6 +15,7 @@ extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kMemoryPolicy;
 extern const runner::StageKind kModelClipVision;
+extern const runner::StageKind kModelLinearProbe;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

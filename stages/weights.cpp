@@ -6,9 +6,17 @@
 
 namespace stages {
 
+std::string base_of(const torch::nn::Module& network) {
+  const auto* based = dynamic_cast<const OnFrozenBase*>(&network);
+  return based ? based->base() : "";
+}
+
 NamedTensors weights(const torch::nn::Module& network) {
+  const auto* based = dynamic_cast<const OnFrozenBase*>(&network);
   NamedTensors result;
-  for (const auto& item : network.named_parameters()) result.set(item.key(), item.value());
+  for (const auto& item : network.named_parameters()) {
+    if (!based || !based->is_base(item.key())) result.set(item.key(), item.value());
+  }
   for (const auto& item : network.named_buffers()) result.set(item.key(), item.value());
   return result;
 }

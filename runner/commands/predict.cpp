@@ -10,11 +10,9 @@
 #include "runner/command.h"
 #include "runner/command_line.h"
 #include "runner/new_file.h"
-#include "runner/prepare.h"
 #include "runner/run/prediction_output.h"
-#include "runner/run/recorded_run.h"
 #include "runner/run/supervise.h"
-#include "runner/run/trained_run.h"
+#include "runner/trained_request.h"
 
 namespace runner {
 namespace {
@@ -109,13 +107,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Argumen
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
   const auto answer = ask(worker, request, arguments, console, output);
-  if (!answer) {
-    Diagnostics errors = answer.errors();
-    for (Diagnostic& error : errors) {
-      if (!error.pointer.empty()) error.where = nearest(recipe, error.pointer).where;
-    }
-    return report_line(console, errors);
-  }
+  if (!answer) return report_line(console, placed(answer.errors(), recipe));
   if (file) file->commit();
   check(console.out.flush());
   if (!console.is_quiet() && file) console.err << output.images() << " images: " << arguments.out << '\n';
@@ -130,36 +122,16 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Argumen
 ExitCode predict_command(const Arguments& arguments, Console& console) {
   const auto words = sorted_out(arguments.paths);
   if (!words) return report(console, words.errors());
-  const auto run = read_run(arguments.run_folder);
-  if (!run) return report(console, run.errors());
-  Sources sources;
-  const SchemaSet schemas = shipped_schemas();
-  const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
-  if (!before) return report(console, before.errors());
-  const auto prepared = prepare_recorded(run->recipe, words->overrides, schemas, sources);
-  if (!prepared) return report(console, prepared.errors());
-  const auto trained = find_trained_nodes(*run, prepared->graph, arguments.checkpoint);
-  if (!trained) return report(console, trained.errors());
-  const auto node = choose_trained_node(*trained, arguments.node);
-  if (!node) return report(console, node.errors());
-  auto graph = only_without_data(prepared->graph, *node);
-  if (!graph) return report(console, graph.errors());
+  auto request = trained_request("predict", arguments, words->overrides);
+  if (!request) return report(console, request.errors());
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
-
-  if (graph->threads == before->graph.threads) graph->threads = run->threads;
-  if (graph->device == before->graph.device) graph->device = run->device;
-  const Json request = {{"protocol", kProtocolVersion},
-                        {"request", "predict"},
-                        {"graph", to_json(*graph)},
-                        {"node", *node},
-                        {"checkpoints", to_json(*trained)},
-                        {"paths", words->paths},
+  request->json.update({{"paths", words->paths},
                         {"top", arguments.top},
                         {"batch_size", arguments.batch_size},
-                        {"skip_corrupt", arguments.skip_corrupt}};
+                        {"skip_corrupt", arguments.skip_corrupt}});
   try {
-    return predict({.program = *worker}, request, arguments, console, prepared->recipe.resolved);
+    return predict({.program = *worker}, request->json, arguments, console, request->recipe);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }

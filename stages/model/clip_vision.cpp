@@ -9,6 +9,7 @@
 #include "runner/config_reader.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
+#include "stages/model/image_size.h"
 #include "stages/model/initializer.h"
 #include "stages/stages.h"
 
@@ -17,27 +18,6 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-std::string divisibility_message(std::string_view what, std::int64_t value, std::string_view by, std::int64_t divisor) {
-  return std::string(what) + " " + std::to_string(value) + " is not a multiple of " + std::string(by) + " " +
-         std::to_string(divisor);
-}
-
-/// Height and width of the data's images.
-std::int64_t square_size(const DatasetDescription& data, const std::string& pointer) {
-  const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
-  if (image == data.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
-    throw StageError(ErrorCode::kOptionConflict, "", "the data has no images of three channels",
-                     "this model classifies colour images: wire it to a data stage that gives them", pointer);
-  }
-  if (image->shape[1] != image->shape[2]) {
-    throw StageError(ErrorCode::kOptionConflict, "/image_size",
-                     "the data's images are " + std::to_string(image->shape[1]) + " pixels high and " +
-                         std::to_string(image->shape[2]) + " wide, the model takes square ones",
-                     "let the data stage crop them square", pointer);
-  }
-  return image->shape[1];
-}
 
 class ClipVisionStage : public runner::Stage {
  public:
@@ -108,13 +88,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 
   if (tower.block.hidden_size % tower.block.num_attention_heads != 0) {
     reader.fail("hidden_size", ErrorCode::kOptionConflict,
-                divisibility_message("hidden_size", tower.block.hidden_size, "num_attention_heads",
+                not_a_multiple("hidden_size", tower.block.hidden_size, "num_attention_heads",
                                      tower.block.num_attention_heads),
                 "every head gets an equal part of the width");
   }
   if (config.image_size && *config.image_size % tower.patch_size != 0) {
     reader.fail("image_size", ErrorCode::kOptionConflict,
-                divisibility_message("image_size", *config.image_size, "patch_size", tower.patch_size),
+                not_a_multiple("image_size", *config.image_size, "patch_size", tower.patch_size),
                 "an image is cut into whole patches");
   }
   if (is_projected(config.feature) && !config.projection_dim) {
@@ -129,31 +109,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 
 ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
   ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0, config_.dropout};
-  options.tower.image_size = square_size(data, config_.pointer);
-  if (config_.image_size && *config_.image_size != options.tower.image_size) {
-    throw StageError(ErrorCode::kOptionConflict, "/image_size",
-                     "the data's images are " + std::to_string(options.tower.image_size) +
-                         " pixels wide, the model takes " + std::to_string(*config_.image_size),
-                     "set 'image_size: auto', or the data stage's size", config_.pointer);
-  }
-  if (options.tower.image_size % options.tower.patch_size != 0) {
-    throw StageError(
-        ErrorCode::kOptionConflict, "/patch_size",
-        divisibility_message("the data's image size", options.tower.image_size, "patch_size", options.tower.patch_size),
-        "an image is cut into whole patches", config_.pointer);
-  }
-  const auto classes = static_cast<std::int64_t>(data.classes.size());
-  if (classes == 0) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes", "the data has no classes",
-                     "a classifier needs labelled data", config_.pointer);
-  }
-  options.num_classes = config_.num_classes.value_or(classes);
-  if (options.num_classes != classes) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes",
-                     "num_classes is " + std::to_string(options.num_classes) + ", the data has " +
-                         std::to_string(classes) + " classes",
-                     "set 'num_classes: auto'", config_.pointer);
-  }
+  options.tower.image_size = fitting_image_size(data, config_.image_size, config_.tower.patch_size, config_.pointer);
+  options.num_classes = fitting_classes(data, config_.num_classes, config_.pointer);
   return options;
 }
 

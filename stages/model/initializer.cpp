@@ -46,12 +46,14 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   return {Distribution::Kind::kZero};
 }
 
-void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed) {
+void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
+                const std::function<bool(std::string_view)>& wanted) {
   const torch::NoGradGuard no_graph;
   const auto weights = network.named_parameters();
   const at::Tensor* head = weights.find("head.weight");
   const std::int64_t head_inputs = head ? head->size(1) : 1;
   for (const auto& item : weights) {
+    if (wanted && !wanted(item.key())) continue;
     at::Tensor weight = item.value();
     const Distribution distribution = initial_distribution(item.key(), options, head_inputs);
     switch (distribution.kind) {

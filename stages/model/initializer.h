@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 namespace torch::nn {
@@ -38,6 +39,8 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 
 /// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU.
 /// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.
-void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed);
+/// Those that are not `wanted` keep their values.
+void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
+                const std::function<bool(std::string_view name)>& wanted = {});
 
 }  // namespace stages

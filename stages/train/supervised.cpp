@@ -79,6 +79,7 @@ void check_labels(const Dataset& train, const Dataset* validation) {
 /// The options of schemas/train/supervised.schema.json.
 struct SupervisedConfig {
   TrainerOptions trainer;
+  std::int64_t gradient_accumulation_steps = 1;
   double label_smoothing = 0;
   std::optional<std::string> warm_start;
 };
@@ -92,6 +93,7 @@ class Supervised final : public runner::Stage {
     reader.read("warm_start", config.warm_start);
     reader.read("epochs", trainer.epochs);
     reader.read("batch_size", trainer.batch_size);
+    reader.read("gradient_accumulation_steps", config.gradient_accumulation_steps);
     reader.read("gradient_clip_norm", trainer.gradient_clip_norm);
     reader.read("label_smoothing", config.label_smoothing);
     reader.read("validate_every", trainer.validate_every);
@@ -142,11 +144,29 @@ class Supervised final : public runner::Stage {
                             runner::RunContext& context) const {
     const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
                                   config_.label_smoothing);
+    for (const std::string& line : checkpoint.model->notes(*checkpoint.network)) context.say(line);
     if (config_.warm_start) warm_start(*checkpoint.network, *config_.warm_start, context);
     TrainerOptions options = config_.trainer;
     options.model_stage = checkpoint.model_stage;
+    MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
+    if (config_.gradient_accumulation_steps > 1) accumulate(options, policy, context);
     return train(step, *checkpoint.network, {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")}, options,
-                 *inputs.get<MemoryPolicy>("memory"), context);
+                 policy, context);
+  }
+
+  /// batch_size is the micro-batch, and what one step sees so many times it.
+  void accumulate(TrainerOptions& options, MemoryPolicy& policy, runner::RunContext& context) const {
+    const std::int64_t times = config_.gradient_accumulation_steps;
+    if (policy.micro_batch) {
+      throw StageError(ErrorCode::kOptionConflict, "/gradient_accumulation_steps",
+                       "gradient_accumulation_steps is " + std::to_string(times) + " beside micro_batch " +
+                           std::to_string(*policy.micro_batch) + ": both cut the batch",
+                       "set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
+    }
+    policy.micro_batch = options.batch_size;
+    options.batch_size *= times;
+    context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" + std::to_string(times) + " x " +
+                std::to_string(*policy.micro_batch) + ")");
   }
 
   const SupervisedConfig config_;

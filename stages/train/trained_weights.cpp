@@ -10,6 +10,7 @@
 #include "runner/stage.h"
 #include "stages/checkpoint_folder.h"
 #include "stages/data_description.h"
+#include "stages/train/frozen_base.h"
 #include "stages/weights.h"
 
 namespace stages {
@@ -68,6 +69,7 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
 
 TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
+  check_base(network, found.state);
   network.to(at::Device(std::string(context.device())));
   try {
     set_weights(network, found.state.model);

@@ -24,6 +24,7 @@
 #include "stages/tf32.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
+#include "stages/train/frozen_base.h"
 #include "stages/train/grad_scaler.h"
 #include "stages/train/gradient.h"
 #include "stages/train/gradient_norm.h"
@@ -328,6 +329,7 @@ class Training {
     state.recipe_hash = context_.recipe_hash();
     state.metric = metric;
     state.about = about(description_, so_far_.last.epoch, done_);
+    if (const std::string base = base_of(network_); !base.empty()) state.about["base"] = base;
     if (scaler_) {
       const NamedTensors scaling = scaler_->state();
       state.scaler = {{"scale", scaling.at("scale").item<double>()},
@@ -365,6 +367,7 @@ class Training {
   }
 
   void restore(const TrainingState& state) {
+    check_base(network_, state);
     set_weights(network_, state.model);
     optimizer_.load_state(state.optimizer);
     if (scaler_ && !state.scaler.is_null()) {

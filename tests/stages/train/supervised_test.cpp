@@ -139,6 +139,26 @@ TEST(Supervised, AllOptimizersAndSchedulesTrain) {
   }
 }
 
+TEST(Supervised, AccumulationIsALargerBatchInParts) {
+  SupervisedRun accumulated, whole;
+  // 30 samples: a step of 12, one of 12 and one of 6, whose gradient is divided by 6.
+  const auto in_parts = accumulated.run(
+      R"({"epochs": 3, "batch_size": 4, "gradient_accumulation_steps": 3, "optimizer": {"learning_rate": 0.05}})");
+  whole.policy->micro_batch = 4;
+  const auto at_once = whole.run(R"({"epochs": 3, "batch_size": 12, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_EQ(in_parts->step, 9);
+  const NamedTensors wanted = weights(*at_once->network);
+  for (const auto& [name, tensor] : weights(*in_parts->network)) EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
+  EXPECT_THAT(accumulated.context.said, testing::Contains("Effective batch size: 12 (3 x 4)"));
+}
+
+TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
+  SupervisedRun supervised;
+  supervised.policy->micro_batch = 4;
+  EXPECT_EQ(supervised.error(R"({"gradient_accumulation_steps": 3})"),
+            "gradient_accumulation_steps is 3 beside micro_batch 4: both cut the batch");
+}
+
 TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
   SupervisedRun plain, smoothed;
   plain.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");

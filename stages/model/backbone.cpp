@@ -1,0 +1,192 @@
+#include "stages/model/backbone.h"
+
+#include <algorithm>
+#include <cassert>
+#include <sstream>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/model/image_size.h"
+#include "stages/saved_weights.h"
+
+namespace stages {
+namespace {
+
+using runner::ConfigReader;
+using runner::ErrorCode;
+using runner::StageError;
+
+std::string word(ConfigReader& reader, std::string_view key) {
+  std::string text;
+  reader.read(key, text);
+  return text;
+}
+
+/// Reads `key`, a number or the word "auto", which is nullopt.
+template <typename T>
+void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
+  const runner::Value* value = reader.raw(key);
+  if (value && value->text() && *value->text() == "auto") return;
+  reader.read(key, field.emplace());
+}
+
+Feature feature_of(const std::string& name) {
+  if (name == "projected") return Feature::kProjected;
+  return name == "projected_before_norm" ? Feature::kProjectedBeforeNorm : Feature::kPooled;
+}
+
+at::ScalarType dtype_of(const std::string& name) {
+  if (name == "bf16") return at::kBFloat16;
+  return name == "fp16" ? at::kHalf : at::kFloat;
+}
+
+std::string_view name(Activation activation) {
+  switch (activation) {
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kGelu:
+      return "gelu";
+  }
+  assert(false);
+  return "";
+}
+
+void check_weights(ConfigReader& reader, const std::string& reference) {
+  try {
+    find_weights(reference);
+  } catch (const StageError& error) {
+    reader.fail("weights", error.code, error.what(), error.help);
+  }
+}
+
+void check_shape(ConfigReader& reader, const BackboneConfig& backbone) {
+  const BlockOptions& block = backbone.tower.block;
+  if (block.num_attention_heads > 0 && block.hidden_size % block.num_attention_heads != 0) {
+    reader.fail("hidden_size", ErrorCode::kOptionConflict,
+                not_a_multiple("hidden_size", block.hidden_size, "num_attention_heads", block.num_attention_heads),
+                "every head gets an equal part of the width");
+  }
+  if (backbone.image_size && backbone.tower.patch_size > 0 && *backbone.image_size % backbone.tower.patch_size != 0) {
+    reader.fail("image_size", ErrorCode::kOptionConflict,
+                not_a_multiple("image_size", *backbone.image_size, "patch_size", backbone.tower.patch_size),
+                "an image is cut into whole patches");
+  }
+  if (is_projected(backbone.feature) && !backbone.projection_dim) {
+    reader.fail("features", ErrorCode::kOptionConflict, "these features need a projection, and projection_dim is null",
+                "set projection_dim, or 'features: pooled'");
+  }
+}
+
+/// Compares what the recipe and the config beside the weights say of one option.
+class Comparison {
+ public:
+  explicit Comparison(const BackboneConfig& backbone) : backbone_(backbone) {}
+
+  template <typename T, typename U>
+  void expect_equal(const char* option, const T& written, const std::optional<U>& config) {
+    if (!config || written == *config) return;
+    std::ostringstream text;
+    text << option << " is " << written << " in the recipe, and " << *config << " in the config.json beside the weights '"
+         << *backbone_.weights << "'";
+    throw StageError(ErrorCode::kOptionConflict, "/" + std::string(option), text.str(),
+                     "give the option the weights' value", backbone_.pointer);
+  }
+
+  /// Fills in what the recipe leaves open.
+  template <typename T>
+  void settle(const char* option, std::optional<T>& written, const std::optional<T>& config, const T& of_random,
+              const auto& shown) {
+    if (written && config) expect_equal(option, shown(*written), std::optional(shown(*config)));
+    if (!written && config) written = *config;
+    if (!written && !backbone_.weights) written = of_random;
+    if (written) return;
+    throw StageError(ErrorCode::kOptionConflict, "/" + std::string(option),
+                     std::string(option) + " is auto, and there is no config.json beside the weights '" +
+                         *backbone_.weights + "' that says it",
+                     "write what the weights were trained with: the weights themselves do not tell", backbone_.pointer);
+  }
+
+ private:
+  const BackboneConfig& backbone_;
+};
+
+}  // namespace
+
+WeightLayout BackboneConfig::layout() const {
+  if (family == BackboneFamily::kVit) return has_timm_names ? WeightLayout::kTimm : WeightLayout::kVit;
+  return has_timm_names ? WeightLayout::kTimmClip : WeightLayout::kClip;
+}
+
+InitializerOptions BackboneConfig::initializer() const {
+  constexpr double kRange = 0.02, kFactor = 1;  // the defaults of both libraries' configs
+  return {tower.block.hidden_size, tower.num_hidden_layers, kRange, kFactor,
+          family == BackboneFamily::kVit ? InitializerRule::kVit : InitializerRule::kClip};
+}
+
+BackboneConfig read_backbone(ConfigReader& parent) {
+  ConfigReader& reader = parent.section("backbone");
+  BackboneConfig backbone;
+  backbone.pointer = reader.pointer();
+  const std::string kind = word(reader, "kind");
+  backbone.family = kind == "vit" ? BackboneFamily::kVit : BackboneFamily::kClip;
+  VisionTowerOptions& tower = backbone.tower;
+  reader.read("weights", backbone.weights);
+  reader.read("hidden_size", tower.block.hidden_size);
+  reader.read("intermediate_size", tower.block.intermediate_size);
+  reader.read("num_attention_heads", tower.block.num_attention_heads);
+  reader.read("num_hidden_layers", tower.num_hidden_layers);
+  reader.read("patch_size", tower.patch_size);
+  read_or_auto(reader, "image_size", backbone.image_size);
+  read_or_auto(reader, "layer_norm_eps", backbone.layer_norm_eps);
+  const std::string activation = word(reader, "hidden_act");
+  if (activation == "gelu") backbone.hidden_act = Activation::kGelu;
+  if (activation == "quick_gelu") backbone.hidden_act = Activation::kQuickGelu;
+  backbone.has_timm_names = word(reader, "names") == "timm";
+  backbone.dtype = dtype_of(word(reader, "dtype"));
+  if (word(reader, "position_resize") == "bicubic_antialias")
+    backbone.position_resize = PositionResize::kBicubicAntialias;
+  if (backbone.family == BackboneFamily::kClip) {
+    reader.read("projection_dim", backbone.projection_dim);
+    backbone.feature = feature_of(word(reader, "features"));
+  }
+  tower.block.fused_qkv = backbone.has_timm_names;
+  tower.patch_bias = backbone.family == BackboneFamily::kVit;
+  tower.norm_before_blocks = backbone.family == BackboneFamily::kClip;
+  check_shape(reader, backbone);
+  if (backbone.weights) check_weights(reader, *backbone.weights);
+  return backbone;
+}
+
+BackboneConfig settled(BackboneConfig backbone, const std::optional<PretrainedConfig>& config) {
+  const BackboneConfig written = backbone;
+  Comparison comparison(written);
+  const PretrainedConfig said = config.value_or(PretrainedConfig{});
+  comparison.expect_equal("hidden_size", backbone.tower.block.hidden_size, said.hidden_size);
+  comparison.expect_equal("intermediate_size", backbone.tower.block.intermediate_size, said.intermediate_size);
+  comparison.expect_equal("num_hidden_layers", backbone.tower.num_hidden_layers, said.num_hidden_layers);
+  comparison.expect_equal("num_attention_heads", backbone.tower.block.num_attention_heads, said.num_attention_heads);
+  comparison.expect_equal("patch_size", backbone.tower.patch_size, said.patch_size);
+  const bool is_clip = backbone.family == BackboneFamily::kClip;
+  comparison.settle("hidden_act", backbone.hidden_act, said.hidden_act,
+                    is_clip ? Activation::kQuickGelu : Activation::kGelu, [](Activation value) { return name(value); });
+  comparison.settle("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps, is_clip ? 1e-5 : 1e-12,
+                    [](double value) { return value; });
+  backbone.tower.block.hidden_act = *backbone.hidden_act;
+  backbone.tower.block.layer_norm_eps = *backbone.layer_norm_eps;
+  return backbone;
+}
+
+ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
+                                     std::int64_t classes) {
+  ImageClassifierOptions options;
+  options.tower = backbone.tower;
+  options.tower.image_size =
+      fitting_image_size(data, backbone.image_size, backbone.tower.patch_size, backbone.pointer);
+  options.feature = backbone.feature;
+  if (is_projected(backbone.feature)) options.projection_dim = backbone.projection_dim;
+  options.projection_bias = backbone.has_timm_names;
+  options.num_classes = classes;
+  return options;
+}
+
+}  // namespace stages

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <c10/core/ScalarType.h>
+
+#include "stages/artifacts.h"
+#include "stages/model/image_classifier.h"
+#include "stages/model/initializer.h"
+#include "stages/model/pretrained_config.h"
+#include "stages/model/pretrained.h"
+
+namespace runner {
+class ConfigReader;
+}
+
+namespace stages {
+
+/// Which of the families of vision transformers a backbone is of.
+enum class BackboneFamily { kClip, kVit };
+
+/// The options of schemas/model/backbone: what turns an image into features.
+struct BackboneConfig {
+  std::string pointer;  ///< where they stand, "/model/backbone": build() runs inside another stage
+  BackboneFamily family = BackboneFamily::kClip;
+  std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
+  VisionTowerOptions tower;                    ///< its image_size is left to the next field
+  std::optional<std::int64_t> image_size;      ///< nullopt: as large as the data's
+  std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
+  Feature feature = Feature::kPooled;
+  std::optional<Activation> hidden_act;  ///< nullopt: as the config beside the weights says
+  std::optional<double> layer_norm_eps;  ///< likewise
+  PositionResize position_resize = PositionResize::kBicubic;
+  bool has_timm_names = false;
+  at::ScalarType dtype = at::kFloat;  ///< that the frozen weights are held in
+
+  /// By whose names adapters choose its layers.
+  WeightLayout layout() const;
+  InitializerOptions initializer() const;
+};
+
+/// Reads the section `backbone` of a model's options. What is wrong becomes an error of `reader`. Looks whether the
+/// weights are there, and reads none.
+BackboneConfig read_backbone(runner::ConfigReader& reader);
+
+/// `backbone` with what the config beside its weights says where it leaves that open. Throws runner::StageError, at the
+/// option, where the two contradict each other or neither says it.
+BackboneConfig settled(BackboneConfig backbone, const std::optional<PretrainedConfig>& config);
+
+/// The classifier of `classes` classes for such data. Throws runner::StageError where the backbone does not suit them.
+/// hidden_act and layer_norm_eps must be settled.
+ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
+                                     std::int64_t classes);
+
+}  // namespace stages

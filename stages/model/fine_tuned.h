@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "stages/artifacts.h"
+#include "stages/model/backbone.h"
+#include "stages/model/image_classifier.h"
+#include "stages/saved_weights.h"
+#include "stages/weights.h"
+
+namespace stages {
+
+/// What model.linear_probe and model.lora have in common.
+struct FineTunedConfig {
+  std::string pointer;  ///< where the model's options stand, "/model"
+  BackboneConfig backbone;
+  std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
+};
+
+/// A classifier whose backbone is given and frozen. build() of a FineTuned makes it.
+class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
+ public:
+  explicit FineTunedClassifier(const ImageClassifierOptions& options) : ImageClassifier(options) {}
+
+  bool is_base(std::string_view weight) const override { return base_weights_.contains(weight); }
+  const std::string& base() const override { return base_; }
+  /// From now on the parameters that need no gradient are the base, which `base` stands for.
+  void freeze(std::string base);
+
+  std::vector<std::string> notes;  ///< where its weights are from
+
+ private:
+  std::set<std::string, std::less<>> base_weights_;
+  std::string base_;
+};
+
+/// A frozen backbone and a linear head, which alone is trained.
+class FineTuned : public Model {
+ public:
+  /// `config` is settled, `saved` what its weights hold; null: they are random, by `base_seed` alone.
+  FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved, std::uint64_t base_seed)
+      : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
+
+  /// A FineTunedClassifier; `seed` is that of its head.
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
+  /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
+  bool mixes_samples() const override { return false; }
+  std::vector<std::string> notes(const torch::nn::Module& network) const override;
+
+ private:
+  void load_base(FineTunedClassifier& network) const;
+  std::string base_text(const FineTunedClassifier& network) const;
+
+  const FineTunedConfig config_;
+  const std::shared_ptr<const SavedWeights> saved_;
+  const std::uint64_t base_seed_;
+};
+
+}  // namespace stages

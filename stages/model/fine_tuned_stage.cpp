@@ -1,0 +1,68 @@
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/model/fine_tuned.h"
+#include "stages/stages.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+/// What the config beside the weights says, where there is one.
+std::optional<PretrainedConfig> config_of(const SavedWeights& saved, const BackboneConfig& backbone) {
+  if (!saved.config) return std::nullopt;
+  try {
+    return pretrained_config(*saved.config);
+  } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kOptionConflict, "/weights",
+                     "the config.json beside '" + *backbone.weights + "' is of a model that cannot be computed: " +
+                         error.what(),
+                     "give weights of a CLIP or ViT", backbone.pointer);
+  }
+}
+
+class FineTunedStage : public runner::Stage {
+ public:
+  explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    FineTunedConfig config = config_;
+    BackboneConfig& backbone = config.backbone;
+    std::shared_ptr<const SavedWeights> saved;
+    if (backbone.weights) {
+      saved = std::make_shared<const SavedWeights>(read_saved_weights(*backbone.weights));
+      backbone = settled(backbone, config_of(*saved, backbone));
+    } else {
+      backbone = settled(backbone, std::nullopt);
+    }
+    if (backbone.projection_dim && !is_projected(backbone.feature)) {
+      context.say("backbone.projection_dim has no effect beside 'features: pooled'");
+    }
+    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.seed())}};
+  }
+
+ private:
+  const FineTunedConfig config_;
+};
+
+runner::Result<std::unique_ptr<runner::Stage>> create_linear_probe(runner::ConfigReader& reader) {
+  FineTunedConfig config;
+  config.pointer = reader.pointer();
+  config.backbone = read_backbone(reader);
+  const runner::Value* classes = reader.raw("num_classes");
+  if (!(classes && classes->text() && *classes->text() == "auto")) reader.read("num_classes", config.num_classes.emplace());
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<FineTunedStage>(std::move(config)));
+}
+
+}  // namespace
+
+const runner::StageKind kModelLinearProbe = {"model.linear_probe", create_linear_probe};
+
+}  // namespace stages

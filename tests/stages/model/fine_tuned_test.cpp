@@ -1,0 +1,202 @@
+#include "stages/model/fine_tuned.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/safetensors.h"
+#include "stages/stages.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+using runner::StageError;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+
+const Json kSmall = Json::parse(R"({"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "patch_size": 4, "projection_dim": 6, "features": "projected"})");
+
+Json small(const Json& more = Json::object()) {
+  Json backbone = kSmall;
+  backbone.update(more);
+  return backbone;
+}
+
+runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone) {
+  const runner::Value value = stage_options("model/linear_probe", Json{{"backbone", backbone}}.dump());
+  runner::ConfigReader reader(value, "/model");
+  return kModelLinearProbe.create(reader);
+}
+
+std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7) {
+  auto stage = create(backbone);
+  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  RecordingContext context;
+  context.seed_value = seed;
+  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
+  return std::static_pointer_cast<const Model>(outputs.at("model"));
+}
+
+std::vector<std::string> complaints(const Json& backbone) {
+  std::vector<std::string> result;
+  const auto stage = create(backbone);
+  if (stage) return result;
+  for (const runner::Diagnostic& error : stage.errors()) result.push_back(error.pointer + " " + error.message);
+  return result;
+}
+
+/// "/model/backbone/weights: message" of what `model` or its building throws.
+std::string refusal(const Json& backbone, std::int64_t size = 8) {
+  try {
+    model(backbone)->build({10, {{"image", {3, size, size}, at::kFloat}}, {"daisy", "rose"}}, 1);
+    return "";
+  } catch (const StageError& error) {
+    return error.stage + error.option + ": " + error.what();
+  }
+}
+
+DatasetDescription flowers(std::int64_t size = 8) {
+  return {10, {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}}, {"daisy", "rose", "tulip"}};
+}
+
+at::Tensor pixels(std::int64_t size = 8) { return torch::linspace(-1, 1, 2 * 3 * size * size).reshape({2, 3, size, size}); }
+
+/// A folder with the weights of a small CLIP tower as transformers saves it, and its config.
+class SavedTower {
+ public:
+  explicit SavedTower(const std::string& activation = "gelu") {
+    ImageClassifierOptions options;
+    options.tower.block = {8, 16, 2, Activation::kGelu, 1e-5};
+    options.tower.num_hidden_layers = 2;
+    options.tower.patch_size = 4;
+    options.tower.image_size = 8;
+    options.feature = Feature::kProjected;
+    options.projection_dim = 6;
+    options.num_classes = 3;
+    ImageClassifier network(options);
+    initialize(network, {8, 2, 0.02, 1}, 5);
+    NamedTensors tensors;
+    for (const auto& item : network.named_parameters()) {
+      if (!item.key().starts_with("head.")) tensors.set(item.key(), item.value().detach());
+    }
+    write_safetensors(folder_ / "model.safetensors", tensors);
+    std::ofstream(folder_ / "config.json") << Json{{"model_type", "clip_vision_model"}, {"hidden_act", activation},
+                                                   {"hidden_size", 8},                  {"layer_norm_eps", 1e-5}}
+                                                  .dump();
+    weights_ = std::move(tensors);
+  }
+  std::string file() const { return (folder_ / "model.safetensors").string(); }
+  void forget_config() const { std::filesystem::remove(folder_ / "config.json"); }
+  const NamedTensors& weights() const { return weights_; }
+
+ private:
+  TemporaryFolder folder_;
+  NamedTensors weights_;
+};
+
+TEST(FineTuned, OnlyTheHeadIsTrainedAndSaved) {
+  const auto network = model(small())->build(flowers(), 1);
+  std::vector<std::string> trained, saved;
+  for (const auto& [name, tensor] : trained_parameters(*network)) trained.push_back(name);
+  for (const auto& [name, tensor] : weights(*network)) saved.push_back(name);
+  EXPECT_THAT(trained, ElementsAre("head.weight", "head.bias"));
+  EXPECT_EQ(saved, trained);
+  EXPECT_EQ(base_of(*network), "random, seed 7 as Float");
+}
+
+TEST(FineTuned, SeedOfTheTrainingMovesTheHeadAlone) {
+  const auto fine_tuned = model(small());
+  const auto one = fine_tuned->build(flowers(), 1), other = fine_tuned->build(flowers(), 2);
+  EXPECT_FALSE(torch::equal(weights(*one).at("head.weight"), weights(*other).at("head.weight")));
+  const auto features = [&](torch::nn::Module& network) {
+    return fine_tuned->forward(network, {{"image", pixels()}}).at("features");
+  };
+  EXPECT_TRUE(torch::equal(features(*one), features(*other)));
+}
+
+TEST(FineTuned, FeaturesStandForTheImage) {
+  const auto fine_tuned = model(small());
+  const auto network = fine_tuned->build(flowers(), 1);
+  const NamedTensors whole = fine_tuned->forward(*network, {{"image", pixels()}});
+  EXPECT_TRUE(torch::equal(fine_tuned->forward(*network, {{"features", whole.at("features")}}).at("logits"),
+                           whole.at("logits")));
+}
+
+TEST(FineTuned, WeightsAreReadAndWhereTheyAreFromIsSaid) {
+  const SavedTower saved;
+  const auto fine_tuned = model(small({{"weights", saved.file()}}));
+  const auto network = fine_tuned->build(flowers(), 1);
+  const auto parameters = network->named_parameters();
+  for (const auto& [name, tensor] : saved.weights()) EXPECT_TRUE(torch::equal(parameters[name], tensor)) << name;
+  EXPECT_THAT(fine_tuned->notes(*network),
+              ElementsAre("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
+  EXPECT_THAT(base_of(*network), testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
+}
+
+TEST(FineTuned, ActivationIsTheConfigsAndNeverGuessed) {
+  const SavedTower quick("quick_gelu"), exact("gelu");
+  const auto features = [](const Json& backbone) {
+    const auto fine_tuned = model(backbone);
+    return fine_tuned->forward(*fine_tuned->build(flowers(), 1), {{"image", pixels()}}).at("features");
+  };
+  EXPECT_FALSE(torch::equal(features(small({{"weights", quick.file()}})), features(small({{"weights", exact.file()}}))));
+  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
+            "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, and gelu in the config.json beside the "
+            "weights '" + exact.file() + "'");
+  exact.forget_config();
+  EXPECT_EQ(refusal(small({{"weights", exact.file()}})),
+            "/model/backbone/hidden_act: hidden_act is auto, and there is no config.json beside the weights '" +
+                exact.file() + "' that says it");
+  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})), "");
+}
+
+TEST(FineTuned, ShapeThatContradictsTheConfigIsRefused) {
+  const SavedTower saved;
+  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
+            "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8 in the config.json beside the weights '" +
+                saved.file() + "'");
+}
+
+TEST(FineTuned, WeightsThatDoNotFitAreNamed) {
+  const SavedTower saved;
+  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
+            "/model/backbone/weights: the weights '" + saved.file() +
+                "' do not fit the backbone: 16 unexpected (vision_model.encoder.layers.1.layer_norm1.bias, "
+                "vision_model.encoder.layers.1.layer_norm1.weight, vision_model.encoder.layers.1.layer_norm2.bias, "
+                "vision_model.encoder.layers.1.layer_norm2.weight, vision_model.encoder.layers.1.mlp.fc1.bias, "
+                "vision_model.encoder.layers.1.mlp.fc1.weight and 10 more)");
+}
+
+TEST(FineTuned, MistakesOfTheRecipeAreFoundBeforeARun) {
+  EXPECT_THAT(complaints(small({{"weights", "none.safetensors"}, {"num_attention_heads", 3}, {"image_size", 10}})),
+              ElementsAre("/model/backbone/hidden_size hidden_size 8 is not a multiple of num_attention_heads 3",
+                          "/model/backbone/image_size image_size 10 is not a multiple of patch_size 4",
+                          HasSubstr("/model/backbone/weights there is no")));
+  EXPECT_THAT(complaints(small({{"projection_dim", nullptr}})),
+              ElementsAre("/model/backbone/features these features need a projection, and projection_dim is null"));
+  EXPECT_THAT(complaints(small()), IsEmpty());
+}
+
+TEST(FineTuned, VitHasNoProjectionAndItsOwnDefaults) {
+  const auto fine_tuned = model({{"kind", "vit"}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 2}, {"patch_size", 4}, {"names", "timm"}});
+  const auto network = fine_tuned->build(flowers(), 1);
+  const auto parameters = network->named_parameters();
+  EXPECT_TRUE(parameters.contains("vision_model.encoder.layers.0.self_attn.qkv.weight"));
+  EXPECT_TRUE(parameters.contains("vision_model.embeddings.patch_embedding.bias"));
+  EXPECT_FALSE(parameters.contains("vision_model.pre_layrnorm.weight"));
+  EXPECT_EQ(fine_tuned->forward(*network, {{"image", pixels()}}).at("logits").sizes(), at::IntArrayRef({2, 3}));
+}
+
+}  // namespace
+}  // namespace stages
