@@ -37,14 +37,17 @@ struct Arguments {
   std::string subject;     ///< config: "show"; data: "make"; doctor: "determinism"; schema, explain: a kind; init: the
                            ///< file to write
   std::string what;        ///< data make: "image_folder"
-  std::string out;         ///< data make: the folder to write; predict: the file
+  std::string out;         ///< data make, export: the folder to write; predict: the file
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
 
   std::string checkpoint;          ///< evaluate, predict: best, latest or a checkpoint's folder; empty: the one kept
   std::vector<std::string> paths;  ///< predict: images and folders of images; also device=… and threads=…
-  std::string node;                ///< predict: the training, where the run has several
+  std::string node;                ///< predict, export: the training, where the run has several
   std::int64_t top = 5, batch_size = 64;  ///< predict: classes an image, images at once
   bool skip_corrupt = false;              ///< predict: go on behind an image that cannot be read
+  bool merged = false, adapter = false;   ///< export: the whole network, or its adapters alone
+  std::string names;  ///< export --adapter: whose names it is to have; empty: the base's library's
+  bool head_inside = false;  ///< export --adapter: the head as one of modules_to_save
 };
 
 }  // namespace runner

@@ -25,6 +25,7 @@ ExitCode run_command(const Arguments& arguments, Console& console);
 ExitCode resume_command(const Arguments& arguments, Console& console);
 ExitCode evaluate_command(const Arguments& arguments, Console& console);
 ExitCode predict_command(const Arguments& arguments, Console& console);
+ExitCode export_command(const Arguments& arguments, Console& console);
 ExitCode sweep_command(const Arguments& arguments, Console& console);
 ExitCode validate_command(const Arguments& arguments, Console& console);
 ExitCode graph_command(const Arguments& arguments, Console& console);

@@ -121,13 +121,23 @@ TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
   }
 }
 
-class DeepResume : public Resume {};
-TEST_F(DeepResume, WorkerKilledAtEveryPoint) { strike_every("retort-worker", "kill", 1, 1); }
-TEST_F(DeepResume, RetortKilledAtEveryPoint) { strike_every("retort", "kill", 1, 1); }
-TEST_F(DeepResume, BothKilledAtEveryPoint) { strike_every("retort-worker", "kill_both", 1, 1); }
-TEST_F(DeepResume, WorkersDiskFullAtEveryPoint) { strike_every("retort-worker", "full", 1, 1); }
-TEST_F(DeepResume, RetortsDiskFullAtEveryPoint) { strike_every("retort", "full", 1, 1); }
-TEST_F(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_every("retort-worker", "fail", 1, 1); }
+/// Every point, in shares that can run at once.
+class DeepResume : public Resume, public testing::WithParamInterface<int> {
+ public:
+  static constexpr int kShares = 8;
+
+ protected:
+  void strike_all(const std::string& program, const std::string& deed) {
+    strike_every(program, deed, 1 + GetParam(), kShares);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Deep, DeepResume, testing::Range(0, DeepResume::kShares));
+TEST_P(DeepResume, WorkerKilledAtEveryPoint) { strike_all("retort-worker", "kill"); }
+TEST_P(DeepResume, RetortKilledAtEveryPoint) { strike_all("retort", "kill"); }
+TEST_P(DeepResume, BothKilledAtEveryPoint) { strike_all("retort-worker", "kill_both"); }
+TEST_P(DeepResume, WorkersDiskFullAtEveryPoint) { strike_all("retort-worker", "full"); }
+TEST_P(DeepResume, RetortsDiskFullAtEveryPoint) { strike_all("retort", "full"); }
+TEST_P(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_all("retort-worker", "fail"); }
 
 TEST_F(Resume, SignalSavesAndSaysHowToGoOn) {
   ASSERT_EQ(train("whole", "", "train.epochs=40").exit, 0);
