@@ -9,9 +9,11 @@
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
+#include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_report.h"
 #include "stages/evaluate/csv.h"
+#include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/stages.h"
 
@@ -107,21 +109,27 @@ class ClassificationStage : public runner::Stage {
         classify(test, *checkpoint, std::min(limit, config_.batch_size), numerics, context);
     const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));
     const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
-    write(samples, metrics, classes, *checkpoint, context);
-    return report(samples, metrics, classes, *checkpoint, context);
+    const ClassificationCurves curves = classification_curves(samples.logits, samples.labels);
+    write(samples, metrics, curves, classes, *checkpoint, context);
+    return report(samples, metrics, curves, classes, *checkpoint, context);
   }
 
  private:
-  void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
+  void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics, const ClassificationCurves& curves,
              const std::vector<std::string>& classes, const Checkpoint& checkpoint,
              const runner::RunContext& context) const {
     nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
     json.update(to_json(metrics, classes));
+    for (const auto& [name, value] : summary(curves)) json[name] = value;
     json["skipped"] = samples.skipped;
     json["smoke"] = context.smoke();
     // Class names come from folders, which need not be UTF-8.
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
     runner::write_atomically(context.folder() / "metrics.json", json.dump(2, ' ', false, replace) + "\n");
+    runner::write_atomically(context.folder() / "evaluation_results.json",
+                             evaluation_results(samples, metrics, classes));
+    runner::write_atomically(context.folder() / "curves.json",
+                             to_json(curves, classes).dump(-1, ' ', false, replace) + "\n");
     runner::write_atomically(context.folder() / "report.txt", report_text(metrics, classes));
     if (metrics.confusion.classes() <= kLargestMatrix) {
       runner::write_atomically(context.folder() / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
@@ -130,10 +138,11 @@ class ClassificationStage : public runner::Stage {
   }
 
   runner::Outputs report(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
-                         const std::vector<std::string>& classes, const Checkpoint& checkpoint,
-                         runner::RunContext& context) const {
+                         const ClassificationCurves& curves, const std::vector<std::string>& classes,
+                         const Checkpoint& checkpoint, runner::RunContext& context) const {
     const auto numbers = std::make_shared<Metrics>();
     numbers->values = summary(metrics);
+    for (auto& value : summary(curves)) numbers->values.push_back(std::move(value));
     for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
     const auto predictions = std::make_shared<Predictions>();
     predictions->names = samples.names;

@@ -54,19 +54,6 @@ nlohmann::ordered_json json_of(const ClassQuality& quality) {
   return {{"precision", quality.precision}, {"recall", quality.recall}, {"f1", quality.f1}};
 }
 
-nlohmann::ordered_json json_of(const ConfusionMatrix& confusion) {
-  if (confusion.classes() > kLargestMatrix) return nullptr;
-  auto rows = nlohmann::ordered_json::array();
-  for (std::int64_t truth = 0; truth < confusion.classes(); ++truth) {
-    auto cells = nlohmann::ordered_json::array();
-    for (std::int64_t predicted = 0; predicted < confusion.classes(); ++predicted) {
-      cells.push_back(confusion.count(truth, predicted));
-    }
-    rows.push_back(std::move(cells));
-  }
-  return rows;
-}
-
 }  // namespace
 
 std::string report_text(const ClassificationMetrics& metrics, const std::vector<std::string>& classes) {
@@ -89,6 +76,19 @@ std::string report_text(const ClassificationMetrics& metrics, const std::vector<
   return text;
 }
 
+nlohmann::ordered_json to_json(const ConfusionMatrix& confusion) {
+  if (confusion.classes() > kLargestMatrix) return nullptr;
+  auto rows = nlohmann::ordered_json::array();
+  for (std::int64_t truth = 0; truth < confusion.classes(); ++truth) {
+    auto cells = nlohmann::ordered_json::array();
+    for (std::int64_t predicted = 0; predicted < confusion.classes(); ++predicted) {
+      cells.push_back(confusion.count(truth, predicted));
+    }
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
 nlohmann::ordered_json to_json(const ClassificationMetrics& metrics, const std::vector<std::string>& classes) {
   nlohmann::ordered_json json;
   json["samples"] = metrics.confusion.samples();
@@ -109,14 +109,14 @@ nlohmann::ordered_json to_json(const ClassificationMetrics& metrics, const std::
     one["support"] = metrics.confusion.support(static_cast<std::int64_t>(label));
     json["per_class"].push_back(std::move(one));
   }
-  json["confusion_matrix"] = json_of(metrics.confusion);
+  json["confusion_matrix"] = to_json(metrics.confusion);
   return json;
 }
 
 std::string headline(const ClassificationMetrics& metrics) {
   return "top-1 " + percent(metrics.top1) + " % (95 % interval " + percent(metrics.top1_interval.low) + "–" +
-         percent(metrics.top1_interval.high) + " %), chance " + percent(metrics.chance) + " %, " +
-         std::to_string(metrics.confusion.samples()) + " images";
+         percent(metrics.top1_interval.high) + " %), mean per class " + percent(metrics.mean_per_class) +
+         " %, chance " + percent(metrics.chance) + " %, " + std::to_string(metrics.confusion.samples()) + " images";
 }
 
 }  // namespace stages

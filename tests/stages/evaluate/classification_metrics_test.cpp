@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_report.h"
+#include "stages/evaluate/evaluation_results.h"
 #include "tests/support/shared_data.h"
 
 namespace stages {
@@ -97,6 +99,40 @@ TEST_P(ScikitLearn, Accuracies) {
   EXPECT_EQ(compared, recorded_.at("topk").size());
 }
 
+TEST_P(ScikitLearn, Report) {
+  std::vector<std::string> classes;
+  for (std::size_t label = 0; label < metrics_.of_class.size(); ++label) classes.push_back(std::to_string(label));
+  const nlohmann::json report = report_dict(metrics_, classes), &expected = recorded_.at("report");
+  const auto actual = report.flatten(), wanted = expected.flatten();
+  ASSERT_EQ(actual.size(), wanted.size());
+  for (const auto& [place, value] : wanted.items()) expect(actual.at(place), value, place);
+}
+
+TEST_P(ScikitLearn, AreasUnderTheCurves) {
+  const ClassificationCurves curves = classification_curves(logits_, labels_);
+  for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
+    const auto& wanted = recorded_.at("auc_one_vs_rest").at(std::to_string(label));
+    ASSERT_EQ(curves.of_class[label].has_value(), !wanted.is_null()) << label;
+    if (!wanted.is_null()) expect(curves.of_class[label]->area, wanted, "class " + std::to_string(label));
+  }
+  ASSERT_TRUE(curves.macro_area);
+  expect(*curves.macro_area, recorded_.at("auc_macro_over_defined"), "macro");
+}
+
+TEST_P(ScikitLearn, ErrorOfCalibration) {
+  expect(classification_curves(logits_, labels_).calibration.error, recorded_.at("ece_15"), "calibration");
+}
+
+TEST(EvaluationResults, LastOfTwoClassesOfOneNameIsReported) {
+  const auto metrics =
+      classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}), torch::tensor({0, 1, 2, 2}), {});
+  const auto report = report_dict(metrics, {"cup", "bowl", "cup"});
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : report.items()) keys.push_back(key);
+  EXPECT_THAT(keys, ElementsAre("cup", "bowl", "accuracy", "macro avg", "weighted avg"));
+  EXPECT_EQ(report.at("cup").at("support"), 2.0);
+}
+
 TEST(ClassScores, FirstOfEqualsIsPredicted) {
   const ClassScores scores({1, 3, 3, 2});
   EXPECT_EQ(scores.predicted(), 1);
@@ -177,7 +213,7 @@ TEST(ClassificationReport, HeadlineSaysHowSureItIs) {
   at::Tensor logits = torch::zeros({144, 12});
   logits.slice(0, 120).select(1, 5).fill_(1);
   EXPECT_EQ(headline(classification_metrics(logits, torch::tensor(zeros), {})),
-            "top-1 83.3 % (95 % interval 76.4–88.5 %), chance 8.3 %, 144 images");
+            "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 83.3 %, chance 8.3 %, 144 images");
 }
 
 TEST(ClassificationReport, JsonHasEverythingInOrder) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
@@ -171,7 +172,8 @@ TEST_F(Classification, SamplesPreparedOtherwiseThanInTrainingAreTold) {
 
 TEST_F(Classification, SaysTheResultBesideChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
-  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), chance 33.3 %, 4 images"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class 83.3 %, chance 33.3 %, 4 images"));
 }
 
 TEST_F(Classification, SaysWhichTopKHaveNoMeaning) {
@@ -187,7 +189,10 @@ TEST_F(Classification, MetricsAreReportedAtTheCheckpointsStepInOrder) {
     EXPECT_EQ(context_.metrics[i], std::tuple("evaluate/" + metrics->values[i].first, metrics->values[i].second, 40));
   }
   EXPECT_EQ(metrics->values.front(), std::pair(std::string("top1"), 0.75));
-  EXPECT_EQ(metrics->values.back(), std::pair(std::string("samples"), 4.0));
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics->values) names.push_back(name);
+  EXPECT_THAT(std::vector(names.end() - 4, names.end()),
+              ElementsAre("samples", "auc_macro", "auc_micro", "calibration_error"));
 }
 
 TEST_F(Classification, PredictionsAreProbabilitiesByName) {
@@ -214,6 +219,33 @@ TEST_F(Classification, WritesItsFiles) {
   EXPECT_THAT(contents(context_.folder() / "report.txt"), HasSubstr("weighted avg       0.88"));
 }
 
+TEST_F(Classification, WritesResultsUnderTheNamesOfPublishedPrograms) {
+  run(flowers());
+  const auto results = nlohmann::ordered_json::parse(contents(context_.folder() / "evaluation_results.json"));
+  std::vector<std::string> names;
+  for (const auto& [name, value] : results.items()) names.push_back(name);
+  EXPECT_THAT(names, ElementsAre("test_loss", "test_accuracy", "predictions", "labels", "confusion_matrix",
+                                 "classification_report"));
+  EXPECT_NEAR(results.at("test_loss"), std::log(1 + 2 * std::exp(-3.0)) + 3.0 / 4, 1e-6);
+  EXPECT_EQ(results.at("test_accuracy"), 0.75);
+  EXPECT_EQ(results.at("predictions").dump(), "[0,1,1,2]");
+  EXPECT_EQ(results.at("labels").dump(), "[0,1,2,2]");
+  EXPECT_EQ(results.at("confusion_matrix").dump(), "[[1,0,0],[0,1,0],[0,1,1]]");
+  EXPECT_EQ(results.at("classification_report").at("tulip").dump(),
+            R"({"precision":1.0,"recall":0.5,"f1-score":0.6666666666666666,"support":2.0})");
+}
+
+TEST_F(Classification, WritesItsCurves) {
+  run(flowers());
+  const auto curves = nlohmann::json::parse(contents(context_.folder() / "curves.json"));
+  EXPECT_EQ(curves.at("roc").at("classes").size(), 3u);
+  EXPECT_EQ(curves.at("roc").at("classes").at(2).at("class"), "tulip");
+  EXPECT_EQ(curves.at("calibration").at("bins").size(), 15u);
+  const auto metrics = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  EXPECT_EQ(metrics.at("auc_macro"), curves.at("roc").at("auc_macro"));
+  EXPECT_EQ(metrics.at("calibration_error"), curves.at("calibration").at("error"));
+}
+
 TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
   run(flowers(), R"({"csv": false})");
   EXPECT_FALSE(std::filesystem::exists(context_.folder() / "predictions.csv"));
@@ -225,6 +257,11 @@ TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
   run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, checkpoint_->classes));
   const auto json = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
   EXPECT_EQ(json.at("per_class").at(0).at("class"), "d\uFFFDj\uFFFD");
+  const auto results = nlohmann::json::parse(contents(context_.folder() / "evaluation_results.json"));
+  EXPECT_TRUE(results.at("classification_report").contains("d\uFFFDj\uFFFD"));
+  EXPECT_EQ(
+      nlohmann::json::parse(contents(context_.folder() / "curves.json")).at("roc").at("classes").at(0).at("class"),
+      "d\uFFFDj\uFFFD");
 }
 
 TEST_F(Classification, RunsInEvalModeWithoutAGraph) {

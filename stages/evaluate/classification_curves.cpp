@@ -1,0 +1,119 @@
+#include "stages/evaluate/classification_curves.h"
+
+#include <cassert>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "stages/evaluate/class_scores.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kBins = 15;
+constexpr std::int64_t kGrid = 100;       // parts of the mean curve
+constexpr std::size_t kMostPoints = 400;  // of a curve that is written
+constexpr std::size_t kMostClasses = 20;  // whose curves are written
+
+RocCurve mean_curve(const std::vector<std::optional<RocCurve>>& curves, double area) {
+  RocCurve mean{{0}, {0}, area};
+  for (std::int64_t i = 0; i <= kGrid; ++i) {
+    const double share = static_cast<double>(i) / kGrid;
+    double sum = 0, count = 0;
+    for (const auto& curve : curves) {
+      if (!curve) continue;
+      sum += true_positives_at(*curve, share);
+      ++count;
+    }
+    mean.false_positives.push_back(share);
+    mean.true_positives.push_back(sum / count);
+  }
+  return mean;
+}
+
+Json json_of(const std::optional<RocCurve>& curve) {
+  if (!curve) return nullptr;
+  const RocCurve shown = thinned(*curve, kMostPoints);
+  return {{"auc", shown.area}, {"fpr", shown.false_positives}, {"tpr", shown.true_positives}};
+}
+
+Json json_of(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
+
+}  // namespace
+
+ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels) {
+  const std::int64_t samples = logits.size(0), classes = logits.size(1);
+  assert(samples > 0 && labels.size(0) == samples);
+  const at::Tensor shares = logits.to(at::kDouble).softmax(1).contiguous(), truths = labels.contiguous();
+  const double* share = shares.const_data_ptr<double>();
+  const std::int64_t* truth = truths.const_data_ptr<std::int64_t>();
+
+  ClassificationCurves curves;
+  double area = 0, defined = 0;
+  for (std::int64_t label = 0; label < classes; ++label) {
+    std::vector<Detected> detected;
+    detected.reserve(static_cast<std::size_t>(samples));
+    for (std::int64_t row = 0; row < samples; ++row)
+      detected.push_back({share[row * classes + label], truth[row] == label});
+    curves.of_class.push_back(roc_curve(std::move(detected)));
+    if (!curves.of_class.back()) continue;
+    area += curves.of_class.back()->area;
+    ++defined;
+  }
+  if (defined > 0) {
+    curves.macro_area = area / defined;
+    curves.macro = mean_curve(curves.of_class, *curves.macro_area);
+  }
+  if (samples * classes <= kMostPairs) {
+    std::vector<Detected> pairs;
+    pairs.reserve(static_cast<std::size_t>(samples * classes));
+    for (std::int64_t row = 0; row < samples; ++row) {
+      for (std::int64_t label = 0; label < classes; ++label) {
+        pairs.push_back({share[row * classes + label], truth[row] == label});
+      }
+    }
+    curves.micro = roc_curve(std::move(pairs));
+  }
+  std::vector<Confidence> predictions;
+  for (std::int64_t row = 0; row < samples; ++row) {
+    const std::int64_t predicted = class_scores(logits, row).predicted();
+    predictions.push_back({share[row * classes + predicted], predicted == truth[row]});
+  }
+  curves.calibration = calibration(predictions, kBins);
+  return curves;
+}
+
+std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves) {
+  std::vector<std::pair<std::string, double>> values;
+  if (curves.macro_area) values.emplace_back("auc_macro", *curves.macro_area);
+  if (curves.micro) values.emplace_back("auc_micro", curves.micro->area);
+  values.emplace_back("calibration_error", curves.calibration.error);
+  return values;
+}
+
+Json to_json(const ClassificationCurves& curves, const std::vector<std::string>& classes) {
+  Json areas = Json::array(), shown = Json::array(), bins = Json::array();
+  for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
+    const auto& curve = curves.of_class[label];
+    areas.push_back(curve ? Json(curve->area) : Json(nullptr));
+    if (!curve || curves.of_class.size() > kMostClasses) continue;
+    Json one = {{"class", classes[label]}};
+    one.update(json_of(curve));
+    shown.push_back(std::move(one));
+  }
+  for (const auto& [low, high, count, confidence, accuracy] : curves.calibration.bins) {
+    bins.push_back(
+        {{"low", low}, {"high", high}, {"count", count}, {"confidence", confidence}, {"accuracy", accuracy}});
+  }
+  const Json roc = {{"auc_of_class", std::move(areas)},
+                    {"auc_macro", json_of(curves.macro_area)},
+                    {"auc_micro", curves.micro ? Json(curves.micro->area) : Json(nullptr)},
+                    {"macro", json_of(curves.macro)},
+                    {"micro", json_of(curves.micro)},
+                    {"classes", std::move(shown)}};
+  return {{"roc", roc}, {"calibration", {{"error", curves.calibration.error}, {"bins", std::move(bins)}}}};
+}
+
+}  // namespace stages
