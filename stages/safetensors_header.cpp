@@ -5,10 +5,11 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "stages/strict_json.h"
 
 namespace stages {
 namespace {
@@ -62,55 +63,6 @@ std::string shown(std::string text) {
 
 [[noreturn]] void refuse(const std::string& tensor, const std::string& what) {
   refuse("the tensor '" + shown(tensor) + "' " + what);
-}
-
-/// Goes through a header and refuses what the library would let pass: a name that stands twice in one object, and
-/// nesting of a depth that no header has. In time that grows with the text, which the library's own callbacks do not.
-class HeaderWatch final : public nlohmann::json_sax<json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return descend(); }
-  bool start_array(std::size_t) override { return descend(); }
-  bool end_object() override { return ascend(); }
-  bool end_array() override { return ascend(); }
-  bool key(string_t& name) override {
-    if (!names_.back().insert(name).second) refuse("the name '" + shown(name) + "' stands there twice");
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
-    refuse("its header is not JSON");
-  }
-
- private:
-  bool descend() {
-    constexpr std::size_t kDepth = 8;
-    if (names_.size() == kDepth) refuse("its header is nested too deeply");
-    names_.emplace_back();
-    return true;
-  }
-  bool ascend() {
-    names_.pop_back();
-    return true;
-  }
-
-  std::vector<std::unordered_set<std::string>> names_;
-};
-
-json parse_json(std::string_view text) {
-  if (text.find('\0') != text.npos) refuse("its header is not JSON");  // the library takes it for the end
-  HeaderWatch watch;
-  json::sax_parse(text, &watch);
-  try {
-    return json::parse(text);
-  } catch (const json::exception&) {
-    refuse("its header is not JSON");  // a number beyond all bounds
-  }
 }
 
 std::optional<std::int64_t> count(const json& value) {
@@ -198,7 +150,8 @@ std::string to_text(const SafetensorsHeader& header) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t data_bytes) {
   if (!text.starts_with('{')) refuse("its header does not begin with '{'");
-  const json document = parse_json(text);
+  constexpr std::size_t kDepth = 8;
+  const json document = parse_strict_json(text, kDepth, "its header");
   SafetensorsHeader header;
   for (const auto& [name, value] : document.items()) {
     if (name == "__metadata__") header.metadata = parse_metadata(value);
