@@ -13,17 +13,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// A line of the file taken apart; nullopt for what is none.
-struct Line {
-  NodeMetric metric;
-  double time;
-};
-std::optional<Line> line_from(const std::string& text) {
+std::optional<MetricLine> line_from(const std::string& text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
   const double time = json["time"];
   json["event"] = "metric";
   try {
-    return Line{std::get<NodeMetric>(event_from_line(json.dump())), time};
+    return MetricLine{std::get<NodeMetric>(event_from_line(json.dump())), time};
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }
@@ -39,7 +35,7 @@ MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
 
 MetricsFile MetricsFile::reopen(std::filesystem::path path, Storage& storage) {
   MetricsFile file(std::move(path), storage);
-  file.rewrite([&](const Line& line) {
+  file.rewrite([&](const MetricLine& line) {
     file.last_time_ = std::max(file.last_time_, line.time);
     return true;
   });
@@ -55,24 +51,27 @@ void MetricsFile::append(const NodeMetric& metric, double seconds) {
   file_->append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-std::vector<NodeMetric> MetricsFile::read() const {
-  std::vector<NodeMetric> metrics;
-  std::ifstream file(path_);
-  for (std::string text; std::getline(file, text);) {
-    if (auto line = line_from(text)) metrics.push_back(std::move(line->metric));
-  }
-  return metrics;
-}
+std::vector<MetricLine> MetricsFile::read() const { return read_metrics(path_).lines; }
 
-std::vector<NodeMetric> MetricsFile::rewind(std::string_view node, std::int64_t count) {
-  std::vector<NodeMetric> kept;
-  rewrite([&](const Line& line) {
+std::vector<MetricLine> MetricsFile::rewind(std::string_view node, std::int64_t count) {
+  std::vector<MetricLine> kept;
+  rewrite([&](const MetricLine& line) {
     if (line.metric.node != node) return true;
     if (static_cast<std::int64_t>(kept.size()) >= count) return false;
-    kept.push_back(line.metric);
+    kept.push_back(line);
     return true;
   });
   return kept;
+}
+
+RecordedMetrics read_metrics(const std::filesystem::path& path) {
+  RecordedMetrics metrics;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    if (auto line = line_from(text)) metrics.lines.push_back(*std::move(line));
+    else if (!file.eof()) ++metrics.damaged;
+  }
+  return metrics;
 }
 
 /// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.

@@ -13,6 +13,12 @@
 
 namespace runner {
 
+/// A line of metrics.jsonl.
+struct MetricLine {
+  NodeMetric metric;
+  double time = 0;  ///< seconds after the run's start
+};
+
 /// metrics.jsonl: one measured number a line, {"node", "name", "value", "step", "time"}. Throws WriteError.
 class MetricsFile {
  public:
@@ -25,9 +31,9 @@ class MetricsFile {
   /// Everything appended is on the disk.
   void flush() { file_->sync(); }
   /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced as a whole.
-  std::vector<NodeMetric> rewind(std::string_view node, std::int64_t count);
+  std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
   /// All that the file holds.
-  std::vector<NodeMetric> read() const;
+  std::vector<MetricLine> read() const;
   /// The latest time in the file, in seconds after the run's start.
   double last_time() const { return last_time_; }
 
@@ -41,5 +47,12 @@ class MetricsFile {
   std::optional<NewFile> file_;
   double last_time_ = 0;
 };
+
+/// What a run has measured, from its metrics.jsonl at `path`.
+struct RecordedMetrics {
+  std::vector<MetricLine> lines;
+  std::size_t damaged = 0;  ///< lines that are no metrics and left out; a last one that was cut off is not counted
+};
+RecordedMetrics read_metrics(const std::filesystem::path& path);
 
 }  // namespace runner

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <ctime>
 #include <deque>
+#include <map>
 #include <ostream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,7 @@
 #include "runner/run/run_lock.h"
 #include "runner/run/run_summary.h"
 #include "runner/run/supervise.h"
+#include "runner/run/training_history.h"
 #include "runner/config/interpolation.h"
 #include "runner/config/yaml_writer.h"
 
@@ -103,6 +106,8 @@ class Run {
 
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
+    // The metrics of one epoch come together.
+    if (!std::holds_alternative<NodeMetric>(event)) write_histories();
     if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
     take_back_metrics(event);
     summary_.see(event);
@@ -111,6 +116,7 @@ class Run {
       worker.send(Json{{"go", {{"folder", folder_->path().string()}}}}.dump());
     } else if (const auto* started = std::get_if<NodeStarted>(&event)) {
       log(started->node + ": started");
+      if (is_training(started->node)) histories_.insert_or_assign(started->node, TrainingHistory(seconds()));
     } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
       display_.node_finished();
       log(finished->node + ": finished in " + duration_text(finished->seconds) + ", peak memory " +
@@ -121,8 +127,36 @@ class Run {
       display_.say(said->node, said->line);
       log(said->node + ": " + said->line);
     } else if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
-      folder_->metrics().append(*metric, seconds());
+      const double now = seconds();
+      folder_->metrics().append(*metric, now);
+      see_metric(*metric, now);
     }
+  }
+
+  bool is_training(const std::string& node) const {
+    const auto found = std::ranges::find(request_.graph.nodes, node, &Node::id);
+    return found != request_.graph.nodes.end() && found->kind.starts_with("train.");
+  }
+
+  void see_metric(const NodeMetric& metric, double time) {
+    const auto history = histories_.find(metric.node);
+    if (history != histories_.end() && history->second.see(metric, time)) unwritten_.insert(metric.node);
+  }
+
+  /// Writes what is new of trainings.
+  void write_histories() {
+    for (const std::string& node : unwritten_) {
+      folder_->record_of_node(node, "training_metrics.json", histories_.at(node).to_json());
+    }
+    unwritten_.clear();
+  }
+
+  /// The history of `node` goes on behind the metrics `kept` of the time before the run was resumed.
+  void take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
+    if (!is_training(node)) return;
+    const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
+    histories_.insert_or_assign(node, TrainingHistory(began));
+    for (const auto& [metric, time] : kept) see_metric(metric, time);
   }
 
   void put_on_disk(const Flush& flush, WorkerProcess& worker) {
@@ -138,7 +172,9 @@ class Run {
     const auto take_back = [&](const std::string& node, std::int64_t count) {
       running_anew_.reset();
       summary_.forget_metrics(node);
-      for (const NodeMetric& kept : folder_->metrics().rewind(node, count)) summary_.see(kept);
+      const std::vector<MetricLine> kept = folder_->metrics().rewind(node, count);
+      for (const MetricLine& line : kept) summary_.see(line.metric);
+      if (count > 0) take_up_history(node, kept);
     };
     if (const auto* started = std::get_if<NodeStarted>(&event)) running_anew_ = started->node;
     if (const auto* resumed = std::get_if<Resumed>(&event)) take_back(resumed->node, resumed->metrics);
@@ -168,7 +204,7 @@ class Run {
     if (is_resumed()) {
       folder_.emplace(RunFolder::reopen(path, surroundings_.storage));
       seconds_before_ = folder_->metrics().last_time();
-      for (const NodeMetric& metric : folder_->metrics().read()) summary_.see(metric);
+      for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
       log("resumed");
     } else {
       folder_.emplace(path, surroundings_.storage);
@@ -287,6 +323,7 @@ class Run {
 
   void close_record() {
     try {
+      write_histories();
       folder_->log(seconds(), std::string(name(summary_.status)));
       folder_->summary(summary_.to_json());
     } catch (const WriteError& error) {
@@ -321,6 +358,8 @@ class Run {
   std::optional<RunFolder> folder_;
   double seconds_before_ = 0;
   bool has_saved_ = false;
+  std::map<std::string, TrainingHistory> histories_;  // by node
+  std::set<std::string> unwritten_;                   // nodes whose history has grown since it was written
   std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
   std::string output_;  // of the worker, not yet a line
   std::vector<std::string> kept_lines_;

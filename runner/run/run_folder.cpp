@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/run/event.h"
+#include "runner/file_system.h"
 #include "runner/printable.h"
+#include "runner/run/training_history.h"
 #include "runner/value.h"
 #include "runner/config/yaml_writer.h"
 
@@ -127,6 +129,21 @@ void RunFolder::record(const std::string& name, std::string_view text) {
 
 void RunFolder::record_json(const std::string& name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunFolder::record_of_node(const std::string& node, const std::string& name, const Json& json) {
+  write_atomically(folder_ / "nodes" / node / name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+                   storage_);
+}
+
+double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
+  const auto text = real_file_system().read(folder_ / "nodes" / node / "training_metrics.json", 64 << 20);
+  const Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  TrainingHistory history(0);  // so that the first epoch's seconds are its end
+  for (const auto& [metric, time] : kept) history.see(metric, time);
+  const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
+  const bool is_known = !history.epochs().empty() && times.is_array() && !times.empty() && times[0].is_number();
+  return is_known ? history.epochs().front().seconds - times[0].get<double>() : kept.front().time;
 }
 
 void RunFolder::log(double seconds, std::string_view line) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,7 @@ Result<std::filesystem::path> create_run_folder(const std::string& run_dir, cons
 ///   .retort/run.json     marks the folder as ours
 ///   .retort/…            what was asked: config, overrides, recipe, environment, graph
 ///   .retort/source.json  of an evaluation: whose weights it took
-///   nodes/<id>/          one node's files, written by the worker
+///   nodes/<id>/          one node's files, written by the worker; but for training_metrics.json
 ///   .retort/resume-1/    … when it was resumed for the first time: overrides, recipe, environment
 ///   metrics.jsonl        one measured number a line (metrics_file.h)
 ///   log.txt              what was said, and what the worker printed
@@ -43,6 +44,11 @@ class RunFolder {
   /// A file of .retort/, e.g. "recipe.yaml"; of a run that was resumed, of .retort/resume-N/.
   void record(const std::string& name, std::string_view text);
   void record_json(const std::string& name, const nlohmann::ordered_json& json);
+  /// A file of nodes/<node>/, which the worker has made.
+  void record_of_node(const std::string& node, const std::string& name, const nlohmann::ordered_json& json);
+  /// When a training began whose metrics are `kept`, at least one, in seconds after the run's start: by what its
+  /// training_metrics.json says that the first epoch took, or else with its first metric.
+  double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;
   MetricsFile& metrics() { return metrics_; }
   /// One line of log.txt, `seconds` after the start; control characters are made harmless.
   void log(double seconds, std::string_view line);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "runner/run/event.h"
@@ -48,6 +49,7 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
   else if (what == "out") write_all(STDOUT_FILENO, text + "\n");
   else if (what == "err") write_all(STDERR_FILENO, text + "\n");
   else if (what == "flood") write_all(STDERR_FILENO, std::string(number, 'y'));
+  else if (what == "folder") std::filesystem::create_directories(text);
   else if (what == "finished") emit(runner::Finished{number});
   else if (what == "die") {  // by the signal itself, also where a sanitizer would catch it
     std::signal(number, SIG_DFL);

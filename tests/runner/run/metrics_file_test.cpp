@@ -23,7 +23,8 @@ class MetricsFileTest : public testing::Test {
   std::vector<std::string> names() const {
     std::vector<std::string> result;
     MetricsFile file = MetricsFile::reopen(path(), disk());
-    for (const NodeMetric& metric : file.read()) result.push_back(metric.node + metric.name + std::to_string(metric.step));
+    for (const auto& [metric, time] : file.read())
+      result.push_back(metric.node + metric.name + std::to_string(metric.step));
     return result;
   }
   std::filesystem::path path() const { return folder_.path() / "metrics.jsonl"; }
@@ -35,8 +36,9 @@ TEST_F(MetricsFileTest, ReadsBackWhatItWrote) {
   const MetricsFile file = MetricsFile::reopen(path(), disk());
   const auto metrics = file.read();
   ASSERT_EQ(metrics.size(), 2u);
-  EXPECT_EQ(metrics[0].value, 0.1);
-  EXPECT_TRUE(std::isnan(metrics[1].value));
+  EXPECT_EQ(metrics[0].metric.value, 0.1);
+  EXPECT_EQ(metrics[0].time, 0.5);
+  EXPECT_TRUE(std::isnan(metrics[1].metric.value));
   EXPECT_EQ(file.last_time(), 1);
 }
 
@@ -55,6 +57,16 @@ TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {
   std::ofstream(path(), std::ios::app) << R"({"node":"a","name":"x","va)";
   MetricsFile::reopen(path(), disk()).append({"a", "x", 1, 2}, 3);
   EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
+}
+
+TEST_F(MetricsFileTest, DamagedLinesAreCountedButForOneThatWasCutOff) {
+  write({{"a", "x", 1, 1}});
+  std::ofstream(path(), std::ios::app) << "no metric\n"
+                                       << R"({"node":"a","name":"x","va)";
+  const RecordedMetrics metrics = read_metrics(path());
+  EXPECT_EQ(metrics.lines.size(), 1u);
+  EXPECT_EQ(metrics.damaged, 1u);
+  EXPECT_TRUE(read_metrics(folder_.path() / "none").lines.empty());
 }
 
 TEST_F(MetricsFileTest, RewindThatFailsLeavesTheFileAsItWas) {

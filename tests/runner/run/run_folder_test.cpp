@@ -192,6 +192,19 @@ TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
             "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
 }
 
+TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {
+  const fs::path path = made("run");
+  RunFolder folder(path);
+  const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6}, {{"train", "train/epoch_loss", 2, 4}, 14}};
+  EXPECT_EQ(folder.beginning_of("train", kept), 6);
+  fs::create_directories(path / "nodes/train");
+  folder.record_of_node("train", "training_metrics.json", {{"epoch_times", {9.5, 1}}});
+  EXPECT_EQ(folder.beginning_of("train", kept), 4.5);
+  EXPECT_EQ(folder.beginning_of("train", std::span(kept).first(1)), 6);
+  std::ofstream(path / "nodes/train/training_metrics.json") << "cut o";
+  EXPECT_EQ(folder.beginning_of("train", kept), 6);
+}
+
 TEST(Overrides, ValuesOfSecretKeysAreNotRecorded) {
   const std::string text = overrides_yaml({"train.epochs=3", "tracker.api_key=abc123", "+Auth.PASSWORD=abc123",
                                            "model.tokenizer=clip", "~token", "hf_token=abc123"});

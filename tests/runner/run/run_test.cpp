@@ -100,6 +100,34 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["determinism"], "strict");
 }
 
+TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
+  graph_.nodes.push_back({"train", "train", "train.fake", graph_.nodes[0].options, "/train", {}, 1});
+  const auto measured = [](const std::string& name, const std::string& value, int step) {
+    return R"(line:{"event":"metric","node":"train","name":")" + name + R"(","value":)" + value + R"(,"step":)" +
+           std::to_string(step) + "}";
+  };
+  const fs::path file = "run/nodes/train/training_metrics.json";
+  bool was_there_after_the_first = false;
+  write_ = [&](int out, const char* data, std::size_t size) {
+    if (std::string_view(data, size).find("second epoch") != std::string_view::npos) {
+      was_there_after_the_first = nlohmann::json::parse(folder_.read(file)).at("train_losses").size() == 1;
+    }
+    return ::write(out, data, size);
+  };
+  run_script({"hello", "read", "ready", "read", R"(line:{"event":"node_started","node":"train"})",
+              "folder:" + (folder_.path() / "run/nodes/train").string(), measured("train/loss", "3", 1),
+              measured("train/epoch_loss", "2", 4), measured("validation/loss", "1.5", 4),
+              measured("validation/accuracy", "0.5", 4), R"(line:{"event":"say","node":"train","line":"epoch"})",
+              R"(line:{"event":"say","node":"train","line":"second epoch"})", measured("train/epoch_loss", "1", 8),
+              "finished:0"});
+  EXPECT_TRUE(was_there_after_the_first);
+  const auto json = nlohmann::json::parse(folder_.read(file));
+  EXPECT_EQ(json["train_losses"].dump(), "[2.0,1.0]");
+  EXPECT_EQ(json["val_losses"].dump(), "[1.5,null]");
+  EXPECT_EQ(json["val_accuracies"].dump(), "[0.5,null]");
+  EXPECT_EQ(json["epoch_times"].size(), 2u);
+}
+
 TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
   graph_.device = "auto";
   graph_.determinism = Determinism::kWarn;
