@@ -91,6 +91,11 @@ constexpr std::array kErrors = {
     ErrorInfo{kDamagedWeights, ExitCode::kBadData, "a weights file is damaged"},
     ErrorInfo{kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist"},
     ErrorInfo{kUnknownInput, ExitCode::kBadData, "a checkpoint does not say what its network takes in"},
+    ErrorInfo{kDownloadFailed, ExitCode::kDeviceUnavailable, "a file could not be fetched"},
+    ErrorInfo{kNotPublished, ExitCode::kMissingInput, "a server does not have a file, or does not give it"},
+    ErrorInfo{kWrongChecksum, ExitCode::kBadData, "a file is not the one that is published"},
+    ErrorInfo{kBadArchive, ExitCode::kBadData, "an archive is damaged, or holds what it should not"},
+    ErrorInfo{kMissingFile, ExitCode::kMissingInput, "a file does not exist or cannot be read"},
 
     ErrorInfo{kStageFailed, ExitCode::kRunFailed, "a stage failed"},
     ErrorInfo{kLossNotFinite, ExitCode::kRunFailed, "the loss is not a number"},

@@ -92,6 +92,11 @@ enum class ErrorCode : int {
   kDamagedWeights = 620,
   kMissingWeights = 621,
   kUnknownInput = 622,
+  kDownloadFailed = 630,
+  kNotPublished = 631,
+  kWrongChecksum = 632,
+  kBadArchive = 633,
+  kMissingFile = 634,
 
   kStageFailed = 701,
   kLossNotFinite = 702,

@@ -18,6 +18,9 @@ struct Progress {
   double seconds_left = 0;
   std::int64_t memory_bytes = 0;  ///< in use now
   std::int64_t budget_bytes = 0;  ///< what may be used
+
+  std::int64_t bytes = 0, bytes_in_all = 0;  ///< of a file that is fetched or read
+  double bytes_per_second = 0;
 };
 
 /// Somebody who looks into a training, tensor by tensor; what there is to see only stages/ knows.

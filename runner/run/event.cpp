@@ -53,7 +53,10 @@ struct ToJson {
             {"loss", number(p.loss)},
             {"seconds_left", number(p.seconds_left)},
             {"memory_bytes", p.memory_bytes},
-            {"budget_bytes", p.budget_bytes}};
+            {"budget_bytes", p.budget_bytes},
+            {"bytes", p.bytes},
+            {"bytes_in_all", p.bytes_in_all},
+            {"bytes_per_second", number(p.bytes_per_second)}};
   }
   Json operator()(const NodeMetric& e) const {
     return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number(e.value)}, {"step", e.step}};
@@ -155,6 +158,9 @@ Event progress(const Fields& f) {
   p.seconds_left = f.number("seconds_left");
   p.memory_bytes = f.integer("memory_bytes");
   p.budget_bytes = f.integer("budget_bytes");
+  p.bytes = f.integer("bytes");
+  p.bytes_in_all = f.integer("bytes_in_all");
+  p.bytes_per_second = f.number("bytes_per_second");
   return NodeProgress{f.text("node"), std::move(p)};
 }
 Event metric(const Fields& f) {

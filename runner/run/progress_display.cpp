@@ -70,6 +70,9 @@ std::string progress_line(const std::string& node, const Progress& p) {
   if (!p.phase.empty() && p.phase != node) line += "  " + p.phase;
   if (p.epoch > 0) line += counter("epoch", p.epoch, p.epochs);
   if (p.step > 0) line += counter("step", p.step, p.steps);
+  if (p.bytes > 0) line += "  " + bytes_text(p.bytes);
+  if (p.bytes > 0 && p.bytes_in_all > 0) line += " of " + bytes_text(p.bytes_in_all);
+  if (p.bytes_per_second >= 1) line += "  " + bytes_text(static_cast<std::int64_t>(p.bytes_per_second)) + "/s";
   if (p.samples_per_second > 0) {
     line += format(p.samples_per_second < 9.95 ? "  %.1f images/s" : "  %.0f images/s", p.samples_per_second);
   }

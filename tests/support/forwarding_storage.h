@@ -29,6 +29,23 @@ class UnflushedStorage : public ForwardingStorage {
   int sync(int) override { return 0; }
 };
 
+/// The disk, with its calls counted as a Fault of kAny counts them.
+class CountingStorage : public ForwardingStorage {
+ public:
+  int create(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::create(path); }
+  ssize_t write(int file, const char* data, std::size_t size) override {
+    return ++calls, ForwardingStorage::write(file, data, size);
+  }
+  int sync(int file) override { return ++calls, ForwardingStorage::sync(file); }
+  int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    return ++calls, ForwardingStorage::rename(from, to);
+  }
+  int make_folder(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::make_folder(path); }
+  int remove(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::remove(path); }
+
+  int calls = 0;
+};
+
 /// The disk with another write(2).
 class WritingStorage : public ForwardingStorage {
  public:

@@ -54,6 +54,15 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
   EXPECT_EQ(progress_line("a", {.phase = "\x1b[2J"}), "a   [2J");
 }
 
+TEST(ProgressLine, ShowsBytesThatAreFetched) {
+  Progress progress{.phase = "download a.tgz", .seconds_left = 83.2};
+  progress.bytes = 12 << 20;
+  EXPECT_EQ(progress_line("data", progress), "data  download a.tgz  12 MiB  ETA 0:01:23");
+  progress.bytes_in_all = 329 << 20;
+  progress.bytes_per_second = 4.2 * (1 << 20);
+  EXPECT_EQ(progress_line("data", progress), "data  download a.tgz  12 MiB of 329 MiB  4.2 MiB/s  ETA 0:01:23");
+}
+
 TEST(ProgressLine, UnitsHaveThreeDigits) {
   EXPECT_EQ(bytes_text(0), "0 B");
   EXPECT_EQ(bytes_text(999), "999 B");

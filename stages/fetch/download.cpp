@@ -1,0 +1,375 @@
+#include "stages/fetch/download.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/descriptor.h"
+#include "runner/new_file.h"
+#include "runner/stage.h"
+#include "stages/fetch/http.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::uintmax_t kLargestNote = 16 << 10;
+
+/// A server that fails now and may not the next time.
+struct PassingFailure : std::runtime_error {
+  explicit PassingFailure(const std::string& what, double wait = 0) : std::runtime_error(what), wait(wait) {}
+  double wait;  // seconds that the server asks for
+};
+
+[[noreturn]] void cannot_write(const fs::path& path, int error, ErrorCode otherwise = ErrorCode::kCannotWrite) {
+  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise, "",
+                   "cannot write '" + path.string() + "': " + std::generic_category().message(error),
+                   "make room, or choose another folder");
+}
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string header(const HttpReply& reply, std::string_view name) {
+  const auto found = reply.headers.find(name);
+  return found == reply.headers.end() ? "" : found->second;
+}
+
+/// By what a server recognises that a file is still the same: a strong ETag, else a date.
+std::string validator_of(const HttpReply& reply) {
+  const std::string tag = header(reply, "etag");
+  return tag.starts_with('"') ? tag : header(reply, "last-modified");
+}
+
+/// What "bytes 5-9/10" says: where the piece begins, and how long the file is.
+struct ContentRange {
+  std::int64_t begin = 0, all = 0;
+};
+std::optional<ContentRange> content_range(std::string_view text) {
+  if (!text.starts_with("bytes ")) return std::nullopt;
+  text.remove_prefix(6);
+  const std::size_t dash = text.find('-'), slash = text.find('/');
+  if (dash == text.npos || slash == text.npos || dash > slash) return std::nullopt;
+  const auto begin = number(text.substr(0, dash));
+  if (!begin) return std::nullopt;
+  return ContentRange{*begin, number(text.substr(slash + 1)).value_or(0)};
+}
+
+/// A file that is fetched, as far as it has come.
+class PartialFile {
+ public:
+  PartialFile(const Download& what, runner::Storage& storage)
+      : path_(what.file.string() + ".part"), note_(path_.string() + ".json"), url_(what.url), storage_(storage) {
+    struct stat status = {};
+    if (::lstat(path_.c_str(), &status) == 0) {
+      if (S_ISREG(status.st_mode)) bytes_ = status.st_size;
+      else begin_anew();  // not ours
+    }
+    if (bytes_ > 0) read_note();
+  }
+
+  const fs::path& path() const { return path_; }
+  std::int64_t bytes() const { return bytes_; }
+  /// Of the server's file that this is the beginning of; empty where it is not known.
+  const std::string& validator() const { return validator_; }
+
+  void begin_anew() {
+    file_ = {};
+    for (const fs::path& path : {path_, note_}) {
+      if (storage_.remove(path) != 0 && errno != ENOENT) cannot_write(path, errno);
+    }
+    bytes_ = 0;
+    validator_.clear();
+  }
+
+  /// To be called before the first append to an empty file.
+  void note(const std::string& validator) {
+    validator_ = validator;
+    runner::write_atomically(note_, json{{"url", url_}, {"validator", validator}}.dump() + "\n", storage_);
+  }
+
+  void append(std::string_view bytes) {
+    if (!file_.is_open()) open();
+    while (!bytes.empty()) {
+      const ssize_t size = storage_.write(*file_, bytes.data(), bytes.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) cannot_write(path_, errno);
+      bytes_ += size;
+      bytes.remove_prefix(static_cast<std::size_t>(size));
+    }
+  }
+
+  /// Gives it its name.
+  void publish(const fs::path& file) {
+    if (!file_.is_open()) open();
+    if (storage_.sync(*file_) != 0) cannot_write(path_, errno);
+    file_ = {};
+    if (storage_.rename(path_, file) != 0) cannot_write(file, errno, ErrorCode::kCannotCreate);
+    storage_.remove(note_);
+    runner::sync_folder(file.parent_path(), storage_);
+  }
+
+ private:
+  void open() {
+    file_ = runner::Descriptor(bytes_ > 0 ? ::open(path_.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+                                          : (storage_.remove(path_), storage_.create(path_)));
+    if (!file_.is_open()) cannot_write(path_, errno, ErrorCode::kCannotCreate);
+  }
+
+  void read_note() {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(note_, error);
+    if (error || size > kLargestNote) return;
+    std::ifstream file(note_);
+    const json note = json::parse(file, nullptr, /*allow_exceptions=*/false);
+    if (!note.is_object() || note.value("url", json()) != url_) return;
+    const auto validator = note.find("validator");
+    if (validator != note.end() && validator->is_string()) validator_ = validator->get<std::string>();
+    if (std::ranges::any_of(validator_, [](unsigned char c) { return c < ' '; })) validator_.clear();
+  }
+
+  const fs::path path_, note_;
+  const std::string url_;
+  runner::Storage& storage_;
+  runner::Descriptor file_;
+  std::int64_t bytes_ = 0;
+  std::string validator_;
+};
+
+class Fetching {
+ public:
+  Fetching(const Download& what, const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage)
+      : what_(what),
+        callbacks_(callbacks),
+        patience_(patience),
+        storage_(storage),
+        name_(what.name.empty() ? what.file.filename().string() : what.name),
+        part_(what, storage),
+        progress_(callbacks, "download " + name_, part_.bytes(), 0) {}
+
+  std::int64_t run() {
+    try {
+      fetch();
+      if (what_.checksum) check();
+    } catch (const runner::Cancelled&) {
+      if (part_.bytes() > 0) say("stopped: " + kept());
+      throw;
+    }
+    part_.publish(what_.file);
+    return received_;
+  }
+
+ private:
+  void say(const std::string& line) const {
+    if (callbacks_.say) callbacks_.say(line);
+  }
+
+  std::string kept() const {
+    return size_text(part_.bytes()) + (all_ > 0 ? " of " + size_text(all_) : "") + " are kept in '" +
+           part_.path().string() + "', and the same command goes on from there";
+  }
+
+  /// Until the whole file is there.
+  void fetch() {
+    // Without anything to recognise it by, a beginning may be another file's.
+    if (part_.bytes() > 0 && part_.validator().empty() && !what_.checksum) part_.begin_anew();
+    double wait = patience_.first_wait;
+    for (int failures = 0;;) {
+      const std::int64_t before = received_;
+      try {
+        return attempt();
+      } catch (const PassingFailure& failure) {
+        if (received_ > before) {  // it goes on, if haltingly
+          failures = 0;
+          wait = patience_.first_wait;
+        }
+        if (++failures >= patience_.attempts) give_up(failure.what());
+        const double now = std::clamp(failure.wait, wait, std::max(wait, patience_.longest_wait));
+        wait_out(failure.what(), now, patience_, callbacks_);
+        wait *= 2;
+      }
+    }
+  }
+
+  [[noreturn]] void give_up(const std::string& why) const {
+    throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch '" + name_ + "': " + why,
+                     part_.bytes() > 0 ? kept() : "look at the network, and at https_proxy where one is needed");
+  }
+
+  /// One request. Returns when the whole file is there.
+  void attempt() {
+    HttpRequest request{.url = what_.url, .token = what_.token};
+    is_resuming_ = part_.bytes() > 0;
+    if (is_resuming_) {
+      request.headers.push_back("Range: bytes=" + std::to_string(part_.bytes()) + "-");
+      if (!part_.validator().empty()) request.headers.push_back("If-Range: " + part_.validator());
+    }
+    has_begun_ = false;
+    HttpReply reply;
+    try {
+      reply = send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+                   [this](const HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
+    } catch (const HttpError& error) {
+      if (error.is_passing) throw PassingFailure(error.what());
+      give_up(error.what());
+    }
+    if (reply.status == 416 && is_resuming_) {  // it may be whole already, and is not what it began as otherwise
+      const std::string range = header(reply, "content-range");
+      if (range == "bytes */" + std::to_string(part_.bytes())) return;
+      restart("the server's '" + name_ + "' has changed");
+      throw PassingFailure("the server has no bytes behind those that are here");
+    }
+    if (reply.status != 200 && reply.status != 206) refuse(reply);
+    if (!has_begun_) begin(reply);  // an empty file
+    if (all_ > 0 && part_.bytes() != all_) {
+      throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) + " bytes came");
+    }
+  }
+
+  void restart(const std::string& why) {
+    if (part_.bytes() > 0) say(why + ": beginning anew");
+    part_.begin_anew();
+    is_resuming_ = false;
+    was_resumed_ = false;
+  }
+
+  void take(const HttpReply& reply, std::string_view bytes) {
+    if (reply.status != 200 && reply.status != 206) return;  // a page that says what is wrong
+    stop_if_cancelled(callbacks_);
+    if (!has_begun_) begin(reply);
+    part_.append(bytes);
+    received_ += static_cast<std::int64_t>(bytes.size());
+    progress_.at(part_.bytes());
+  }
+
+  /// An answer begins that holds bytes of the file.
+  void begin(const HttpReply& reply) {
+    has_begun_ = true;
+    std::int64_t coming = number(header(reply, "content-length")).value_or(0);
+    all_ = coming;
+    if (reply.status == 206) {
+      const auto range = content_range(header(reply, "content-range"));
+      if (!is_resuming_ || !range || range->begin != part_.bytes()) {
+        restart("the server sent another piece than was asked for");
+        throw PassingFailure("the server sent another piece than was asked for");
+      }
+      all_ = range->all;
+      was_resumed_ = true;
+      say("going on with '" + name_ + "' behind " + size_text(part_.bytes()));
+    } else {
+      if (is_resuming_) restart("the server cannot go on in the middle of '" + name_ + "', or it has changed");
+      part_.begin_anew();
+      check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
+      say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + size_text(all_) : ""));
+      part_.note(validator_of(reply));
+      part_.append("");  // it is there from now on, be it empty
+    }
+    if (was_resumed_) check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
+    progress_.set_all(all_);
+  }
+
+  [[noreturn]] void refuse(const HttpReply& reply) const {
+    const std::string answer = shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
+    if (is_passing_status(reply.status)) {
+      throw PassingFailure(answer, static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
+    }
+    if (reply.status == 401 || reply.status == 403) {
+      throw StageError(ErrorCode::kNotPublished, "", "cannot fetch '" + name_ + "': " + answer + ", not allowed",
+                       what_.token_help);
+    }
+    if (reply.status == 404 || reply.status == 410) {
+      throw StageError(ErrorCode::kNotPublished, "", "cannot fetch '" + name_ + "': " + answer + ", not there",
+                       "look whether the address is right, or has changed");
+    }
+    throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch '" + name_ + "': " + answer);
+  }
+
+  void check() {
+    try {
+      check_sum(part_.path(), name_, *what_.checksum, callbacks_);
+    } catch (const StageError& error) {
+      if (error.code != ErrorCode::kWrongChecksum) throw;
+      if (!has_restarted_ && (was_resumed_ || received_ == 0)) {  // the beginning may have been another file's
+        has_restarted_ = true;
+        restart(error.what());
+        fetch();
+        return check();
+      }
+      part_.begin_anew();
+      throw StageError(ErrorCode::kWrongChecksum, "",
+                       "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what(),
+                       "nothing of it was kept; fetch it again, and from another place if it stays so");
+    }
+  }
+
+  const Download& what_;
+  const FetchCallbacks& callbacks_;
+  const Patience& patience_;
+  runner::Storage& storage_;
+  const std::string name_;
+  PartialFile part_;
+  ByteProgress progress_;
+  std::int64_t all_ = 0;        // bytes of the whole file, where it is known
+  std::int64_t received_ = 0;   // bytes that came
+  bool is_resuming_ = false;    // this request asks for the rest
+  bool has_begun_ = false;      // its answer has
+  bool was_resumed_ = false;    // what is here did not come in one piece
+  bool has_restarted_ = false;  // because of a wrong sum
+};
+
+}  // namespace
+
+std::int64_t download(const Download& what, const FetchCallbacks& callbacks, const Patience& patience,
+                      runner::Storage& storage) {
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(what.file, error)) && what.checksum) {
+    try {
+      check_sum(what.file, what.file.filename().string(), *what.checksum, callbacks);
+      return 0;
+    } catch (const StageError& damaged) {
+      if (storage.remove(what.file) != 0) cannot_write(what.file, errno);
+    }
+  }
+  return Fetching(what, callbacks, patience, storage).run();
+}
+
+void check_sum(const fs::path& file, const std::string& name, const Checksum& checksum,
+               const FetchCallbacks& callbacks) {
+  std::error_code error;
+  const auto all = static_cast<std::int64_t>(fs::file_size(file, error));
+  ByteProgress progress(callbacks, "check " + name, 0, error ? 0 : all);
+  const std::string sum = sum_of_file(file, checksum, [&](std::int64_t bytes) {
+    stop_if_cancelled(callbacks);
+    progress.at(bytes);
+  });
+  if (sum == checksum.hex) return;
+  throw StageError(ErrorCode::kWrongChecksum, "",
+                   "its " + std::string(name_of(checksum.kind)) + " is " + sum + " and should be " + checksum.hex);
+}
+
+void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& storage) {
+  const auto free = storage.free_bytes(folder.empty() ? "." : folder);
+  if (!free || bytes <= 0 || *free >= static_cast<std::uint64_t>(bytes)) return;
+  throw StageError(ErrorCode::kDiskFull, "",
+                   "'" + folder.string() + "' has room for " + size_text(static_cast<std::int64_t>(*free)) + ", and " +
+                       size_text(bytes) + " are needed",
+                   "make room, or choose another folder");
+}
+
+}  // namespace stages

@@ -1,0 +1,288 @@
+#include "stages/fetch/download.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/fault.h"
+#include "tests/support/fetching.h"
+#include "tests/support/forwarding_storage.h"
+#include "tests/support/http_server.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string pattern(std::size_t size) {
+  std::string bytes;
+  for (std::size_t i = 0; bytes.size() < size; ++i) bytes += std::to_string(i * i) + ",";
+  bytes.resize(size);
+  return bytes;
+}
+
+/// Fetches data.bin, and what there is to see of it.
+class DownloadTest : public testing::Test {
+ protected:
+  std::int64_t fetch(const HttpServer& server, runner::Storage& storage = runner::disk()) {
+    return download(wanted(server), listener_.callbacks(), listener_.patience(), storage);
+  }
+  Download wanted(const HttpServer& server) const {
+    return {.url = server.url("/data.bin"), .file = file_, .checksum = Checksum{DigestKind::kMd5, sum_}};
+  }
+  std::string part() const { return file_.string() + ".part"; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  const TemporaryFolder folder_;
+  const fs::path file_ = folder_ / "data.bin";
+  const std::string bytes_ = pattern(300'000);
+  const std::string sum_ = sum_of(DigestKind::kMd5, bytes_);
+  FetchListener listener_;
+};
+
+TEST_F(DownloadTest, WholeFileAppearsUnderItsName) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  EXPECT_EQ(fetch(server), 300'000);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+  EXPECT_THAT(names(), ElementsAre("data.bin"));
+  EXPECT_THAT(listener_.said, ElementsAre("fetching " + server.url("/data.bin") + ", 293 KiB"));
+  EXPECT_THAT(listener_.phases, ElementsAre("download data.bin", "check data.bin"));
+  EXPECT_EQ(fetch(server), 0);  // it is there
+  EXPECT_EQ(server.seen().size(), 1u);
+}
+
+TEST_F(DownloadTest, CutConnectionGoesOnWhereItBroke) {
+  int cuts = 0;
+  const HttpServer server([&](const SeenRequest& request) {
+    ServedReply reply = served(request, bytes_);
+    if (cuts++ < 2) reply.cut_after = 100'000;
+    return reply;
+  });
+  EXPECT_EQ(fetch(server), 300'000);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+  const auto seen = server.seen();
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[1].header("range"), "bytes=100000-");
+  EXPECT_EQ(seen[1].header("if-range"), "\"v1\"");
+  EXPECT_EQ(seen[2].header("range"), "bytes=200000-");
+  EXPECT_THAT(listener_.waits, ElementsAre(1, 1));  // it came on in between
+  EXPECT_EQ(listener_.said.at(1),
+            server.url("/data.bin") + ": transfer closed with 200000 bytes remaining to read; trying again in 1 s");
+  EXPECT_EQ(listener_.said.at(2), "going on with 'data.bin' behind 98 KiB");
+}
+
+TEST_F(DownloadTest, StoppedOneGoesOnTheNextTime) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  listener_.is_cancelled = [&] { return fs::exists(part()); };
+  EXPECT_EQ(failure_of([&] { fetch(server); }), "cancelled");
+  const auto here = static_cast<std::int64_t>(fs::file_size(part()));
+  EXPECT_GT(here, 0);
+  EXPECT_LT(here, 300'000);
+  EXPECT_EQ(listener_.said.back(), "stopped: " + size_text(here) + " of 293 KiB are kept in '" + part() +
+                                       "', and the same command goes on from there");
+  EXPECT_FALSE(fs::exists(file_));
+  listener_.is_cancelled = [] { return false; };
+  EXPECT_EQ(fetch(server), 300'000 - here);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, ServerWithoutRangesBeginsAnewAndSaysSo) {
+  int cuts = 0;
+  const HttpServer server([&](const SeenRequest&) {
+    ServedReply reply{.body = bytes_};
+    if (cuts++ == 0) reply.cut_after = 100'000;
+    return reply;
+  });
+  EXPECT_EQ(fetch(server), 400'000);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+  EXPECT_EQ(server.seen().at(1).header("if-range"), "");  // it gave nothing to recognise the file by
+  EXPECT_EQ(listener_.said.at(2),
+            "the server cannot go on in the middle of 'data.bin', or it has changed: beginning anew");
+}
+
+TEST_F(DownloadTest, ChangedFileBeginsAnew) {
+  int requests = 0;
+  const HttpServer server([&](const SeenRequest& request) {
+    if (requests++ > 0) return served(request, bytes_, "\"v2\"");
+    ServedReply reply = served(request, pattern(200'000), "\"v1\"");
+    reply.cut_after = 150'000;
+    return reply;
+  });
+  fetch(server);
+  EXPECT_EQ(server.seen().at(1).header("if-range"), "\"v1\"");
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, BeginningOfAnotherFileIsFoundOutByTheSum) {
+  folder_.write("data.bin.part", std::string(100'000, 'x'));
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  EXPECT_EQ(fetch(server), 500'000);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+  EXPECT_THAT(listener_.said.at(1), HasSubstr(" and should be " + sum_ + ": beginning anew"));
+}
+
+TEST_F(DownloadTest, WholePartIsTakenWithoutAnotherByte) {
+  folder_.write("data.bin.part", bytes_);
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  EXPECT_EQ(fetch(server), 0);
+  EXPECT_THAT(names(), ElementsAre("data.bin"));
+}
+
+TEST_F(DownloadTest, TooLongPartBeginsAnew) {
+  folder_.write("data.bin.part", bytes_ + "more");
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  fetch(server);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, WithoutASumAndATagNothingIsGoneOnWith) {
+  folder_.write("data.bin.part", std::string(100, 'x'));
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  Download what = wanted(server);
+  what.checksum.reset();
+  EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 300'000);
+  EXPECT_EQ(server.seen().at(0).header("range"), "");
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, "something else"); });
+  EXPECT_EQ(failure_of([&] { fetch(server); }),
+            "E0632: 'data.bin' from " + server.url("/data.bin") + ": its MD5 is " +
+                sum_of(DigestKind::kMd5, "something else") + " and should be " + sum_ +
+                " (nothing of it was kept; fetch it again, and from another place if it stays so)");
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_EQ(server.seen().size(), 1u);
+}
+
+TEST_F(DownloadTest, ServerThatCutsAWrongFileEndsToo) {
+  int requests = 0;
+  const HttpServer server([&](const SeenRequest& request) {
+    ServedReply reply = served(request, std::string(1000, 'x'));
+    if (requests++ % 2 == 0) reply.cut_after = 500;
+    return reply;
+  });
+  EXPECT_THAT(failure_of([&] { fetch(server); }), HasSubstr("E0632"));
+  EXPECT_EQ(server.seen().size(), 4u);
+}
+
+TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
+  const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
+  EXPECT_EQ(failure_of([&] { fetch(server); }), "E0631: cannot fetch 'data.bin': " + server.url("/data.bin") +
+                                                    ": the server answers 404, not there (look whether the address is "
+                                                    "right, or has changed)");
+  EXPECT_EQ(server.seen().size(), 1u);
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(DownloadTest, BusyServerIsWaitedForAsLongAsItAsks) {
+  int requests = 0;
+  const HttpServer server([&](const SeenRequest& request) {
+    if (++requests == 1) return ServedReply{.status = 503, .headers = {{"Retry-After", "7"}}};
+    if (requests == 2) return ServedReply{.status = 429, .headers = {{"Retry-After", "100000"}}};
+    return served(request, bytes_);
+  });
+  EXPECT_EQ(fetch(server), 300'000);
+  EXPECT_THAT(listener_.waits, ElementsAre(7, 120));
+  EXPECT_EQ(listener_.said.at(0), server.url("/data.bin") + ": the server answers 503; trying again in 7 s");
+}
+
+TEST_F(DownloadTest, GivesUpWhenNothingComes) {
+  const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 502}; });
+  EXPECT_EQ(failure_of([&] { fetch(server); }),
+            "E0630: cannot fetch 'data.bin': " + server.url("/data.bin") +
+                ": the server answers 502 (look at the network, and at https_proxy where one is needed)");
+  EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
+}
+
+TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
+  int requests = 0;
+  const HttpServer server([&](const SeenRequest& request) {
+    if (requests++ > 0) return ServedReply{.status = 500};
+    ServedReply reply = served(request, bytes_);
+    reply.cut_after = 100'000;
+    return reply;
+  });
+  EXPECT_THAT(failure_of([&] { fetch(server); }), testing::EndsWith("(98 KiB of 293 KiB are kept in '" + part() +
+                                                                    "', and the same command goes on from there)"));
+  EXPECT_EQ(folder_.read("data.bin.part"), bytes_.substr(0, 100'000));
+}
+
+TEST_F(DownloadTest, EmptyFile) {
+  const HttpServer server([](const SeenRequest& request) { return served(request, ""); });
+  Download what = wanted(server);
+  what.checksum->hex = sum_of(DigestKind::kMd5, "");
+  EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 0);
+  EXPECT_THAT(names(), ElementsAre("data.bin"));
+}
+
+TEST_F(DownloadTest, LinkInPlaceOfThePartIsNotFollowed) {
+  const auto other = folder_.write("other", "mine");
+  fs::create_symlink(other, part());
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  fetch(server);
+  EXPECT_EQ(folder_.read("other"), "mine");
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+class SmallDisk : public ForwardingStorage {
+ public:
+  std::optional<std::uint64_t> free_bytes(const fs::path&) override { return 400'000; }
+};
+
+TEST_F(DownloadTest, RoomIsLookedForFirst) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  SmallDisk storage;
+  Download what = wanted(server);
+  what.also_needs = 200'000;
+  EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
+            "E0804: '" + folder_.path().string() +
+                "' has room for 391 KiB, and 488 KiB are needed (make room, or choose another folder)");
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(DownloadTest, FullDiskKeepsWhatFitted) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  std::size_t written = 0;
+  WritingStorage storage([&](int file, const char* data, std::size_t size) -> ssize_t {
+    if (written > 100'000) return errno = ENOSPC, -1;
+    written += size;
+    return ::write(file, data, size);
+  });
+  EXPECT_THAT(failure_of([&] { fetch(server, storage); }), HasSubstr("E0804: cannot write '" + part() + "'"));
+  EXPECT_FALSE(fs::exists(file_));
+  const auto here = static_cast<std::int64_t>(fs::file_size(part()));
+  EXPECT_GT(here, 0);
+  EXPECT_EQ(fetch(server), 300'000 - here);
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, NoFailureLeavesHalfAFileUnderItsName) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  CountingStorage counting;
+  fetch(server, counting);
+  EXPECT_GT(counting.calls, 10);
+  for (int count = 1; count <= counting.calls; ++count) {
+    fs::remove(file_);
+    runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
+    failure_of([&] { fetch(server, storage); });
+    if (fs::exists(file_)) EXPECT_EQ(folder_.read("data.bin"), bytes_) << count;
+    EXPECT_EQ(failure_of([&] { fetch(server); }), "") << count;
+    EXPECT_EQ(folder_.read("data.bin"), bytes_) << count;
+  }
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/fetch/digest.h"
+#include "stages/fetch/patience.h"
+
+namespace stages {
+
+/// Who listens to what is fetched, and never waits.
+struct FetchListener {
+  std::vector<std::string> said;
+  std::vector<double> waits;
+  std::vector<std::string> phases;
+  std::function<bool()> is_cancelled = [] { return false; };
+
+  FetchCallbacks callbacks() {
+    return {.progress =
+                [this](const runner::Progress& progress) {
+                  if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
+                },
+            .say = [this](std::string_view line) { said.emplace_back(line); },
+            .cancelled = [this] { return is_cancelled(); }};
+  }
+  Patience patience() {
+    Patience patience;
+    patience.wait = [this](double seconds) { waits.push_back(seconds); };
+    return patience;
+  }
+};
+
+/// "E0630: what (help)" of what `work` throws; "cancelled"; "" where it throws nothing.
+inline std::string failure_of(const std::function<void()>& work) {
+  try {
+    work();
+    return "";
+  } catch (const runner::StageError& error) {
+    return runner::name(error.code) + ": " + error.what() + (error.help.empty() ? "" : " (" + error.help + ")");
+  } catch (const runner::Cancelled&) {
+    return "cancelled";
+  }
+}
+
+inline std::string sum_of(DigestKind kind, std::string_view bytes) {
+  Digest digest(kind);
+  digest.update(bytes);
+  return digest.finish();
+}
+
+/// An environment variable as it is until the end of a test.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~ScopedVariable() {
+    if (before_.empty()) ::unsetenv(name_);
+    else ::setenv(name_, before_.c_str(), 1);
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* const name_;
+  std::string before_;
+};
+
+}  // namespace stages
