@@ -1,0 +1,14 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace runner {
+
+/// What `retort data make` makes; how, stages/requests.cpp says.
+inline constexpr std::array<std::string_view, 1> kMakeableData = {"image_folder"};
+
+/// The data sets that `retort data fetch` knows; where they are published stages/data/fetch_dataset.cpp says.
+inline constexpr std::array<std::string_view, 2> kFetchableData = {"cub200", "flowers102"};
+
+}  // namespace runner

@@ -1,0 +1,227 @@
+#include "stages/data/fetch_dataset.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/fault.h"
+#include "runner/data_names.h"
+#include "tests/support/fetching.h"
+#include "tests/support/forwarding_storage.h"
+#include "tests/support/http_server.h"
+#include "tests/support/tar_archive.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A data set of three pictures on a server of its own.
+class FetchDatasetTest : public testing::Test {
+ protected:
+  FetchedDataset fetch(DatasetWish wish = {}, runner::Storage& storage = runner::disk()) {
+    if (wish.root.empty()) wish.root = folder_ / "data";
+    return fetch_published(dataset_, wish, listener_.callbacks(), listener_.patience(), storage);
+  }
+  ServedReply answer(const SeenRequest& request) {
+    if (request.target.ends_with("/pictures.tgz")) return served(request, archive_);
+    if (request.target.ends_with("/labels.mat")) return served(request, labels_);
+    return {.status = 404};
+  }
+  std::set<std::string> everything() const {
+    std::set<std::string> names;
+    if (!fs::exists(folder_ / "data")) return names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "data"))
+      names.insert(fs::relative(entry.path(), folder_ / "data"));
+    return names;
+  }
+  void expect_whole() const {
+    EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg", "toys/jpg/2.jpg",
+                                                   "toys/jpg/3.jpg", "toys/labels.mat"}));
+    EXPECT_EQ(folder_.read("data/toys/jpg/2.jpg"), "two");
+    EXPECT_EQ(folder_.read("data/toys/labels.mat"), labels_);
+  }
+
+  const TemporaryFolder folder_;
+  const std::string archive_ = tar_archive({{.path = "Toys", .type = AE_IFDIR},
+                                            {.path = "Toys/jpg/1.jpg", .text = "one"},
+                                            {.path = "Toys/jpg/2.jpg", .text = "two"},
+                                            {.path = "Toys/jpg/3.jpg", .text = "three"}});
+  const std::string labels_ = "labels";
+  const std::string archive_sum_ = sum_of(DigestKind::kMd5, archive_), labels_sum_ = sum_of(DigestKind::kMd5, labels_);
+  HttpServer server_{[this](const SeenRequest& request) { return answer(request); }};
+  const std::string url_ = server_.url("/published/");
+  std::array<PublishedFile, 2> files_ = {
+      PublishedFile{"pictures.tgz", url_, archive_sum_, static_cast<std::int64_t>(archive_.size()), true},
+      PublishedFile{"labels.mat", url_, labels_sum_, static_cast<std::int64_t>(labels_.size())}};
+  const std::array<std::string_view, 1> needed_ = {"labels.mat"};
+  PublishedDataset dataset_{"toys", "toys", "Toys", files_, "jpg", 3, needed_, {}};
+  FetchListener listener_;
+};
+
+TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
+  const FetchedDataset fetched = fetch();
+  EXPECT_EQ(fetched.folder, folder_ / "data/toys");
+  EXPECT_FALSE(fetched.was_there);
+  EXPECT_EQ(fetched.received, static_cast<std::int64_t>(archive_.size() + labels_.size()));
+  EXPECT_EQ(fetched.files, 4);
+  expect_whole();
+  EXPECT_EQ(listener_.said.front(),
+            "fetching toys, " + size_text(fetched.received) + ", into '" + (folder_ / "data/toys").string() + "'");
+  EXPECT_EQ(server_.seen().at(0).target, "/published/pictures.tgz");
+}
+
+TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
+  fetch();
+  listener_.said.clear();
+  EXPECT_TRUE(fetch().was_there);
+  EXPECT_EQ(server_.seen().size(), 2u);
+  EXPECT_THAT(listener_.said, IsEmpty());
+}
+
+TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
+  folder_.write("data/toys/jpg/1.jpg", "mine");
+  EXPECT_EQ(failure_of([&] { fetch(); }),
+            "E0610: '" + (folder_ / "data/toys").string() +
+                "' is there, and is not the whole of toys: of 3 images it has 1 (remove it to have it fetched, or "
+                "choose another folder)");
+  EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
+  EXPECT_THAT(server_.seen(), IsEmpty());
+}
+
+TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
+  EXPECT_FALSE(fetch({.root = folder_ / "data", .url = server_.url("/mirror")}).was_there);
+  EXPECT_EQ(server_.seen().at(0).target, "/mirror/pictures.tgz");
+  files_[1].md5 = archive_sum_;
+  fs::remove_all(folder_ / "data");
+  EXPECT_THAT(failure_of([&] { fetch({.root = folder_ / "data", .url = server_.url("/mirror")}); }),
+              HasSubstr("E0632: 'labels.mat' from " + server_.url("/mirror/labels.mat") + ": its MD5 is " +
+                        labels_sum_ + " and should be " + archive_sum_));
+  EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
+  EXPECT_EQ(everything(), (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
+}
+
+TEST_F(FetchDatasetTest, GivenFilesAreToldByTheirSumsAndNotFetched) {
+  const auto archive = folder_.write("Downloads/pictures (1).tgz", archive_);
+  fetch({.root = folder_ / "data", .files = {archive}});
+  expect_whole();
+  ASSERT_EQ(server_.seen().size(), 1u);
+  EXPECT_EQ(server_.seen()[0].target, "/published/labels.mat");
+  EXPECT_TRUE(fs::exists(archive));
+  fs::remove_all(folder_ / "data");
+  fetch({.root = folder_ / "data", .files = {folder_.write("l", labels_), archive}});
+  expect_whole();
+  EXPECT_EQ(server_.seen().size(), 1u);
+}
+
+TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
+  const auto file = folder_.write("pictures.tgz", "something");
+  EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
+            "E0632: '" + file.string() + "' is none of the files of toys: its MD5 is " +
+                sum_of(DigestKind::kMd5, "something") + ", and theirs are pictures.tgz " + archive_sum_ +
+                ", labels.mat " + labels_sum_ +
+                " (it may be damaged, or not the one that is published; fetch it again)");
+  EXPECT_THAT(server_.seen(), IsEmpty());
+  EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}); }),
+            "E0634: cannot read 'no/such.tgz': No such file or directory");
+  EXPECT_THAT(everything(), IsEmpty());
+}
+
+TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
+  dataset_.images = 4;
+  EXPECT_EQ(failure_of([&] { fetch(); }),
+            "E0633: the archive of toys does not hold the data set: of 4 images it has 3 (fetch it again; nothing of "
+            "it was kept)");
+  EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
+  EXPECT_FALSE(fs::exists(folder_ / "data/.toys.fetch/unpacked"));
+}
+
+TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
+  fs::create_directories(folder_ / "data/.toys.fetch");
+  const int other = ::open((folder_ / "data/.toys.fetch").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another retort is fetching toys into '" +
+                                              (folder_ / "data").string() +
+                                              "' (wait for it, or choose another folder)");
+  ::close(other);
+  EXPECT_EQ(failure_of([&] { fetch(); }), "");
+}
+
+TEST_F(FetchDatasetTest, StoppedWhileUnpackingKeepsTheArchive) {
+  listener_.is_cancelled = [&] { return fs::exists(folder_ / "data/.toys.fetch/unpacked"); };
+  EXPECT_EQ(failure_of([&] { fetch(); }), "cancelled");
+  EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
+  listener_.is_cancelled = [] { return false; };
+  EXPECT_EQ(fetch().received, 0);
+  expect_whole();
+}
+
+TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
+  CountingStorage counting;
+  fetch({}, counting);
+  EXPECT_GT(counting.calls, 30);
+  for (const auto deed : {runner::Fault::Deed::kFail, runner::Fault::Deed::kFull}) {
+    for (int count = 1; count <= counting.calls; count += deed == runner::Fault::Deed::kFull ? 4 : 1) {
+      fs::remove_all(folder_ / "data");
+      runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, deed});
+      const std::string failure = failure_of([&] { fetch({}, storage); });
+      if (fs::exists(folder_ / "data/toys")) EXPECT_TRUE(is_whole(dataset_, folder_ / "data/toys")) << count;
+      EXPECT_THAT(failure, Not(HasSubstr("run.dir")));
+      EXPECT_EQ(failure_of([&] { fetch(); }), "") << count;
+      EXPECT_EQ(folder_.read("data/toys/jpg/3.jpg"), "three") << count;
+    }
+  }
+}
+
+TEST(PublishedDatasets, AreThoseOfTheCommandLine) {
+  std::vector<std::string_view> names;
+  for (const PublishedDataset& dataset : published_datasets()) {
+    names.push_back(dataset.name);
+    for (const PublishedFile& file : dataset.files) {
+      EXPECT_EQ(file.md5.size(), 32u);
+      EXPECT_TRUE(file.url.starts_with("https://") && file.url.ends_with('/'));
+      EXPECT_LT(file.bytes, dataset.limits.bytes);
+    }
+    EXPECT_LT(dataset.images, dataset.limits.entries);
+  }
+  EXPECT_THAT(names, testing::ElementsAreArray(runner::kFetchableData));
+  EXPECT_EQ(find_published("no"), nullptr);
+}
+
+TEST(FetchDataset, DataThatIsThereIsTakenAsItIs) {
+  const TemporaryFolder folder;
+  for (const std::string root : {"itself/", "above/flowers-102/"}) {
+    folder.write(root + "jpg/image_00001.jpg", "");
+    folder.write(root + "imagelabels.mat", "");
+    folder.write(root + "setid.mat", "");
+  }
+  EXPECT_TRUE(has_dataset("flowers102", folder / "itself"));
+  EXPECT_FALSE(has_dataset("flowers102", folder / "none"));
+  fetch_dataset("flowers102", folder / "itself", {});
+  EXPECT_FALSE(fs::exists(folder / "itself/flowers-102"));
+  fetch_dataset("flowers102", folder / "above", {});
+  EXPECT_FALSE(fs::exists(folder / "above/.flowers-102.fetch"));
+}
+
+TEST(FetchDataset, DataThatIsNotThereIsFetched) {
+  const HttpServer proxy([](const SeenRequest&) { return ServedReply{.status = 403}; });
+  const ScopedVariable variable("https_proxy", proxy.url());
+  const TemporaryFolder folder;
+  FetchListener listener;
+  EXPECT_THAT(failure_of([&] { fetch_dataset("flowers102", folder.path(), listener.callbacks()); }),
+              HasSubstr("E0630: cannot fetch '102flowers.tgz': "));
+  EXPECT_EQ(listener.said.at(0), "fetching flowers102, 329 MiB, into '" + (folder / "flowers-102").string() + "'");
+  EXPECT_EQ(proxy.seen().at(0).target, "www.robots.ox.ac.uk:443");
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,124 @@
+#include "stages/fetch/unpack.h"
+
+#include <sys/stat.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fetching.h"
+#include "tests/support/tar_archive.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+class UnpackTest : public testing::Test {
+ protected:
+  UnpackTest() { fs::create_directory(folder_ / "out"); }
+  std::string unpacked(const std::vector<TarEntry>& entries, const UnpackLimits& limits = {}) {
+    folder_.write("a.tgz", tar_archive(entries));
+    return failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "inner", limits, {}, runner::disk()); });
+  }
+  static std::string refused(const std::string& what) {
+    return "E0633: 'a.tgz' holds " + what + " (it is not the archive as published; nothing of it was kept)";
+  }
+  const TemporaryFolder folder_;
+};
+
+TEST_F(UnpackTest, FilesAndFoldersWithPlainPermissions) {
+  EXPECT_EQ(unpacked({{.path = "./", .type = AE_IFDIR},
+                      {.path = "./inner/", .type = AE_IFDIR, .mode = 0700},
+                      {.path = "./inner/jpg/a.jpg", .text = "one", .mode = 06777},
+                      {.path = "inner/b.txt", .text = "two", .mode = 0},
+                      {.path = "beside.txt", .text = "three"}}),
+            "");
+  EXPECT_EQ(folder_.read("out/jpg/a.jpg"), "one");
+  EXPECT_EQ(folder_.read("out/b.txt"), "two");
+  EXPECT_EQ(folder_.read("out/beside.txt"), "three");
+  struct stat status = {};
+  ASSERT_EQ(::stat((folder_ / "out/jpg/a.jpg").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07111, 0u);
+  EXPECT_EQ(status.st_mode & 0600, 0600u);
+}
+
+TEST_F(UnpackTest, PathsThatLeadOutAreRefused) {
+  for (const std::string path :
+       {"../evil", "jpg/../../evil", "/tmp/evil", "jpg/..", "a\\..\\b", "a\nb", "inner/../../evil"}) {
+    EXPECT_EQ(unpacked({{.path = path, .text = "x"}}),
+              refused("'" + path + "', a path that leads elsewhere or is no name"));
+  }
+  EXPECT_EQ(unpacked({{.path = "../evil", .type = AE_IFDIR}}),
+            refused("'../evil/', a path that leads elsewhere or is no name"));
+  EXPECT_FALSE(fs::exists(folder_ / "evil"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "out"));
+}
+
+TEST_F(UnpackTest, LinksAreRefusedAndNotWrittenThrough) {
+  fs::create_directory(folder_ / "elsewhere");
+  EXPECT_EQ(unpacked({{.path = "jpg", .type = AE_IFLNK, .link = (folder_ / "elsewhere").string()},
+                      {.path = "jpg/a.jpg", .text = "x"}}),
+            refused("'jpg', a symbolic link"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
+  EXPECT_EQ(unpacked({{.path = "a", .text = "x"}, {.path = "b", .link = "/etc/passwd", .is_hard = true}}),
+            refused("'b', a hard link"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/b"));
+}
+
+TEST_F(UnpackTest, DevicesAndPipesAreRefused) {
+  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFCHR}}), refused("'a', which is neither a file nor a folder"));
+  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFIFO}}), refused("'a', which is neither a file nor a folder"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "out"));
+}
+
+TEST_F(UnpackTest, NothingIsOverwritten) {
+  EXPECT_EQ(unpacked({{.path = "a", .text = "x"}, {.path = "./a", .text = "y"}}), refused("'./a' twice"));
+  EXPECT_EQ(folder_.read("out/a"), "x");
+  EXPECT_EQ(unpacked({{.path = "b", .text = "x"}, {.path = "b/c", .text = "y"}}),
+            refused("'b' as a file and as a folder"));
+  EXPECT_EQ(unpacked({{.path = "inner", .text = "x"}}), refused("'inner', a file in place of a folder"));
+}
+
+TEST_F(UnpackTest, MoreThanADataSetHoldsIsRefused) {
+  EXPECT_EQ(
+      unpacked({{.path = "a", .text = "x"}, {.path = "b", .text = "x"}, {.path = "c", .text = "x"}}, {.entries = 2}),
+      refused("more than 2 files and folders"));
+  // 64 MiB in 64 KiB
+  EXPECT_EQ(unpacked({{.path = "bomb", .text = std::string(64 << 20, '\0')}}, {.bytes = 1 << 20}),
+            refused("more than 1.0 MiB"));
+  EXPECT_LE(fs::file_size(folder_ / "out/bomb"), 1u << 20);
+}
+
+TEST_F(UnpackTest, DamagedArchive) {
+  const std::string whole = tar_archive({{.path = "a", .text = std::string(100'000, 'x')}});
+  for (const std::string& bytes : {whole.substr(0, whole.size() / 2), std::string(2000, 'x'), std::string("<html>")}) {
+    folder_.write("a.tgz", bytes);
+    fs::remove_all(folder_ / "out");
+    fs::create_directory(folder_ / "out");
+    EXPECT_THAT(failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "", {}, {}, runner::disk()); }),
+                testing::StartsWith("E0633: 'a.tgz' cannot be unpacked: "));
+  }
+}
+
+TEST_F(UnpackTest, CancelledStops) {
+  folder_.write("a.tgz", tar_archive({{.path = "a", .text = "x"}}));
+  FetchCallbacks callbacks;
+  callbacks.cancelled = [] { return true; };
+  EXPECT_EQ(failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "", {}, callbacks, runner::disk()); }),
+            "cancelled");
+}
+
+TEST(SafeParts, NamesAlone) {
+  EXPECT_EQ(safe_parts("./a//b/./c/"), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(safe_parts("..a/b.."), (std::vector<std::string>{"..a", "b.."}));
+  for (const char* bad : {"", "/", "/a", ".", "a/..", "..", "a\x01", "a\x7f"})
+    EXPECT_TRUE(safe_parts(bad).empty()) << bad;
+  EXPECT_TRUE(safe_parts(std::string(256, 'a')).empty());
+  std::string deep;
+  for (int i = 0; i < 40; ++i) deep += "a/";
+  EXPECT_TRUE(safe_parts(deep).empty());
+}
+
+}  // namespace
+}  // namespace stages
