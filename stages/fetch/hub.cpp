@@ -1,0 +1,343 @@
+#include "stages/fetch/hub.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/descriptor.h"
+#include "runner/new_file.h"
+#include "runner/stage.h"
+#include "stages/fetch/http.h"
+#include "stages/fetch/unpack.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::string_view kHub = "https://huggingface.co";
+constexpr std::size_t kLongestAnswer = 32 << 20;
+constexpr const char* kTokenHelp =
+    "a model that is private, or whose terms are to be agreed to, wants a token of yours in HF_TOKEN";
+
+/// An environment variable without blanks around it; empty where it is not set.
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  const std::string_view text = value ? value : "";
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+bool is_hex(std::string_view text, std::size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+/// For a path of a URL: what may not stand there as %20.
+std::string escaped(std::string_view text, bool keeps_slash) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string result;
+  for (const unsigned char c : text) {
+    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/')) result += static_cast<char>(c);
+    else result += {'%', kDigits[c >> 4], kDigits[c & 15]};
+  }
+  return result;
+}
+
+[[noreturn]] void cannot_create(const fs::path& path, int error) {
+  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate, "",
+                   "cannot create '" + path.string() + "': " + std::generic_category().message(error),
+                   "make room, or choose another place with HF_HUB_CACHE");
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) cannot_create(path, error.value());
+}
+
+/// A small answer, whole.
+struct Answer {
+  HttpReply reply;
+  std::string body;
+};
+
+class HubFetching {
+ public:
+  HubFetching(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage)
+      : wish_(wish),
+        callbacks_(callbacks),
+        patience_(patience),
+        storage_(storage),
+        endpoint_(endpoint_of(wish)),
+        token_(variable("HF_TOKEN")) {
+    std::string name = "models--" + wish.repository;
+    if (safe_parts(wish.repository).empty() || safe_parts(wish.revision).empty()) {
+      throw StageError(ErrorCode::kUsage, "", "'" + wish.repository + "@" + wish.revision + "' names no model");
+    }
+    if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
+    home_ = (wish.cache.empty() ? hub_cache() : wish.cache) / name;
+  }
+
+  HubSnapshot run() {
+    if (const std::string offline = variable("HF_HUB_OFFLINE"); !offline.empty() && offline != "0") {
+      throw StageError(ErrorCode::kDownloadFailed, "",
+                       "HF_HUB_OFFLINE=" + offline + " forbids to fetch '" + wish_.repository + "'", "unset it");
+    }
+    ask_for_commit();
+    for (const char* below : {"blobs", "refs", "snapshots"}) make_folders(home_ / below);
+    const runner::Descriptor lock = take_lock();
+    HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
+    std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs behind them
+    for (const std::string& name : names_) {
+      HubFile file{name};
+      const std::string blob = fetch(file, snapshot.received);
+      links.emplace_back(name, blob);
+      snapshot.files.push_back(std::move(file));
+    }
+    link(snapshot.folder, links);
+    if (wish_.revision != commit_) write_ref();
+    return snapshot;
+  }
+
+ private:
+  static std::string endpoint_of(const HubWish& wish) {
+    std::string endpoint = wish.endpoint.empty() ? variable("HF_ENDPOINT") : wish.endpoint;
+    if (endpoint.empty()) endpoint = kHub;
+    while (endpoint.ends_with('/')) endpoint.pop_back();
+    return endpoint;
+  }
+
+  [[noreturn]] void not_understood(const std::string& what) const {
+    throw StageError(ErrorCode::kDownloadFailed, "",
+                     shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what,
+                     "look whether HF_ENDPOINT is right");
+  }
+
+  /// A request whose answer is small. What passes is waited out, as download() does it.
+  Answer ask(const HttpRequest& request, const std::string& about) const {
+    double wait = patience_.first_wait;
+    for (int failures = 1;; ++failures, wait *= 2) {
+      std::string why;
+      try {
+        Answer answer;
+        answer.reply = send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+                            [&](const HttpReply&, std::string_view bytes) {
+                              if (answer.body.size() + bytes.size() > kLongestAnswer) not_understood("it never ends");
+                              answer.body += bytes;
+                            });
+        const int status = answer.reply.status;
+        if (status < 400) return answer;
+        why = shown_url(request.url) + ": the server answers " + std::to_string(status);
+        if (status == 401 || status == 403) {
+          throw StageError(ErrorCode::kNotPublished, "", "cannot fetch " + about + ": " + why + ", not allowed",
+                           std::string("look whether the name is right; ") + kTokenHelp);
+        }
+        if (status == 404 || status == 410) {
+          throw StageError(ErrorCode::kNotPublished, "", "cannot fetch " + about + ": " + why + ", not there",
+                           "look whether the name and the revision are right");
+        }
+        if (!is_passing_status(status))
+          throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why);
+      } catch (const HttpError& error) {
+        why = error.what();
+        if (!error.is_passing) throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why);
+      }
+      if (failures >= patience_.attempts) {
+        throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why,
+                         "look at the network, and at https_proxy where one is needed");
+      }
+      wait_out(why, wait, patience_, callbacks_);
+    }
+  }
+
+  /// Which commit the revision is, and which of its files are wanted.
+  void ask_for_commit() {
+    const std::string about = "'" + wish_.repository + "'";
+    const Answer answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) + "/revision/" +
+                                      escaped(wish_.revision, false),
+                               .token = token_},
+                              about);
+    const json model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+    if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string()) not_understood("no commit");
+    commit_ = model["sha"];
+    if (!is_hex(commit_, 40)) not_understood("a commit that is none");
+    std::vector<std::string> all;
+    if (model.contains("siblings") && model["siblings"].is_array()) {
+      for (const json& sibling : model["siblings"]) {
+        if (sibling.is_object() && sibling.contains("rfilename") && sibling["rfilename"].is_string())
+          all.push_back(sibling["rfilename"]);
+      }
+    }
+    names_ = wish_.files.empty() ? wanted_files(all) : wish_.files;
+    for (const std::string& name : names_) {
+      if (std::ranges::count(all, name) == 0) missing("'" + name + "'", all);
+      if (safe_parts(name).empty()) not_understood("a file that is named '" + name + "'");
+    }
+    if (names_.empty()) missing("weights", all);
+  }
+
+  [[noreturn]] void missing(const std::string& what, const std::vector<std::string>& all) const {
+    std::string list;
+    for (std::size_t i = 0; i < all.size() && i < 20; ++i) list += (i ? ", " : "") + all[i];
+    if (all.size() > 20) list += ", and " + std::to_string(all.size() - 20) + " more";
+    throw StageError(ErrorCode::kNotPublished, "", "'" + wish_.repository + "' has no " + what,
+                     list.empty() ? "it has no files" : "it has " + list);
+  }
+
+  runner::Descriptor take_lock() const {
+    runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock.is_open()) cannot_create(home_, errno);
+    if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
+    throw StageError(ErrorCode::kDownloadFailed, "", "another retort is fetching '" + wish_.repository + "'",
+                     "wait for it");
+  }
+
+  /// Sees to it that the file's blob is there, and names it.
+  std::string fetch(HubFile& file, std::int64_t& received) {
+    const std::string url =
+        endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" + commit_ + "/" + escaped(file.name, true);
+    // What a file is called and how long it is, its own host says; another may hold it.
+    const HttpHeaders headers =
+        ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false}, "'" + file.name + "'")
+            .reply.first_seen;
+    const auto header = [&](std::string_view linked, std::string_view plain) {
+      const auto found = headers.find(linked);
+      if (found != headers.end()) return found->second;
+      const auto other = headers.find(plain);
+      return other == headers.end() ? std::string() : other->second;
+    };
+    const std::string blob = blob_name(header("x-linked-etag", "etag"));
+    if (blob.empty()) not_understood("'" + file.name + "' has no ETag");
+    const fs::path path = home_ / "blobs" / blob;
+    std::optional<Checksum> checksum;
+    if (is_hex(blob, 64)) checksum = Checksum{DigestKind::kSha256, blob};
+    if (is_hex(blob, 40)) checksum = Checksum{DigestKind::kSha1, blob, /*is_git_blob=*/true};
+    std::error_code error;
+    file.was_there = fs::is_regular_file(path, error);
+    if (!file.was_there) {
+      received += download({.url = url,
+                            .file = path,
+                            .name = file.name,
+                            .checksum = checksum,
+                            .token = token_,
+                            .token_help = kTokenHelp},
+                           callbacks_, patience_, storage_);
+    }
+    file.bytes = static_cast<std::int64_t>(fs::file_size(path));
+    return blob;
+  }
+
+  /// The ETag as a file's name: without quotes and the mark of a weak one.
+  static std::string blob_name(std::string tag) {
+    if (tag.starts_with("W/")) tag.erase(0, 2);
+    std::erase(tag, '"');
+    const bool is_name =
+        !tag.empty() && tag.size() <= 128 && tag[0] != '.' &&
+        std::ranges::all_of(tag, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
+    return is_name ? tag : "";
+  }
+
+  /// Puts the links into the snapshot, which appears with all of them where it is new.
+  void link(const fs::path& snapshot, const std::vector<std::pair<std::string, std::string>>& links) {
+    std::error_code error;
+    const bool is_new = !fs::exists(snapshot, error);
+    const fs::path folder = is_new ? home_ / "snapshots" / ("." + commit_ + ".part") : snapshot;
+    if (is_new) fs::remove_all(folder, error);  // of one that was killed
+    for (const auto& [name, blob] : links) {
+      const fs::path path = folder / name;
+      make_folders(path.parent_path());
+      fs::path target = "../..";
+      for (auto parts = safe_parts(name).size(); parts > 1; --parts) target /= "..";
+      target = target / "blobs" / blob;
+      if (fs::read_symlink(path, error) == target && !error) continue;
+      const fs::path fresh = path.string() + ".part";
+      storage_.remove(fresh);
+      if (::symlink(target.c_str(), fresh.c_str()) != 0) cannot_create(path, errno);
+      if (storage_.rename(fresh, path) != 0) cannot_create(path, errno);
+    }
+    if (is_new && storage_.rename(folder, snapshot) != 0) cannot_create(snapshot, errno);
+    runner::sync_folder(snapshot.parent_path(), storage_);
+  }
+
+  void write_ref() {
+    const fs::path ref = home_ / "refs" / wish_.revision;
+    make_folders(ref.parent_path());
+    runner::write_atomically(ref, commit_, storage_);
+  }
+
+  const HubWish& wish_;
+  const FetchCallbacks& callbacks_;
+  const Patience& patience_;
+  runner::Storage& storage_;
+  const std::string endpoint_, token_;
+  fs::path home_;  // of the model in the cache
+  std::string commit_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience,
+                      runner::Storage& storage) {
+  try {
+    return HubFetching(wish, callbacks, patience, storage).run();
+  } catch (const runner::WriteError& error) {  // whose advice is about runs
+    throw StageError(error.code, "", error.what(), "make room, or choose another place with HF_HUB_CACHE");
+  }
+}
+
+fs::path hub_cache() {
+  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
+  const std::string home = variable("HOME");
+  if (home.empty()) {
+    throw StageError(ErrorCode::kCannotCreate, "", "the Hugging Face cache has no place: HOME is not set",
+                     "set HF_HUB_CACHE to a folder");
+  }
+  return fs::path(home) / ".cache/huggingface/hub";
+}
+
+std::vector<std::string> wanted_files(const std::vector<std::string>& all) {
+  std::vector<std::string> wanted;
+  const auto take = [&](const auto& is_wanted) {
+    const std::size_t before = wanted.size();
+    for (const std::string& name : all) {
+      if (name.find('/') == name.npos && is_wanted(name)) wanted.push_back(name);
+    }
+    return wanted.size() > before;
+  };
+  const auto is_weights = [](std::string_view name, std::string_view stem, std::string_view ending) {
+    return name == std::string(stem) + std::string(ending) ||
+           name == std::string(stem) + std::string(ending) + ".index.json" ||
+           (name.starts_with(std::string(stem) + "-") && name.ends_with(ending) && name.find("-of-") != name.npos);
+  };
+  const auto named = [&](std::string_view stem, std::string_view ending) {
+    return [=](std::string_view name) { return is_weights(name, stem, ending); };
+  };
+  take([](std::string_view name) {
+    return name == "config.json" || name == "preprocessor_config.json" || name == "adapter_config.json";
+  });
+  const bool has_adapter = take(named("adapter_model", ".safetensors")) || take(named("adapter_model", ".bin"));
+  const bool has_weights =
+      take(named("model", ".safetensors")) ||
+      (!has_adapter && take([](std::string_view name) { return name.ends_with(".safetensors"); })) ||
+      take(named("pytorch_model", ".bin"));
+  if (!has_adapter && !has_weights) return {};
+  return wanted;
+}
+
+}  // namespace stages

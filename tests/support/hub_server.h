@@ -1,0 +1,78 @@
+#pragma once
+
+#include <openssl/evp.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/http_server.h"
+
+/// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the small files itself, by a
+/// redirect to another of its paths, and leads to another server for the weights.
+class HubServer {
+ public:
+  std::string url() const { return hub_.url(); }
+  const std::string& commit() const { return commit_; }
+  const std::string& config() const { return files_.at("config.json"); }
+  const std::string& weights() const { return files_.at("model.safetensors"); }
+  std::string config_blob() const { return git_blob(config()); }
+  const std::string& weights_blob() const { return weights_blob_; }
+  std::vector<SeenRequest> seen() const { return hub_.seen(); }
+  std::vector<SeenRequest> seen_elsewhere() const { return elsewhere_.seen(); }
+  void damage_weights() { files_["model.safetensors"].back() ^= 1; }
+  /// In place of the right one, for every file.
+  void set_etag(const std::string& etag) { etag_ = etag; }
+
+  static std::string hex_digest(const EVP_MD* method, const std::string& bytes) {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    EVP_Digest(bytes.data(), bytes.size(), digest, &size, method, nullptr);
+    std::string hex;
+    for (unsigned int i = 0; i < size; ++i)
+      hex += {"0123456789abcdef"[digest[i] >> 4], "0123456789abcdef"[digest[i] & 15]};
+    return hex;
+  }
+  static std::string git_blob(const std::string& bytes) {
+    return hex_digest(EVP_sha1(), "blob " + std::to_string(bytes.size()) + std::string(1, '\0') + bytes);
+  }
+
+ private:
+  ServedReply about_model(const std::string& target) const {
+    if (target.starts_with("/api/models/org/secret/")) return {.status = 401};
+    if (!target.starts_with("/api/models/org/tower/revision/")) return {.status = 404};
+    std::string siblings;
+    for (const auto& [name, bytes] : files_)
+      siblings += (siblings.empty() ? "" : ", ") + ("{\"rfilename\": \"" + name + "\"}");
+    return {.body = "{\"sha\": \"" + commit_ + "\", \"siblings\": [" + siblings + "]}"};
+  }
+
+  ServedReply answer(const SeenRequest& request) const {
+    const std::string resolve = "/org/tower/resolve/" + commit_ + "/", cache = "/api/resolve-cache/";
+    if (request.target.starts_with(cache)) {
+      const std::string& bytes = files_.at(request.target.substr(cache.size()));
+      return served(request, bytes, etag_.empty() ? '"' + git_blob(bytes) + '"' : etag_);
+    }
+    if (!request.target.starts_with(resolve)) return about_model(request.target);
+    const std::string name = request.target.substr(resolve.size());
+    if (!files_.contains(name)) return {.status = 404};
+    if (!name.ends_with(".safetensors")) return {.status = 307, .headers = {{"Location", cache + name}}};
+    return {.status = 302,
+            .headers = {{"Location", elsewhere_.url("/" + name + "?signature=secret")},
+                        {"X-Linked-ETag", '"' + weights_blob_ + '"'},
+                        {"X-Linked-Size", std::to_string(weights().size())}}};
+  }
+
+  const std::string commit_ = "0123456789abcdef0123456789abcdef01234567";
+  std::map<std::string, std::string> files_ = {{"config.json", "{\"hidden_size\": 4}"},
+                                               {"model.safetensors", std::string(50'000, 'w')},
+                                               {"pytorch_model.bin", "pickle"},
+                                               {"README.md", "read"},
+                                               {"sub/notes.txt", "notes"}};
+  const std::string weights_blob_ = hex_digest(EVP_sha256(), files_.at("model.safetensors"));
+  std::string etag_;
+  HttpServer elsewhere_{[this](const SeenRequest& request) {
+    return served(request, files_.at(request.target.substr(1, request.target.find('?') - 1)));
+  }};
+  HttpServer hub_{[this](const SeenRequest& request) { return answer(request); }};
+};
