@@ -34,11 +34,14 @@ struct Arguments {
   bool resolve = false;    ///< config show: defaults and interpolations filled in
   bool editor = false;     ///< schema: what a file may say as written, for editors
   std::int64_t steps = 3;  ///< doctor determinism: how many are compared
-  std::string subject;     ///< config: "show"; data: "make"; doctor: "determinism"; schema, explain: a kind; init: the
+  std::string subject;     ///< config: "show"; data: "make" or "fetch"; doctor: "determinism"; schema, explain: a kind; init: the
                            ///< file to write
-  std::string what;        ///< data make: "image_folder"
-  std::string out;         ///< data make, export: the folder to write; predict: the file
+  std::string what;        ///< data make: "image_folder"; data fetch: "flowers102", "hf:ORG/NAME@REVISION"
+  std::string out;  ///< data make, export: the folder to write; data fetch: that to fetch into; predict: the file
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
+  std::vector<std::string> from_files;  ///< data fetch: files of a data set that are here already
+  std::vector<std::string> files;       ///< data fetch: which of a model's files
+  std::string url;                      ///< data fetch: another server's address
 
   std::string checkpoint;          ///< evaluate, predict: best, latest or a checkpoint's folder; empty: the one kept
   std::vector<std::string> paths;  ///< predict: images and folders of images; also device=… and threads=…

@@ -30,7 +30,7 @@ std::span<const Command> all_commands() {
       Command{"explain", "Tells of an option, a kind of stage or an error.", "retort explain train.epochs",
               explain_command},
       Command{"init", "Writes a recipe to start from.", "retort init flowers.yaml", init_command},
-      Command{"data", "Makes data to try things out with.",
+      Command{"data", "Makes data to try things out with, and fetches published data and weights.",
               "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", data_command},
       Command{"doctor", "Looks at this machine, or whether a recipe gives the same bits every time.",
               "retort doctor determinism classify data.root=photos", doctor_command},

@@ -35,6 +35,7 @@ ExitCode stages_command(const Arguments& arguments, Console& console);
 ExitCode explain_command(const Arguments& arguments, Console& console);
 ExitCode schema_command(const Arguments& arguments, Console& console);
 ExitCode data_command(const Arguments& arguments, Console& console);
+ExitCode data_fetch_command(const Arguments& arguments, Console& console);
 ExitCode doctor_command(const Arguments& arguments, Console& console);
 ExitCode doctor_determinism_command(const Arguments& arguments, Console& console);
 ExitCode init_command(const Arguments& arguments, Console& console);

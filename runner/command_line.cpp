@@ -142,17 +142,28 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   } else if (verb == "data") {
-    app.add_option("action", arguments.subject, "make")->required()->check(CLI::IsMember({"make"}));
-    app.add_option("what", arguments.what, "image_folder")->required()->check(CLI::IsMember({"image_folder"}));
-    app.add_option("--out", arguments.out, "The folder to write; it must not exist")->required()->type_name("DIR");
-    app.add_option("--classes", arguments.classes, "Classes")->check(CLI::Range(2, 24))->capture_default_str();
-    app.add_option("--per-class", arguments.per_class, "Images of each class")
+    app.add_option("action", arguments.subject, "make, or fetch")->required()->check(CLI::IsMember({"make", "fetch"}));
+    app.add_option("what", arguments.what, "make: image_folder; fetch: flowers102, cub200 or hf:ORG/NAME[@REVISION]")
+        ->required()
+        ->type_name("DATA");
+    app.add_option("--out", arguments.out,
+                   "make: the folder to write, which must not exist; fetch: where to, without it data/, or for hf: the "
+                   "Hugging Face cache")
+        ->type_name("DIR");
+    app.add_option("--from-file", arguments.from_files, "fetch: published files that are here already")
+        ->type_name("FILE");
+    app.add_option("--file", arguments.files, "fetch hf: these files instead of the weights and what describes them")
+        ->type_name("NAME");
+    app.add_option("--url", arguments.url, "fetch: from this address instead of where it is published")
+        ->type_name("URL");
+    app.add_option("--classes", arguments.classes, "make: classes")->check(CLI::Range(2, 24))->capture_default_str();
+    app.add_option("--per-class", arguments.per_class, "make: images of each class")
         ->check(CLI::Range(1, 100'000))
         ->capture_default_str();
-    app.add_option("--size", arguments.size, "Width and height in pixels")
+    app.add_option("--size", arguments.size, "make: width and height in pixels")
         ->check(CLI::Range(16, 1024))
         ->capture_default_str();
-    app.add_option("--seed", arguments.seed, "From it every image follows")
+    app.add_option("--seed", arguments.seed, "make: from it every image follows")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
   }

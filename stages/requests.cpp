@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "stages/data/fetch_dataset.h"
 #include "stages/data/make_image_folder.h"
+#include "stages/fetch/hub.h"
 #include "stages/predict.h"
 #include "stages/versions.h"
 
@@ -35,10 +37,48 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
   return Json{{"folder", folder}, {"images", images.classes * images.per_class}};
 }
 
+FetchCallbacks callbacks_of(const RequestContext& context) {
+  return {.progress = context.progress, .say = context.say, .cancelled = context.cancelled};
+}
+
+/// {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes", "files"}.
+runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext& context) {
+  const std::string what = request.at("what");
+  const PublishedDataset* dataset = find_published(what);
+  if (!dataset) return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
+  DatasetWish wish{.root = request.at("root").get<std::string>(), .url = request.at("url")};
+  for (const Json& file : request.at("files")) wish.files.emplace_back(file.get<std::string>());
+  const FetchedDataset fetched = fetch_published(*dataset, wish, callbacks_of(context));
+  return Json{{"folder", fetched.folder.string()},
+              {"was_there", fetched.was_there},
+              {"received_bytes", fetched.received},
+              {"files", fetched.files}};
+}
+
+/// {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit", "received_bytes", "files": [{"name",
+/// "bytes", "was_there"}]}.
+runner::Result<Json> answer_fetch_model(const Json& request, const RequestContext& context) {
+  const HubWish wish{.repository = request.at("repository"),
+                     .revision = request.at("revision"),
+                     .files = request.at("files"),
+                     .cache = request.at("cache").get<std::string>(),
+                     .endpoint = request.at("endpoint")};
+  const HubSnapshot snapshot = fetch_hub(wish, callbacks_of(context));
+  Json files = Json::array();
+  for (const HubFile& file : snapshot.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"was_there", file.was_there}});
+  return Json{{"folder", snapshot.folder.string()},
+              {"commit", snapshot.commit},
+              {"received_bytes", snapshot.received},
+              {"files", std::move(files)}};
+}
+
 }  // namespace
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
+      RequestKind{"fetch_data", answer_fetch_data},
+      RequestKind{"fetch_model", answer_fetch_model},
       RequestKind{"make_data", answer_make_data},
       RequestKind{"predict", answer_predict},
       RequestKind{"versions", answer_versions},

@@ -1,12 +1,31 @@
+#include <algorithm>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/command.h"
+#include "runner/data_names.h"
 #include "runner/run/progress_display.h"
 #include "runner/run/supervise.h"
 
 namespace runner {
+namespace {
+
+Diagnostic misused(std::string message, std::string help) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+}  // namespace
 
 ExitCode data_command(const Arguments& arguments, Console& console) {
+  if (arguments.subject == "fetch") return data_fetch_command(arguments, console);
+  if (std::ranges::count(kMakeableData, arguments.what) == 0) {
+    std::string names;
+    for (const std::string_view name : kMakeableData) names += (names.empty() ? "" : ", ") + std::string(name);
+    return report(console, {misused("cannot make '" + arguments.what + "'", "make: " + names)});
+  }
+  if (arguments.out.empty())
+    return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const nlohmann::ordered_json request = {

@@ -10,6 +10,7 @@
 #include "runner/completion/file_completion.h"
 #include "runner/completion/key_completion.h"
 #include "runner/completion/value_completion.h"
+#include "runner/data_names.h"
 #include "runner/explain.h"
 #include "runner/prepare.h"
 
@@ -104,6 +105,15 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
     for (const std::string& choice : what.choices) found.push_back({choice});
     return found;
   }
+  if (what.type == "DATA") {
+    const bool is_fetch = arguments.subject == "fetch";
+    std::span<const std::string_view> names = kMakeableData;
+    if (is_fetch) names = kFetchableData;
+    for (const std::string_view name : names) found.push_back({std::string(name)});
+    if (is_fetch) found.push_back({"hf:", "A model on the Hugging Face Hub: hf:ORG/NAME"});
+    return found;
+  }
+  if (what.name == "--from-file") return complete_path(real_file_system(), typed, "");
   if (what.type == "DIR") return complete_folder(real_file_system(), typed);
   if (what.type == "NAME") return recipes(arguments, typed);
   if (what.name == "kind") return kinds(shipped_schemas());

@@ -48,6 +48,17 @@ TEST(CommandLine, EvaluateTakesARunAndOverrides) {
   EXPECT_EQ(arguments.checkpoint, "best");
 }
 
+TEST(CommandLine, DataFetchTakesFilesThatAreHere) {
+  const Arguments arguments = parsed({"data", "fetch", "cub200", "--out", "there", "--url", "http://a", "--from-file",
+                                      "a.tgz", "b.tgz"});
+  EXPECT_EQ(arguments.subject, "fetch");
+  EXPECT_EQ(arguments.what, "cub200");
+  EXPECT_EQ(arguments.out, "there");
+  EXPECT_EQ(arguments.url, "http://a");
+  EXPECT_EQ(arguments.from_files, (std::vector<std::string>{"a.tgz", "b.tgz"}));
+  EXPECT_EQ(parsed({"data", "fetch", "hf:a/b", "--file", "x.bin"}).files, std::vector<std::string>{"x.bin"});
+}
+
 TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
   const Arguments arguments = parsed({"predict", "--top", "3", "outputs/a", "a.jpg", "--skip-corrupt", "b", "device=cpu",
                                       "--batch-size=8", "--out", "p.csv", "--node", "train.0"});

@@ -73,6 +73,15 @@ TEST_F(Complete, Verbs) {
   EXPECT_THAT(texts({"nosuch", ""}), IsEmpty());
 }
 
+TEST_F(Complete, WhatDataFetches) {
+  EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch"));
+  EXPECT_THAT(texts({"data", "make", ""}), ElementsAre("image_folder"));
+  EXPECT_THAT(texts({"data", "fetch", ""}), ElementsAre("cub200", "flowers102", "hf:"));
+  EXPECT_THAT(texts({"data", "fetch", "--fro"}), ElementsAre("--from-file"));
+  EXPECT_THAT(texts({"data", "fetch", "cub200", "--from-file", folder_.path().string() + "/recipes/pl"}),
+              ElementsAre(folder_.path().string() + "/recipes/plain.yaml"));
+}
+
 TEST_F(Complete, FlagsOfTheVerb) {
   EXPECT_THAT(texts({"run", "--sm"}), ElementsAre("--smoke"));
   EXPECT_THAT(texts({"validate", "--sm"}), IsEmpty());
