@@ -4,14 +4,15 @@
 
 namespace stages {
 
-Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options)
-    : weight(register_parameter("weight", torch::empty({out, in}, options))) {
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options) {
+  weight = register_parameter("weight", torch::empty({out, in}, options));
   if (with_bias) bias = register_parameter("bias", torch::empty({out}, options));
 }
 
-at::Tensor Linear::forward(const at::Tensor& x) const {
+at::Tensor Linear::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::linear(own(x), weight, bias);
+  const at::Tensor x = own(input);
+  return adapted(x, torch::linear(x, operand(weight, x), operand(bias, x)));
 }
 
 LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options)
@@ -19,20 +20,23 @@ LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions
       bias(register_parameter("bias", torch::empty({width}, options))),
       epsilon_(epsilon) {}
 
-at::Tensor LayerNorm::forward(const at::Tensor& x) const {
+at::Tensor LayerNorm::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::layer_norm(own(x), weight.sizes(), weight, bias, epsilon_);
+  const at::Tensor x = own(input);
+  return torch::layer_norm(x, weight.sizes(), widened(weight, x), widened(bias, x), epsilon_);
 }
 
 PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias,
-                               const at::TensorOptions& options)
-    : weight(register_parameter("weight", torch::empty({width, 3, patch, patch}, options))) {
+                               const at::TensorOptions& options) {
+  weight = register_parameter("weight", torch::empty({width, 3, patch, patch}, options));
   if (with_bias) bias = register_parameter("bias", torch::empty({width}, options));
 }
 
 at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return torch::conv2d(own(pixels), weight, bias, /*stride=*/weight.size(2)).flatten(2).transpose(1, 2);
+  const at::Tensor x = own(pixels);
+  const at::Tensor output = torch::conv2d(x, operand(weight, x), operand(bias, x), /*stride=*/weight.size(2));
+  return adapted(x, output).flatten(2).transpose(1, 2);
 }
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)

@@ -2,23 +2,22 @@
 
 #include <cstdint>
 
-#include "stages/precision_module.h"
+#include "stages/model/adaptable_layer.h"
 
 namespace stages {
 
 // The layers of torch::nn fill their weights from the global random generator as soon as they are made, and always on
 // the CPU. These leave them unset: whoever makes a network initialises it (stages/model/initializer.h) or loads it, and
-// a network on the Meta device costs no memory at all.
+// a network on the Meta device costs no memory at all. Weights may be held in half precision under wider inputs: they
+// are then widened where they are used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
-class Linear : public PrecisionModule {
+class Linear : public AdaptableLayer {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
   std::int64_t in_features() const { return weight.size(1); }
   std::int64_t out_features() const { return weight.size(0); }
-
-  at::Tensor weight, bias;
 };
 
 /// Normalisation over the last dimension; `weight` and `bias` (width).
@@ -34,13 +33,11 @@ class LayerNorm : public PrecisionModule {
 };
 
 /// A convolution whose stride is its size; `weight` (width, 3, patch, patch), `bias` (width) or undefined.
-class PatchEmbedding : public PrecisionModule {
+class PatchEmbedding : public AdaptableLayer {
  public:
   PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias, const at::TensorOptions& options);
   /// (n, 3, height, width) to (n, patches, width), patches row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
-
-  at::Tensor weight, bias;
 };
 
 /// One vector a position; `weight` (positions, width).

@@ -1,0 +1,64 @@
+#include "stages/model/adaptable_layer.h"
+
+#include <stdexcept>
+
+#include <ATen/autocast_mode.h>
+#include <torch/torch.h>
+
+namespace stages {
+
+void AdaptableLayer::attach(std::shared_ptr<LoraAdapter> adapter) {
+  if (adapter_) throw std::logic_error("the layer has an adapter already");
+  adapter_ = std::move(adapter);
+  adapter_->train(is_training());
+  for (const auto& child : adapter_->named_children()) register_module(child.key(), child.value());
+  is_merged_ = false;
+}
+
+std::shared_ptr<LoraAdapter> AdaptableLayer::detach() {
+  if (!adapter_) throw std::logic_error("the layer has no adapter");
+  for (const auto& child : adapter_->named_children()) unregister_module(child.key());
+  is_merged_ = false;
+  return std::move(adapter_);
+}
+
+at::Tensor AdaptableLayer::merged_weight() const { return adapter_ && !is_merged_ ? with_product(1) : weight; }
+
+void AdaptableLayer::merge() {
+  if (!adapter_ || is_merged_) return;
+  const torch::NoGradGuard no_graph;
+  weight.copy_(merged_weight());
+  is_merged_ = true;
+}
+
+void AdaptableLayer::unmerge() {
+  if (!is_merged_) return;
+  const torch::NoGradGuard no_graph;
+  weight.copy_(with_product(-1));
+  is_merged_ = false;
+}
+
+at::Tensor AdaptableLayer::with_product(double factor) const {
+  const torch::NoGradGuard no_graph;
+  const at::Tensor product = adapter_->product();
+  const at::Tensor sum = torch::add(weight.to(product.scalar_type()), product, factor).to(weight.scalar_type());
+  if (!torch::isfinite(sum).all().item<bool>()) throw std::domain_error("the merged weight is not finite");
+  return sum;
+}
+
+at::Tensor AdaptableLayer::adapted(const at::Tensor& x, const at::Tensor& output) const {
+  if (!adapter_ || is_merged_) return output;
+  return (output + adapter_->forward(x)).to(output.scalar_type());
+}
+
+at::Tensor widened(const at::Tensor& weight, const at::Tensor& x) {
+  if (!weight.defined() || weight.scalar_type() == x.scalar_type()) return weight;
+  const bool is_half = weight.scalar_type() == at::kHalf || weight.scalar_type() == at::kBFloat16;
+  return is_half ? weight.to(x.scalar_type()) : weight;
+}
+
+at::Tensor operand(const at::Tensor& weight, const at::Tensor& x) {
+  return at::autocast::is_autocast_enabled(x.device().type()) ? weight : widened(weight, x);
+}
+
+}  // namespace stages
