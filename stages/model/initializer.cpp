@@ -6,10 +6,9 @@
 #include <torch/torch.h>
 
 namespace stages {
-namespace {
 
-/// A generator of the weight's own: FNV-1a of its name and the seed, mixed by SplitMix64's finalizer.
-at::Generator generator_for(std::string_view name, std::uint64_t seed) {
+// FNV-1a of the name and the seed, mixed by SplitMix64's finalizer.
+at::Generator weight_generator(std::string_view name, std::uint64_t seed) {
   std::uint64_t hash = 0xCBF29CE484222325;
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
   std::uint64_t mixed = hash + seed * 0x9E3779B97F4A7C15;
@@ -17,8 +16,6 @@ at::Generator generator_for(std::string_view name, std::uint64_t seed) {
   mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
   return at::detail::createCPUGenerator(mixed ^ (mixed >> 31));
 }
-
-}  // namespace
 
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs) {
   const double per_width = 1 / std::sqrt(static_cast<double>(options.hidden_size));
@@ -64,10 +61,10 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
         weight.fill_(1);
         break;
       case Distribution::Kind::kNormal:
-        weight.normal_(0, distribution.scale, generator_for(item.key(), seed));
+        weight.normal_(0, distribution.scale, weight_generator(item.key(), seed));
         break;
       case Distribution::Kind::kUniform:
-        weight.uniform_(-distribution.scale, distribution.scale, generator_for(item.key(), seed));
+        weight.uniform_(-distribution.scale, distribution.scale, weight_generator(item.key(), seed));
         break;
     }
   }

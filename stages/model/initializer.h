@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include <ATen/core/Generator.h>
+
 namespace torch::nn {
 class Module;
 }
@@ -36,6 +38,9 @@ struct Distribution {
 /// options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for the tower and its projection, and torch's
 /// rule of nn.Linear, uniform within 1/sqrt(head_inputs), for the head.
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
+
+/// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.
+at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
 /// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU.
 /// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.

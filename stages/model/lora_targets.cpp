@@ -1,0 +1,162 @@
+#include "stages/model/lora_targets.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "runner/stage.h"
+#include "runner/suggest.h"
+#include "stages/model/expression.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+bool is_or_ends_with(std::string_view name, std::string_view item) {
+  if (name.size() <= item.size()) return name == item;
+  return name.ends_with(item) && name[name.size() - item.size() - 1] == '.';
+}
+
+/// A selection ready to be asked.
+class Selection {
+ public:
+  explicit Selection(const ModuleSelection& selection) {
+    if (const auto* text = std::get_if<std::string>(&selection)) expression_.emplace(*text);
+    else names_ = std::get<std::vector<std::string>>(selection);
+  }
+  bool names(std::string_view module) const {
+    if (expression_) return expression_->matches(module);
+    return std::ranges::any_of(names_, [&](const std::string& item) { return is_or_ends_with(module, item); });
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::optional<Expression> expression_;
+};
+
+/// The numbers of blocks.
+class Blocks {
+ public:
+  explicit Blocks(const LoraOptions& options) : numbers_(options.layers) {
+    if (numbers_.empty()) return;
+    // The number is the first one in the name that stands where the pattern wants it.
+    for (const std::string& pattern : options.layers_pattern)
+      patterns_.emplace_back("(?:|.*?\\.)(?:" + pattern + ")\\.(?<idx>\\d+)\\..*");
+    if (patterns_.empty()) patterns_.emplace_back(".*?\\.[^.]*\\.(?<idx>\\d+)\\..*");
+  }
+  bool have(std::string_view module) const {
+    if (numbers_.empty()) return true;
+    for (const Expression& pattern : patterns_) {
+      const std::optional<std::string> found = pattern.capture(module);
+      if (!found) continue;
+      std::int64_t number = -1;
+      const auto end = std::from_chars(found->data(), found->data() + found->size(), number);
+      return end.ec == std::errc() && std::ranges::find(numbers_, number) != numbers_.end();
+    }
+    return false;
+  }
+
+ private:
+  const std::vector<std::int64_t> numbers_;
+  std::vector<Expression> patterns_;
+};
+
+/// The numbers that patterns give to modules.
+template <typename T>
+class Patterns {
+ public:
+  explicit Patterns(const std::vector<std::pair<std::string, T>>& patterns) {
+    for (const auto& [pattern, number] : patterns) {
+      const Expression alone(pattern);  // ")(" is none, although it is one inside brackets
+      patterns_.emplace_back(Expression("(?:.*\\.)?(?:" + pattern + ")"), number);
+    }
+  }
+  T of(std::string_view module, T otherwise) const {
+    for (const auto& [pattern, number] : patterns_) {
+      if (pattern.matches(module)) return number;
+    }
+    return otherwise;
+  }
+
+ private:
+  std::vector<std::pair<Expression, T>> patterns_;
+};
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
+  return text;
+}
+
+[[noreturn]] void fail_without_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+  std::vector<std::string> known;
+  for (const TargetCandidate& candidate : candidates) {
+    if (candidate.is_adaptable) known.push_back(candidate.name);
+  }
+  if (const auto* expression = std::get_if<std::string>(&options.targets)) {
+    throw StageError(ErrorCode::kOptionConflict, "/targets", "no layer's whole name matches '" + *expression + "'",
+                     known.empty() ? "" : "the first layer is called '" + known.front() + "'");
+  }
+  const auto& names = std::get<std::vector<std::string>>(options.targets);
+  std::vector<std::string> ends;
+  for (const std::string& name : known) {
+    std::string end = name.substr(name.rfind('.') + 1);
+    if (std::ranges::find(ends, end) == ends.end()) ends.push_back(std::move(end));
+  }
+  std::string help = names.empty() ? "" : runner::did_you_mean(names.front(), ends);
+  if (help.empty() && !names.empty()) help = runner::did_you_mean(names.front(), known);
+  if (help.empty() && !known.empty()) help = "this backbone has " + quoted(ends);
+  throw StageError(ErrorCode::kOptionConflict, "/targets", "no layer is called " + quoted(names), help);
+}
+
+}  // namespace
+
+bool is_in_module(std::string_view name, const std::vector<std::string>& modules) {
+  const std::string within = "." + std::string(name) + ".";
+  return std::ranges::any_of(modules,
+                             [&](const std::string& module) { return within.find("." + module + ".") != within.npos; });
+}
+
+std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+  const Selection targets(options.targets), exclude(options.exclude);
+  const Blocks blocks(options);
+  const Patterns ranks(options.rank_pattern);
+  const Patterns alphas(options.alpha_pattern);
+
+  std::vector<LoraTarget> chosen;
+  std::size_t named = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const std::string& name = candidates[i].name;
+    if (!targets.names(name)) continue;
+    ++named;
+    if (exclude.names(name) || is_in_module(name, options.modules_to_save) || !blocks.have(name)) continue;
+    if (!candidates[i].is_adaptable) {
+      throw StageError(ErrorCode::kOptionConflict, "/targets",
+                       "'" + name + "' cannot have an adapter: it is no linear layer and no patch embedding",
+                       "name it in 'exclude', or narrow 'targets'");
+    }
+    chosen.push_back({i, ranks.of(name, options.rank), alphas.of(name, options.alpha)});
+  }
+  if (named == 0) fail_without_targets(options, candidates);
+  if (chosen.empty()) {
+    throw StageError(ErrorCode::kOptionConflict, "/targets",
+                     "of the " + std::to_string(named) + " layers that 'targets' names none is left by 'exclude', " +
+                         "'layers' and 'modules_to_save'",
+                     "a model without adapters is 'kind: model.linear_probe'");
+  }
+  return chosen;
+}
+
+std::vector<std::string> unused_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+  std::vector<std::string> unused;
+  if (std::holds_alternative<std::string>(options.targets)) return unused;
+  for (const std::string& item : std::get<std::vector<std::string>>(options.targets)) {
+    const auto is_named = [&](const TargetCandidate& candidate) { return is_or_ends_with(candidate.name, item); };
+    if (std::ranges::none_of(candidates, is_named)) unused.push_back(item);
+  }
+  return unused;
+}
+
+}  // namespace stages
