@@ -1,0 +1,297 @@
+#include "stages/model/adapter_folder.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/new_file.h"
+#include "runner/stage.h"
+#include "stages/safetensors.h"
+#include "stages/saved_weights.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr const char* kPrefix = "base_model.model.";
+constexpr const char* kConfigFile = "adapter_config.json";
+constexpr const char* kWeightsFile = "adapter_model.safetensors";
+constexpr const char* kHeadFile = "head.safetensors";
+constexpr const char* kClassesFile = "classes.json";
+
+[[noreturn]] void damaged(const fs::path& path, const std::string& why, const std::string& help = "") {
+  throw StageError(ErrorCode::kDamagedWeights, "/adapter", "'" + path.string() + "' cannot be used: " + why, help);
+}
+
+std::string read_text(const fs::path& path) {
+  constexpr std::uintmax_t kMost = 1 << 24;
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(path, error);
+  const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
+  if (!is_file || error) damaged(path, "it is no file that can be read");
+  if (size > kMost) damaged(path, "it has " + std::to_string(size) + " bytes, more than any such file");
+  std::ifstream file(path, std::ios::binary);
+  std::string text(size, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  if (!file) damaged(path, "it cannot be read");
+  return text;
+}
+
+/// `folder` itself, or the only folder in it that holds an adapter.
+fs::path adapter_in(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / kConfigFile, error)) return folder;
+  std::vector<std::string> named;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code of_entry;
+    if (fs::exists(entry->path() / kConfigFile, of_entry)) named.push_back(entry->path().filename().string());
+  }
+  if (named.size() == 1) return folder / named.front();
+  if (named.empty()) {
+    throw StageError(ErrorCode::kMissingWeights, "/adapter",
+                     "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it",
+                     "give the folder that peft's save_pretrained has written");
+  }
+  std::ranges::sort(named);
+  std::string list;
+  for (const std::string& name : named) list += (list.empty() ? "" : ", ") + name;
+  throw StageError(ErrorCode::kMissingWeights, "/adapter", "'" + folder.string() + "' holds several adapters: " + list,
+                   "give the folder of one");
+}
+
+std::vector<std::string> read_classes(const fs::path& path) {
+  const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array()) damaged(path, "it is no list of names");
+  std::vector<std::string> classes;
+  for (const auto& item : json) {
+    if (!item.is_string()) damaged(path, "it is no list of names");
+    classes.push_back(item.get<std::string>());
+  }
+  return classes;
+}
+
+std::optional<AdapterHead> read_head(const fs::path& folder) {
+  std::error_code error;
+  const fs::path path = folder / kHeadFile;
+  if (!fs::exists(path, error)) return std::nullopt;
+  const NamedTensors tensors = read_safetensors(path).tensors;
+  if (tensors.size() != 2 || !tensors.contains("weight") || !tensors.contains("bias"))
+    damaged(path, "a head is a 'weight' and a 'bias', and nothing else");
+  AdapterHead head{tensors.at("weight"), tensors.at("bias"), {}};
+  if (head.weight.dim() != 2 || head.bias.dim() != 1 || head.weight.size(0) != head.bias.size(0))
+    damaged(path, "its weight and its bias do not fit each other");
+  if (!fs::exists(folder / kClassesFile, error)) return head;
+  head.classes = read_classes(folder / kClassesFile);
+  if (static_cast<std::int64_t>(head.classes.size()) != head.bias.size(0)) {
+    damaged(folder / kClassesFile, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
+                                       std::to_string(head.bias.size(0)));
+  }
+  return head;
+}
+
+/// adapter_model.safetensors, or adapter_model.bin as peft wrote it before version 0.7.
+fs::path weights_in(const fs::path& folder) {
+  std::error_code error;
+  const fs::path legacy = folder / "adapter_model.bin";
+  return !fs::exists(folder / kWeightsFile, error) && fs::exists(legacy, error) ? legacy : folder / kWeightsFile;
+}
+
+/// The module that a tensor of an adapter file belongs to.
+std::string module_of(std::string name) {
+  for (const std::string end : {".lora_A.weight", ".lora_B.weight", ".base_layer.bias"}) {
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  }
+  return name.substr(0, std::min(name.rfind('.'), name.size()));
+}
+
+/// "3 tensors are missing: a, b, c", with the first few names.
+std::string counted(const std::vector<std::string>& names, const std::string& what) {
+  constexpr std::size_t kShown = 4;
+  std::string text = std::to_string(names.size()) + (names.size() == 1 ? " tensor " : " tensors ") + what + ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > kShown ? text + ", …" : text;
+}
+
+std::string shape(const at::Tensor& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.sizes()) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text.empty() ? "a number" : text;
+}
+
+bool is_of_text_tower(const std::string& name) { return name.starts_with("text_model."); }
+
+/// What an adapter file and a network's adapters do not share.
+struct Misfits {
+  std::vector<std::string> missing, unexpected, shapes, of_text;
+
+  Misfits(const NamedTensors& wanted, const NamedTensors& saved) {
+    for (const auto& [name, tensor] : wanted) {
+      if (!saved.contains(name)) missing.push_back(kPrefix + name);
+      else if (saved.at(name).sizes() != tensor.sizes())
+        shapes.push_back(kPrefix + name + " (" + shape(saved.at(name)) + ", not " + shape(tensor) + ")");
+    }
+    for (const auto& [name, tensor] : saved) {
+      if (!wanted.contains(name)) (is_of_text_tower(name) ? of_text : unexpected).push_back(kPrefix + name);
+    }
+  }
+  std::string text() const {
+    std::string result;
+    const auto add = [&](const std::vector<std::string>& names, const char* what) {
+      if (!names.empty()) result += (result.empty() ? "" : "; ") + counted(names, what);
+    };
+    add(missing, "missing");
+    add(unexpected, "unexpected");
+    add(shapes, "of another shape");
+    return result;
+  }
+};
+
+std::string plain(double number) {
+  std::string text = std::to_string(number);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+std::string described(const ChosenLayer& layer) {
+  return "rank " + std::to_string(layer.rank) + " and scaling " + plain(layer.scaling);
+}
+
+/// How the layers that an adapter's options choose differ from those that have one here; empty: not at all.
+std::string difference(const std::vector<ChosenLayer>& there, const std::vector<ChosenLayer>& here) {
+  for (const ChosenLayer& layer : there) {
+    const auto own = std::ranges::find(here, layer.module, &ChosenLayer::module);
+    if (own == here.end()) return "'" + layer.module + "' has an adapter there and none here";
+    if (*own != layer)
+      return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) + " here";
+  }
+  for (const ChosenLayer& layer : here) {
+    if (std::ranges::find(there, layer.module, &ChosenLayer::module) == there.end())
+      return "'" + layer.module + "' has an adapter here and none there";
+  }
+  return "";
+}
+
+void write(const fs::path& folder, const LoraOptions& options, const AdapterBase& base, const NamedTensors& named,
+           runner::Storage& storage) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw StageError(ErrorCode::kCannotCreate, "",
+                     "cannot make the folder '" + folder.string() + "': " + error.message());
+  }
+  std::vector<NamedTensors::Item> tensors;
+  for (const auto& [name, tensor] : named) tensors.emplace_back(kPrefix + name, tensor);
+  write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}}, storage);
+  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path, std::nullopt};
+  runner::write_atomically(folder / kConfigFile, to_text(config), storage);
+}
+
+void write_classes(const fs::path& folder, const std::vector<std::string>& classes, runner::Storage& storage) {
+  if (classes.empty()) return;
+  const nlohmann::json json = classes;
+  runner::write_atomically(folder / kClassesFile,
+                           json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", storage);
+}
+
+}  // namespace
+
+SavedAdapter read_adapter(const fs::path& folder) {
+  SavedAdapter adapter;
+  adapter.folder = adapter_in(folder);
+  const fs::path config = adapter.folder / kConfigFile;
+  try {
+    adapter.config = parse_adapter_config(read_text(config));
+  } catch (const std::invalid_argument& why) {
+    damaged(config, why.what());
+  }
+  const fs::path weights = weights_in(adapter.folder);
+  std::vector<NamedTensors::Item> tensors;
+  for (const auto& [name, tensor] : read_saved_weights(weights.string()).tensors) {
+    if (!name.starts_with(kPrefix)) damaged(weights, "the tensor '" + name + "' does not begin with '" + kPrefix + "'");
+    tensors.emplace_back(name.substr(std::string_view(kPrefix).size()), tensor);
+  }
+  adapter.tensors = NamedTensors(std::move(tensors));
+  adapter.head = read_head(adapter.folder);
+  return adapter;
+}
+
+std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network,
+                             std::span<const ModuleNames> libraries) {
+  std::size_t best = 0, most = 0;
+  const auto modules = network.named_modules("", /*include_self=*/false);
+  for (std::size_t i = 0; i < libraries.size(); ++i) {
+    std::set<std::string> known;
+    for (const auto& module : modules) {
+      if (const auto name = libraries[i](module.key())) known.insert(*name);
+    }
+    const auto count = std::ranges::count_if(
+        adapter.tensors, [&](const NamedTensors::Item& item) { return known.contains(module_of(item.first)); });
+    if (static_cast<std::size_t>(count) <= most) continue;
+    most = static_cast<std::size_t>(count);
+    best = i;
+  }
+  if (most == 0) {
+    damaged(adapter.folder, adapter.tensors.size() == 0 ? "it has no tensors"
+                                                        : "it is for another network: this one has no module '" +
+                                                              module_of(adapter.tensors.begin()->first) + "'");
+  }
+  return best;
+}
+
+std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved, const ModuleNames& names) {
+  const auto chosen = chosen_layers(lora, saved.config.options, names);
+  if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
+    damaged(saved.folder, text, "write the adapter's own rank, alpha and targets into the recipe");
+  const NamedTensors own = adapter_tensors(lora, names);
+  const Misfits misfits(own, saved.tensors);
+  if (const std::string text = misfits.text(); !text.empty()) {
+    damaged(saved.folder, text, "it is for another network, or has been changed: nothing of it was taken");
+  }
+  const torch::NoGradGuard no_graph;
+  for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
+  std::vector<std::string> notes = saved.config.notes;
+  if (!misfits.of_text.empty()) {
+    const std::size_t count = misfits.of_text.size();
+    notes.push_back("of the adapter in '" + saved.folder.string() + "' " + std::to_string(count) +
+                    (count == 1 ? " tensor is" : " tensors are") + " left out: CLIP's text tower is not here");
+  }
+  return notes;
+}
+
+void save_head(const fs::path& folder, const AdapterHead& head, runner::Storage& storage) {
+  write_safetensors(folder / kHeadFile, {{"bias", head.bias}, {"weight", head.weight}}, {{"format", "pt"}}, storage);
+  write_classes(folder, head.classes, storage);
+}
+
+void save_adapter(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names, const AdapterBase& base,
+                  const std::optional<AdapterHead>& head, runner::Storage& storage) {
+  write(folder, options_for(lora, names), base, adapter_tensors(lora, names), storage);
+  if (head) save_head(folder, *head, storage);
+}
+
+void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names,
+                            const AdapterBase& base, const AdapterHead& head, runner::Storage& storage) {
+  const std::optional<std::string> name = names("head");
+  if (!name) {
+    throw StageError(ErrorCode::kOptionConflict, "", "this layout has no module for a head",
+                     "save the head beside the adapter");
+  }
+  LoraOptions options = options_for(lora, names);
+  NamedTensors tensors = adapter_tensors(lora, names);
+  tensors.set(*name + ".weight", head.weight);
+  tensors.set(*name + ".bias", head.bias);
+  if (std::ranges::find(options.modules_to_save, *name) == options.modules_to_save.end())
+    options.modules_to_save.push_back(*name);
+  write(folder, options, base, tensors, storage);
+  write_classes(folder, head.classes, storage);
+}
+
+}  // namespace stages

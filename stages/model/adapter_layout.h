@@ -1,0 +1,18 @@
+#pragma once
+
+#include "stages/model/adapter_folder.h"
+#include "stages/model/lora.h"
+#include "stages/model/weight_names.h"
+
+namespace stages {
+
+/// The names of a layout, as attach_lora() and its like take them.
+ModuleNames module_names(WeightLayout layout);
+
+/// The layout whose names the adapter's tensors bear. Throws runner::StageError where they are for another network.
+WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
+
+/// The model that peft would have wrapped to save an adapter in that layout.
+AdapterBase base_of_adapter(WeightLayout layout);
+
+}  // namespace stages

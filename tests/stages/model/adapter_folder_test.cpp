@@ -1,0 +1,218 @@
+#include "stages/model/adapter_folder.h"
+
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/safetensors.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_tower.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using List = std::vector<std::string>;
+
+const AdapterBase kBase = {"CLIPVisionModel", "transformers.models.clip.modeling_clip", {}};
+const std::string kFirst = "base_model.model.vision_model.encoder.layers.0.self_attn.q_proj.";
+
+/// A network with adapters that are not zero, on queries, and the biases of those.
+struct Adapted {
+  explicit Adapted(std::uint64_t seed = 5, std::int64_t rank = 2) : network(tiny_tower()) {
+    LoraOptions options{.rank = rank, .alpha = 4};
+    options.targets = List{"q_proj"};
+    options.bias = LoraBias::kAdapted;
+    options.initialization = LoraInitialization::kRandom;
+    network->to(torch::kFloat32);
+    lora = attach_lora(*network, options, clip_names, seed);
+  }
+  std::shared_ptr<ImageClassifier> network;
+  AttachedLora lora;
+};
+
+std::string bytes(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_text(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+void expect_same_tensors(const AttachedLora& a, const AttachedLora& b) {
+  const NamedTensors of_b = adapter_tensors(b, clip_names);
+  for (const auto& [name, tensor] : adapter_tensors(a, clip_names)) EXPECT_TRUE(tensor.equal(of_b.at(name))) << name;
+}
+
+template <typename Act>
+runner::StageError error_of(const Act& act) {
+  try {
+    act();
+  } catch (const runner::StageError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {runner::ErrorCode::kInternal, "", ""};
+}
+
+class AdapterFolderTest : public testing::Test {
+ protected:
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path() / "adapter";
+};
+
+TEST_F(AdapterFolderTest, WhatIsSavedIsReadBackAndSavedAgainAsTheSameBytes) {
+  const Adapted one, other(6);
+  save_adapter(folder_, one.lora, clip_names, kBase);
+  const SavedAdapter saved = read_adapter(folder_);
+  EXPECT_EQ(saved.config.options, one.lora.options);
+  EXPECT_EQ(saved.config.base_class, "CLIPVisionModel");
+  EXPECT_THAT(load_adapter(other.lora, saved, clip_names), IsEmpty());
+  expect_same_tensors(one.lora, other.lora);
+  save_adapter(temporary_.path() / "again", other.lora, clip_names, kBase);
+  for (const char* file : {"adapter_config.json", "adapter_model.safetensors"})
+    EXPECT_EQ(bytes(folder_ / file), bytes(temporary_.path() / "again" / file)) << file;
+}
+
+TEST_F(AdapterFolderTest, TheFileIsThatOfPeft) {
+  save_adapter(folder_, Adapted().lora, clip_names, kBase);
+  const Safetensors file = read_safetensors(folder_ / "adapter_model.safetensors");
+  EXPECT_EQ(file.metadata, (std::map<std::string, std::string>{{"format", "pt"}}));
+  List names;
+  for (const auto& [name, tensor] : file.tensors) names.push_back(name);
+  const std::string second = "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj.";
+  EXPECT_THAT(names, ElementsAre(kFirst + "base_layer.bias", kFirst + "lora_A.weight", kFirst + "lora_B.weight",
+                                 second + "base_layer.bias", second + "lora_A.weight", second + "lora_B.weight"));
+}
+
+TEST_F(AdapterFolderTest, ItIsSavedByAnotherLibrarysNames) {
+  const Adapted one, other(6);
+  save_adapter(folder_, one.lora, inner_names, kBase);
+  const SavedAdapter saved = read_adapter(folder_);
+  EXPECT_TRUE(saved.tensors.contains("encoder.layers.0.self_attn.q_proj.lora_A.weight"));
+  const std::vector<ModuleNames> libraries = {clip_names, inner_names};
+  EXPECT_EQ(names_of_adapter(saved, *other.network, libraries), 1u);
+  load_adapter(other.lora, saved, inner_names);
+  expect_same_tensors(one.lora, other.lora);
+}
+
+TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsTaken) {
+  save_adapter(folder_ / "flowers", Adapted().lora, clip_names, kBase);
+  EXPECT_EQ(read_adapter(folder_).folder, folder_ / "flowers");
+  save_adapter(folder_ / "birds", Adapted().lora, clip_names, kBase);
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + folder_.string() + "' holds several adapters: birds, flowers");
+  const auto none = error_of([&] { read_adapter(temporary_.path()); });
+  EXPECT_EQ(none.what(),
+            "'" + temporary_.path().string() + "' holds no adapter: there is no adapter_config.json in it");
+  EXPECT_EQ(none.help, "give the folder that peft's save_pretrained has written");
+  EXPECT_EQ(none.option, "/adapter");
+}
+
+TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
+  const AdapterHead head = {
+      torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"rose", "Veilchen", "ß"}};
+  save_adapter(folder_, Adapted().lora, clip_names, kBase, head);
+  const SavedAdapter saved = read_adapter(folder_);
+  ASSERT_TRUE(saved.head);
+  EXPECT_TRUE(saved.head->weight.equal(head.weight));
+  EXPECT_TRUE(saved.head->bias.equal(head.bias));
+  EXPECT_EQ(saved.head->classes, head.classes);
+  write_text(folder_ / "classes.json", R"(["rose"])");
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + (folder_ / "classes.json").string() + "' cannot be used: it names 1 classes, and the head has 3");
+  write_text(folder_ / "classes.json", "{}");
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + (folder_ / "classes.json").string() + "' cannot be used: it is no list of names");
+}
+
+TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
+  const AdapterHead head = {torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};
+  save_adapter_with_head(folder_, Adapted().lora, inner_names, kBase, head);
+  const SavedAdapter saved = read_adapter(folder_);
+  EXPECT_THAT(saved.config.options.modules_to_save, ElementsAre("classifier"));
+  EXPECT_TRUE(saved.tensors.at("classifier.weight").equal(head.weight));
+  EXPECT_EQ(error_of([&] { save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head); }).what(),
+            std::string("this layout has no module for a head"));
+}
+
+TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
+  const Adapted one;
+  save_adapter(folder_, one.lora, clip_names, kBase);
+  SavedAdapter saved = read_adapter(folder_);
+  std::vector<NamedTensors::Item> tensors;
+  for (const auto& [name, tensor] : saved.tensors) {
+    if (name.ends_with("0.self_attn.q_proj.lora_A.weight")) continue;
+    tensors.emplace_back(name, name.ends_with("bias") ? tensor.slice(0, 1) : tensor + 1);
+  }
+  tensors.emplace_back("vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight", torch::ones({1}));
+  saved.tensors = NamedTensors(tensors);
+  const Adapted other;
+  const auto error = error_of([&] { load_adapter(other.lora, saved, clip_names); });
+  EXPECT_EQ(error.what(),
+            "'" + folder_.string() + "' cannot be used: 1 tensor missing: " + kFirst +
+                "lora_A.weight; 1 tensor unexpected: "
+                "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight; 2 tensors of another "
+                "shape: " +
+                kFirst +
+                "base_layer.bias (7, not 8), "
+                "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj.base_layer.bias (7, not 8)");
+  EXPECT_EQ(error.help, "it is for another network, or has been changed: nothing of it was taken");
+  expect_same_tensors(one.lora, other.lora);
+}
+
+TEST_F(AdapterFolderTest, AdaptersOfAnotherRankOrScalingAreRefused) {
+  save_adapter(folder_, Adapted(5, 2).lora, clip_names, kBase);
+  const auto error = error_of([&] { load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names); });
+  EXPECT_EQ(error.what(),
+            "'" + folder_.string() +
+                "' cannot be used: 'vision_model.encoder.layers.0.self_attn.q_proj' has rank 2 and scaling 2 "
+                "there and rank 4 and scaling 1 here");
+  EXPECT_EQ(error.help, "write the adapter's own rank, alpha and targets into the recipe");
+}
+
+TEST_F(AdapterFolderTest, TheTextTowersPartIsLeftOutAndSaidToBe) {
+  const Adapted one;
+  save_adapter(folder_, one.lora, clip_names, kBase);
+  SavedAdapter saved = read_adapter(folder_);
+  saved.tensors.set("text_model.encoder.layers.0.self_attn.q_proj.lora_A.weight", torch::ones({1}));
+  EXPECT_THAT(
+      load_adapter(one.lora, saved, clip_names),
+      ElementsAre("of the adapter in '" + folder_.string() + "' 1 tensor is left out: CLIP's text tower is not here"));
+}
+
+TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
+  const Adapted one;
+  save_adapter(folder_, one.lora, clip_names, kBase);
+  const std::vector<ModuleNames> libraries = {inner_names};
+  EXPECT_EQ(error_of([&] { names_of_adapter(read_adapter(folder_), *one.network, libraries); }).what(),
+            "'" + folder_.string() +
+                "' cannot be used: it is for another network: this one has no module "
+                "'vision_model.encoder.layers.0.self_attn.q_proj'");
+}
+
+TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
+  save_adapter(folder_, Adapted().lora, clip_names, kBase);
+  write_text(folder_ / "adapter_config.json",
+             R"({"peft_type": "LORA", "target_modules": ["q_proj"], "use_dora": true})");
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + (folder_ / "adapter_config.json").string() +
+                "' cannot be used: it says 'use_dora': true, and only plain LoRA can be read");
+  fs::remove(folder_ / "adapter_config.json");
+  fs::create_directory(folder_ / "adapter_config.json");
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + (folder_ / "adapter_config.json").string() + "' cannot be used: it is no file that can be read");
+  fs::remove_all(folder_);
+  save_adapter(folder_, Adapted().lora, clip_names, kBase);
+  write_safetensors(folder_ / "adapter_model.safetensors", {{"x.lora_A.weight", torch::ones({1})}});
+  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
+            "'" + (folder_ / "adapter_model.safetensors").string() +
+                "' cannot be used: the tensor 'x.lora_A.weight' does not begin with 'base_model.model.'");
+}
+
+}  // namespace
+}  // namespace stages
