@@ -78,6 +78,22 @@ std::vector<std::string> read_classes(const fs::path& path) {
   return classes;
 }
 
+/// A head of these tensors, in `file`, with the classes beside it.
+AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
+  if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
+    damaged(file, "the weight and the bias of its head do not fit each other");
+  AdapterHead head{weight, bias, {}};
+  const fs::path classes = file.parent_path() / kClassesFile;
+  std::error_code error;
+  if (!fs::exists(classes, error)) return head;
+  head.classes = read_classes(classes);
+  if (static_cast<std::int64_t>(head.classes.size()) != bias.size(0)) {
+    damaged(classes, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
+                         std::to_string(bias.size(0)));
+  }
+  return head;
+}
+
 std::optional<AdapterHead> read_head(const fs::path& folder) {
   std::error_code error;
   const fs::path path = folder / kHeadFile;
@@ -85,16 +101,7 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
   const NamedTensors tensors = read_safetensors(path).tensors;
   if (tensors.size() != 2 || !tensors.contains("weight") || !tensors.contains("bias"))
     damaged(path, "a head is a 'weight' and a 'bias', and nothing else");
-  AdapterHead head{tensors.at("weight"), tensors.at("bias"), {}};
-  if (head.weight.dim() != 2 || head.bias.dim() != 1 || head.weight.size(0) != head.bias.size(0))
-    damaged(path, "its weight and its bias do not fit each other");
-  if (!fs::exists(folder / kClassesFile, error)) return head;
-  head.classes = read_classes(folder / kClassesFile);
-  if (static_cast<std::int64_t>(head.classes.size()) != head.bias.size(0)) {
-    damaged(folder / kClassesFile, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
-                                       std::to_string(head.bias.size(0)));
-  }
-  return head;
+  return checked_head(path, tensors.at("weight"), tensors.at("bias"));
 }
 
 /// adapter_model.safetensors, or adapter_model.bin as peft wrote it before version 0.7.
@@ -244,6 +251,18 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
                                                               module_of(adapter.tensors.begin()->first) + "'");
   }
   return best;
+}
+
+void take_head(SavedAdapter& saved, const ModuleNames& names) {
+  const std::optional<std::string> name = names("head");
+  if (!name || !saved.tensors.contains(*name + ".weight") || !saved.tensors.contains(*name + ".bias")) return;
+  const at::Tensor weight = saved.tensors.at(*name + ".weight"), bias = saved.tensors.at(*name + ".bias");
+  saved.head = checked_head(weights_in(saved.folder), weight, bias);
+  std::vector<NamedTensors::Item> others;
+  for (const auto& item : saved.tensors) {
+    if (!item.first.starts_with(*name + ".")) others.push_back(item);
+  }
+  saved.tensors = NamedTensors(std::move(others));
 }
 
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved, const ModuleNames& names) {

@@ -38,6 +38,10 @@ SavedAdapter read_adapter(const std::filesystem::path& folder);
 std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network,
                              std::span<const ModuleNames> libraries);
 
+/// Where the adapter has our head among its modules to save, under the name that the library has for it, takes it out
+/// of there and makes it saved.head, with the classes of classes.json. Throws runner::StageError where it is no head.
+void take_head(SavedAdapter& saved, const ModuleNames& names);
+
 /// Copies the tensors of `saved` into adapters that were attached by the same names, across types and devices. The
 /// adapters must be those that its options mean, with its ranks and scalings; every tensor must be there with its
 /// shape, and no other may, but for CLIP's text tower. Gives notes on what is left out. Throws runner::StageError

@@ -136,7 +136,9 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
                      "it lists modules that are trained as a whole, such as a head inside the backbone");
   }
 
-  AttachedLora lora{.options = options, .unused_targets = unused_targets(options, candidates)};
+  AttachedLora lora{.options = options,
+                    .unused_targets = unused_targets(options, candidates),
+                    .unused_patterns = unused_patterns(options, candidates, targets)};
   for (const at::Tensor& parameter : network.parameters()) parameter.set_requires_grad(false);
   for (const Named& named : modules) lora.modules.emplace_back(named.ours, named.layer != nullptr);
   for (const LoraTarget& target : targets) {

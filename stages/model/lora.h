@@ -35,9 +35,10 @@ struct LoraCompanion {
 /// The adapters of a network, as its modules share them.
 struct AttachedLora {
   LoraOptions options;
-  std::vector<LoraLayer> layers;            ///< in the order of the network's modules
-  std::vector<LoraCompanion> companions;    ///< likewise
-  std::vector<std::string> unused_targets;  ///< items of targets that name nothing
+  std::vector<LoraLayer> layers;             ///< in the order of the network's modules
+  std::vector<LoraCompanion> companions;     ///< likewise
+  std::vector<std::string> unused_targets;   ///< items of targets that name nothing
+  std::vector<std::string> unused_patterns;  ///< of rank_pattern and alpha_pattern, that match no layer of these
   std::vector<std::pair<std::string, bool>>
       modules;  ///< all of the network's: ours, and whether it can have an adapter
 };

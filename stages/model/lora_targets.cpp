@@ -63,6 +63,9 @@ class Blocks {
   std::vector<Expression> patterns_;
 };
 
+/// `pattern` as the whole of a name or its end after a dot.
+Expression end_of_name(const std::string& pattern) { return Expression("(?:.*\\.)?(?:" + pattern + ")"); }
+
 /// The numbers that patterns give to modules.
 template <typename T>
 class Patterns {
@@ -70,7 +73,7 @@ class Patterns {
   explicit Patterns(const std::vector<std::pair<std::string, T>>& patterns) {
     for (const auto& [pattern, number] : patterns) {
       const Expression alone(pattern);  // ")(" is none, although it is one inside brackets
-      patterns_.emplace_back(Expression("(?:.*\\.)?(?:" + pattern + ")"), number);
+      patterns_.emplace_back(end_of_name(pattern), number);
     }
   }
   T of(std::string_view module, T otherwise) const {
@@ -156,6 +159,19 @@ std::vector<std::string> unused_targets(const LoraOptions& options, std::span<co
     const auto is_named = [&](const TargetCandidate& candidate) { return is_or_ends_with(candidate.name, item); };
     if (std::ranges::none_of(candidates, is_named)) unused.push_back(item);
   }
+  return unused;
+}
+
+std::vector<std::string> unused_patterns(const LoraOptions& options, std::span<const TargetCandidate> candidates,
+                                         const std::vector<LoraTarget>& targets) {
+  std::vector<std::string> unused;
+  const auto look_at = [&](const std::string& pattern) {
+    const Expression expression = end_of_name(pattern);
+    const auto is_matched = [&](const LoraTarget& target) { return expression.matches(candidates[target.index].name); };
+    if (std::ranges::none_of(targets, is_matched)) unused.push_back(pattern);
+  };
+  for (const auto& [pattern, rank] : options.rank_pattern) look_at(pattern);
+  for (const auto& [pattern, alpha] : options.alpha_pattern) look_at(pattern);
   return unused;
 }
 

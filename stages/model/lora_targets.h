@@ -32,4 +32,8 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<con
 /// The items of targets that name no candidate; they have no effect.
 std::vector<std::string> unused_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates);
 
+/// The expressions of rank_pattern and alpha_pattern that match none of the layers that get an adapter.
+std::vector<std::string> unused_patterns(const LoraOptions& options, std::span<const TargetCandidate> candidates,
+                                         const std::vector<LoraTarget>& targets);
+
 }  // namespace stages

@@ -133,9 +133,19 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
 TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
   const AdapterHead head = {torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};
   save_adapter_with_head(folder_, Adapted().lora, inner_names, kBase, head);
-  const SavedAdapter saved = read_adapter(folder_);
+  SavedAdapter saved = read_adapter(folder_);
   EXPECT_THAT(saved.config.options.modules_to_save, ElementsAre("classifier"));
   EXPECT_TRUE(saved.tensors.at("classifier.weight").equal(head.weight));
+  EXPECT_FALSE(saved.head);
+  const Adapted other(6);
+  EXPECT_THROW(load_adapter(other.lora, saved, inner_names), runner::StageError);
+  take_head(saved, inner_names);
+  ASSERT_TRUE(saved.head);
+  EXPECT_TRUE(saved.head->weight.equal(head.weight));
+  EXPECT_TRUE(saved.head->bias.equal(head.bias));
+  EXPECT_EQ(saved.head->classes, head.classes);
+  load_adapter(other.lora, saved, inner_names);
+  expect_same_tensors(Adapted().lora, other.lora);
   EXPECT_EQ(error_of([&] { save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head); }).what(),
             std::string("this layout has no module for a head"));
 }

@@ -134,5 +134,13 @@ TEST(LoraTargetsTest, ItemsThatNameNothingAreListed) {
   EXPECT_THAT(unused_targets(targets(".*q_proj"), two_blocks()), IsEmpty());
 }
 
+TEST(LoraTargetsTest, PatternsThatMatchNoLayerOfTheirsAreListed) {
+  LoraOptions options = targets(List{"q_proj"});
+  options.rank_pattern = {{"fc1", 2}, {"1.self_attn.q_proj", 3}};
+  options.alpha_pattern = {{"q_prj", 5}};
+  EXPECT_THAT(unused_patterns(options, two_blocks(), select_targets(options, two_blocks())),
+              ElementsAre("fc1", "q_prj"));
+}
+
 }  // namespace
 }  // namespace stages

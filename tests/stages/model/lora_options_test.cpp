@@ -1,0 +1,87 @@
+#include "stages/model/lora_options.h"
+
+#include <gmock/gmock.h>
+
+#include "runner/config_reader.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using List = std::vector<std::string>;
+
+/// Reads the options of model.lora that are an adapter's; `errors` are those at them.
+LoraOptions read(const std::string& json, List* errors = nullptr) {
+  const runner::Value value = stage_options("model/lora", json);
+  runner::ConfigReader reader(value, "/model");
+  const LoraOptions options = read_lora_options(reader);
+  for (const char* of_stage : {"backbone", "num_classes", "adapter"}) reader.raw(of_stage);
+  for (const runner::Diagnostic& error : reader.finish()) {
+    if (errors) errors->push_back(error.pointer + ": " + error.message + "; " + error.help);
+    else ADD_FAILURE() << error.pointer << ": " << error.message;
+  }
+  return options;
+}
+
+List errors_of(const std::string& json) {
+  List errors;
+  read(json, &errors);
+  return errors;
+}
+
+TEST(LoraOptionsTest, TheDefaultsAreThePublishedOnes) {
+  LoraOptions expected{.rank = 8, .alpha = 16, .dropout = 0.1};
+  expected.targets = List{"q_proj"};
+  EXPECT_EQ(read("{}"), expected);
+}
+
+TEST(LoraOptionsTest, EveryOptionIsRead) {
+  const LoraOptions options = read(R"({"rank": 4, "alpha": 2.5, "rank_stabilized": true, "dropout": 0,
+    "targets": ["fc1", "q_proj"], "exclude": ".*1.*", "layers": [0, 2], "layers_pattern": "layers",
+    "rank_pattern": {"z": 2, "a": 3}, "alpha_pattern": {"fc1": 1}, "bias": "lora_only", "initialization": "gaussian",
+    "modules_to_save": ["visual_projection"]})");
+  LoraOptions expected{.rank = 4, .alpha = 2.5, .rank_stabilized = true, .dropout = 0};
+  expected.targets = List{"fc1", "q_proj"};
+  expected.exclude = ".*1.*";
+  expected.layers = {0, 2};
+  expected.layers_pattern = {"layers"};
+  expected.rank_pattern = {{"z", 2}, {"a", 3}};
+  expected.alpha_pattern = {{"fc1", 1}};
+  expected.bias = LoraBias::kAdapted;
+  expected.initialization = LoraInitialization::kGaussian;
+  expected.modules_to_save = {"visual_projection"};
+  EXPECT_EQ(options, expected);
+}
+
+TEST(LoraOptionsTest, LayersAreCountedWhateverStandsBeforeThem) {
+  EXPECT_EQ(read(R"({"layers": [1]})").layers_pattern, List{"[^.]*"});
+}
+
+TEST(LoraOptionsTest, WhatIsNoExpressionIsAnErrorAtItsOption) {
+  const std::string help = "; write it as Python does, or give a list of names";
+  EXPECT_THAT(
+      errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),
+      testing::ElementsAre(
+          "/model/targets: 'a(' is no regular expression: missing closing parenthesis at character 2" + help,
+          "/model/exclude: '[' is no regular expression: missing terminating ] for character class at character 1" +
+              help,
+          "/model/rank_pattern/x(: 'x(' is no regular expression: missing closing parenthesis at character 2" + help));
+}
+
+TEST(LoraOptionsTest, LayersAreForListsOfTargets) {
+  EXPECT_EQ(errors_of(R"({"targets": ".*q_proj", "layers": [0]})"),
+            (List{"/model/layers: layers cannot stand beside targets that are an expression; name the layers in the "
+                  "expression, or give targets as a list"}));
+  EXPECT_EQ(errors_of(R"({"layers_pattern": "layers"})"),
+            (List{"/model/layers_pattern: layers_pattern has no effect: layers is null; set layers, or leave it out"}));
+}
+
+TEST(LoraOptionsTest, TheScalingIsAlphaOverRankOrItsRoot) {
+  LoraOptions options;
+  EXPECT_EQ(lora_scaling(options, 4, 8), 2);
+  options.rank_stabilized = true;
+  EXPECT_EQ(lora_scaling(options, 4, 8), 4);
+}
+
+}  // namespace
+}  // namespace stages
