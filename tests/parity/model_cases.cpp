@@ -4,117 +4,12 @@
 
 #include <torch/torch.h>
 
-#include "stages/model/image_classifier.h"
-#include "stages/model/pretrained.h"
-#include "stages/model/pretrained_config.h"
-#include "tests/parity/recorded_case.h"
+#include "tests/parity/recorded_tower.h"
 
 namespace {
 
 using namespace stages;
 namespace fs = std::filesystem;
-
-/// A recorded model's vision tower in ours.
-class Tower {
- public:
-  Tower(const RecordedCase& recorded, const fs::path& weights_file, at::ScalarType type)
-      : family_(recorded.json.at("family")), seed_(recorded.json.at("seed")), type_(type) {
-    const RecordedTensors inputs = safetensors_fixture(recorded.path / "inputs.safetensors");
-    pixels_ = inputs.at("pixel_values").to(type);
-    if (inputs.contains("labels")) labels_ = inputs.at("labels");
-    for (const auto& [name, tensor] : safetensors_fixture(weights_file)) saved_.set(name, tensor);
-    build(json_file(recorded.path / "config.json"));
-  }
-
-  const std::string& family() const { return family_; }
-  const at::Tensor& pixels() const { return pixels_; }
-  const at::Tensor& labels() const { return labels_; }
-  const NamedTensors& saved() const { return saved_; }
-  const ImageClassifier& network() const { return *network_; }
-  bool is_projected() const { return network_->named_parameters().contains("visual_projection.weight"); }
-  WeightLayout layout() const { return layout_; }
-
-  at::Tensor probe(const at::Tensor& y) const {
-    return 10 * (hash_uniform(seed_, kProbeStream, y.sizes()).to(type_) * y).mean();
-  }
-
-  /// The gradient of the weight that the library calls `theirs`, in its shape; undefined where it is none of the
-  /// tower's.
-  at::Tensor gradient(const std::string& theirs) const {
-    // Files of transformers 5 have the names of 4, its modules others.
-    for (const WeightLayout layout : {layout_, WeightLayout::kVit5}) {
-      const auto ours = our_name(layout, theirs);
-      if (!ours) continue;
-      if (*ours == "vision_model.embeddings.position_embedding.weight") return gradient_of_positions(theirs);
-      const auto* weight = network_->named_parameters().find(*ours);
-      if (weight) return weight->grad().reshape(saved_shape(layout, *ours, weight->grad()));
-    }
-    return {};
-  }
-
- private:
-  at::IntArrayRef saved_shape(WeightLayout, const std::string& ours, const at::Tensor& gradient) const {
-    const auto theirs = library_name(layout_, ours);
-    return theirs && saved_.contains(*theirs) ? saved_.at(*theirs).sizes() : gradient.sizes();
-  }
-
-  /// Through the resizing that is part of their forward and of our loading.
-  at::Tensor gradient_of_positions(const std::string& theirs) const {
-    const at::Tensor theirs_before = saved_.at(theirs).to(type_).detach().requires_grad_();
-    const at::Tensor ours = network_->named_parameters()["vision_model.embeddings.position_embedding.weight"];
-    const at::Tensor resized = resize_positions(theirs_before.squeeze(), ours.size(0), resize_);
-    resized.backward(ours.grad());
-    return theirs_before.grad();
-  }
-
-  void build(const nlohmann::json& config) {
-    layout_ = layout_of(saved_).value();
-    const PretrainedConfig shape = pretrained_config(config);
-    ImageClassifierOptions options;
-    BlockOptions& block = options.tower.block;
-    block.hidden_size = shape.hidden_size.value();
-    block.intermediate_size = shape.intermediate_size.value();
-    block.num_attention_heads = shape.num_attention_heads.value();
-    block.hidden_act = shape.hidden_act.value();
-    block.layer_norm_eps = shape.layer_norm_eps.value();
-    block.fused_qkv = family_ == "timm";
-    options.tower.num_hidden_layers = shape.num_hidden_layers.value();
-    options.tower.patch_size = shape.patch_size.value();
-    options.tower.image_size = pixels_.size(2);
-    const bool is_clip = layout_ != WeightLayout::kTimm && layout_ != WeightLayout::kVit;
-    options.tower.patch_bias = !is_clip;
-    options.tower.norm_before_blocks = is_clip;
-    const bool is_projected = is_clip && family_ != "clip_vision";
-    if (is_projected) options.projection_dim = shape.projection_dim.value();
-    options.projection_bias = layout_ == WeightLayout::kTimmClip;
-    options.feature = is_projected ? Feature::kProjected : Feature::kPooled;
-    const char* head = layout_ == WeightLayout::kTimm ? "head.weight" : "classifier.weight";
-    options.num_classes = saved_.contains(head) ? saved_.at(head).size(0) : 2;
-    resize_ = family_ == "timm" ? PositionResize::kBicubicAntialias : PositionResize::kBicubic;
-    network_ = std::make_shared<ImageClassifier>(options);
-    network_->to(type_);
-    const PretrainedReport report = load_pretrained(*network_, saved_, resize_);
-    EXPECT_TRUE(report.fits()) << report.misfits();
-    load_head();
-  }
-
-  void load_head() {
-    const torch::NoGradGuard no_graph;
-    for (const auto& item : network_->named_parameters()) {
-      const auto theirs = library_name(layout_, item.key());
-      if (item.key().starts_with("head.") && theirs && saved_.contains(*theirs)) item.value().copy_(saved_.at(*theirs));
-    }
-  }
-
-  const std::string family_;
-  const std::uint64_t seed_;
-  const at::ScalarType type_;
-  at::Tensor pixels_, labels_;
-  NamedTensors saved_;
-  WeightLayout layout_{};
-  PositionResize resize_{};
-  std::shared_ptr<ImageClassifier> network_;
-};
 
 /// What enters the first block, then what leaves each.
 std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor& pixels) {
@@ -124,7 +19,7 @@ std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor
 }
 
 /// Everything that ours computes, by the names of the records; the scalar whose gradients were recorded as "loss".
-RecordedTensors outputs_of(const Tower& tower, const Expectation& expected) {
+RecordedTensors outputs_of(const RecordedTower& tower, const Expectation& expected) {
   const ImageClassifier& network = tower.network();
   const std::vector<at::Tensor> hidden = hidden_states(network.tower(), tower.pixels());
   const at::Tensor last = network.tower().forward(tower.pixels());
@@ -197,7 +92,7 @@ bool is_of_text(const std::string& name) {
 
 void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
-  const Tower tower(recorded, weights, type);
+  const RecordedTower tower(recorded, weights, type);
   Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
   const RecordedTensors outputs = outputs_of(tower, expected);
   for (const auto& [name, tensor] : outputs) {

@@ -47,7 +47,8 @@ std::vector<RecordedCase> cases_below(const fs::path& root) {
 
 std::string test_name(const fs::path& path) {
   std::string name = path.stem().string();
-  std::ranges::replace_if(name, [](unsigned char letter) { return !std::isalnum(letter); }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char letter) { return !std::isalnum(letter); }, '_');
   return name;
 }
 
@@ -69,7 +70,8 @@ int add(const fs::path& root, const std::vector<CaseKind>& kinds) {
 int main(int count, char** words) {
   testing::InitGoogleTest(&count, words);
   std::vector<CaseKind> kinds;
-  for (const auto& of_file : {model_cases(), fullsize_cases()}) kinds.insert(kinds.end(), of_file.begin(), of_file.end());
+  for (const auto& of_file : {model_cases(), fullsize_cases(), lora_cases()})
+    kinds.insert(kinds.end(), of_file.begin(), of_file.end());
   std::vector<fs::path> roots(words + 1, words + count);
   if (roots.empty()) {
     const fs::path recorded = shared_data("cases/parity");

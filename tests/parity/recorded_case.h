@@ -28,6 +28,7 @@ struct CaseKind {
 /// Those of each file in tests/parity, in the order in which they are asked whether a case is theirs.
 std::vector<CaseKind> model_cases();
 std::vector<CaseKind> fullsize_cases();
+std::vector<CaseKind> lora_cases();
 
 using RecordedTensors = std::map<std::string, at::Tensor>;
 

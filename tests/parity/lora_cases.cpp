@@ -1,0 +1,344 @@
+// Adapter folders of peft on recorded models: outputs, merges, refusals, and trainings of a few steps.
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/model/adapter_folder.h"
+#include "stages/model/adapter_layout.h"
+#include "stages/train/optimizer.h"
+#include "tests/parity/recorded_tower.h"
+#include "tests/support/shared_data.h"
+#include "tests/support/temporary_folder.h"
+
+namespace {
+
+using namespace stages;
+namespace fs = std::filesystem;
+
+constexpr const char* kPrefix = "base_model.model.";
+
+/// The recorded model that the adapter of a case is for.
+RecordedCase base_of(const RecordedCase& recorded) {
+  const std::string name = recorded.json.at("base");
+  fs::path folder = recorded.path.parent_path().parent_path() / "models" / name;
+  if (!fs::exists(folder)) folder = shared_data("cases/parity/models/" + name);
+  return {folder, json_file(folder / "case.json")};
+}
+
+RecordedTower tower_of(const RecordedCase& recorded, at::ScalarType type) {
+  const RecordedCase base = base_of(recorded);
+  return RecordedTower(base, base.path / "model.safetensors", type);
+}
+
+/// An adapter of a case in its network, as its own options say or as others do.
+struct Loaded {
+  explicit Loaded(RecordedTower base) : tower(std::move(base)) {}
+
+  RecordedTower tower;
+  WeightLayout layout{};
+  AttachedLora lora;
+};
+
+void attach(Loaded& loaded, const SavedAdapter& saved, const LoraOptions& options, std::uint64_t seed = 1) {
+  loaded.layout = layout_of_adapter(saved, *loaded.tower.shared_network());
+  loaded.lora = attach_lora(*loaded.tower.shared_network(), options, module_names(loaded.layout), seed);
+}
+
+/// The last outputs, by the names of the records; those of CLIP's text tower are taken as recorded.
+RecordedTensors outputs_of(const RecordedTower& tower, const Expectation& expected, const std::string& part) {
+  const torch::NoGradGuard no_graph;
+  const ImageClassifier& network = tower.network();
+  const at::Tensor last = network.tower().forward(tower.pixels());
+  if (tower.family() == "vit" || tower.family() == "timm")
+    return {{"logits", network.forward(tower.pixels()).at("logits")}};
+  if (tower.family() == "clip_vision") return {{"last_hidden_state", last}, {"pooled", network.tower().pool(last)}};
+  const at::Tensor features = network.feature(last);
+  if (tower.family() != "clip") return {{"image_embeds", features}};
+  const at::Tensor embeds = features / features.norm(2, 1, /*keepdim=*/true);
+  const at::Tensor scale = tower.saved().at("logit_scale").to(features.scalar_type()).exp();
+  return {{"image_embeds", embeds}, {"logits_per_image", scale * embeds.matmul(expected[part + "text_embeds"].t())}};
+}
+
+void expect_near(Expectation& expected, const RecordedTensors& outputs, const std::string& part) {
+  for (const auto& [name, tensor] : outputs) expected.expect_near(part + name, tensor);
+}
+
+/// The largest difference of any output to what was recorded with the adapter.
+double distance(const Expectation& expected, const RecordedTensors& outputs) {
+  double largest = 0;
+  for (const auto& [name, tensor] : outputs)
+    largest = std::max(largest, (expected["adapted." + name] - tensor).abs().max().item<double>());
+  return largest;
+}
+
+std::string bytes(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string without(std::string text, const std::string& part) {
+  const std::size_t at = text.find(part);
+  return at == text.npos ? text : text.erase(at, part.size());
+}
+
+bool is_of_text(const std::string& name) { return name.find("text_") != name.npos; }
+
+bool has_text(const SavedAdapter& saved) {
+  return std::ranges::any_of(saved.tensors, [](const auto& item) { return is_of_text(item.first); });
+}
+
+/// What peft trains is what is trained here, by the names of adapter files.
+void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
+  std::set<std::string> theirs, ours;
+  for (std::string name : recorded.json.at("trainable")) {
+    name = without(without(name, ".modules_to_save.default"), ".default");
+    if (!is_of_text(name)) theirs.insert(name);
+  }
+  for (const auto& [name, tensor] : adapter_tensors(loaded.lora, module_names(loaded.layout))) {
+    EXPECT_TRUE(tensor.requires_grad()) << name;
+    ours.insert(kPrefix + name);
+  }
+  EXPECT_EQ(ours, theirs);
+  std::size_t trained = 0;
+  for (const at::Tensor& parameter : loaded.tower.shared_network()->parameters())
+    trained += parameter.requires_grad() ? 1 : 0;
+  EXPECT_EQ(trained, ours.size());
+}
+
+/// Saved again, the file is the same to the byte, and the options mean what they meant.
+void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved, const Loaded& loaded) {
+  const TemporaryFolder temporary;
+  save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout), base_of_adapter(loaded.layout));
+  const char* file = "adapter_model.safetensors";
+  EXPECT_EQ(bytes(temporary / "again" / file), bytes(recorded.path / "adapter" / file));
+  EXPECT_EQ(read_adapter(temporary / "again").config.options, saved.config.options);
+}
+
+/// A mistake by the name that records give it; nullopt: none that is known here.
+std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mistake) {
+  if (mistake == "alpha 4") options.alpha = 4;
+  else if (mistake == "use_rslora ignored") options.rank_stabilized = false;
+  else if (mistake == "r as alpha/sqrt(r)") options.rank_stabilized = true;
+  else if (mistake == "alpha_pattern ignored") options.alpha_pattern = {};
+  else return std::nullopt;
+  return options;
+}
+
+/// With a mistake the outputs are as far off as they were for the library, and so beyond every tolerance.
+void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& saved, const Expectation& expected) {
+  for (const auto& [name, size] : recorded.json.at("wrong_variants").items()) {
+    const std::optional<LoraOptions> options = mistaken(saved.config.options, name);
+    if (!options) continue;
+    Loaded loaded(tower_of(recorded, torch::kFloat32));
+    attach(loaded, saved, *options);
+    SavedAdapter changed = saved;
+    changed.config.options = *options;
+    load_adapter(loaded.lora, changed, module_names(loaded.layout));
+    const double recorded_size = size.get<double>();
+    EXPECT_NEAR(distance(expected, outputs_of(loaded.tower, expected, "adapted.")), recorded_size, 0.02 * recorded_size)
+        << name;
+  }
+}
+
+void compare_outputs_in(at::ScalarType type, const RecordedCase& recorded) {
+  SCOPED_TRACE(type == torch::kDouble ? "in float64" : "in float32");
+  Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
+  const SavedAdapter saved = read_adapter(recorded.path / "adapter");
+  Loaded loaded(tower_of(recorded, type));
+  if (type == torch::kFloat32) expect_near(expected, outputs_of(loaded.tower, expected, "base."), "base.");
+  attach(loaded, saved, saved.config.options);
+  load_adapter(loaded.lora, saved, module_names(loaded.layout));
+  const RecordedTensors adapted = outputs_of(loaded.tower, expected, "adapted.");
+  expect_near(expected, adapted, "adapted.");
+  expect_trainable(recorded, loaded);
+  if (type == torch::kFloat32 && !has_text(saved)) {
+    expect_saved_as_read(recorded, saved, loaded);
+    expect_mistakes_show(recorded, saved, expected);
+  }
+  merge_lora(*loaded.tower.shared_network());
+  const RecordedTensors merged = outputs_of(loaded.tower, expected, "merged.");
+  expect_near(expected, merged, "merged.");
+  for (const auto& [name, tensor] : merged) {
+    const at::Tensor& before = adapted.at(name);
+    EXPECT_LE((tensor - before).abs().max().item<double>(), 1e-5 * before.abs().max().item<double>()) << name;
+  }
+  for (const std::string& name : expected.uncompared()) {
+    const bool is_known = is_of_text(name) || name.starts_with("f32.base.");
+    EXPECT_TRUE(is_known) << "nothing was compared with " << name;
+  }
+}
+
+void compare_outputs(const RecordedCase& recorded) {
+  compare_outputs_in(torch::kDouble, recorded);
+  compare_outputs_in(torch::kFloat32, recorded);
+}
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return text;
+}
+
+void compare_refused(const RecordedCase& recorded) {
+  const std::string wanted = recorded.json.at("message_names");
+  Loaded loaded(tower_of(recorded, torch::kFloat32));
+  try {
+    const SavedAdapter saved = read_adapter(recorded.path / "adapter");
+    attach(loaded, saved, saved.config.options);
+    load_adapter(loaded.lora, saved, module_names(loaded.layout));
+    ADD_FAILURE() << "the adapter was taken";
+  } catch (const runner::StageError& error) {
+    EXPECT_NE(lower_case(error.what()).find(lower_case(wanted)), std::string::npos) << error.what();
+    EXPECT_EQ(error.option, "/adapter");
+  }
+}
+
+/// What a training of a case begins with, and differs in where that is to be a mistake.
+struct Training {
+  LoraOptions options;
+  AdamOptions adam;
+};
+
+Training training_of(const RecordedCase& recorded) {
+  nlohmann::json adapter = recorded.json.at("adapter");
+  adapter["peft_type"] = "LORA";
+  const nlohmann::json& adamw = recorded.json.at("adamw");
+  AdamOptions adam{.learning_rate = adamw.value("lr", 1e-3), .beta1 = 0.9, .beta2 = 0.999};
+  if (adamw.contains("betas")) {
+    adam.beta1 = adamw["betas"][0];
+    adam.beta2 = adamw["betas"][1];
+  }
+  adam.epsilon = adamw.value("eps", 1e-8);
+  adam.weight_decay = adamw.value("weight_decay", 1e-2);
+  adam.decoupled = true;
+  return {parse_adapter_config(adapter.dump()).options, adam};
+}
+
+/// What a training gave.
+struct Trained {
+  std::vector<double> losses;
+  RecordedTensors first_gradients, final;  ///< by the names of adapter files
+};
+
+/// The tensors of one part of a record, "f32.start.", without that.
+RecordedTensors part_of(const RecordedTensors& all, const std::string& part) {
+  RecordedTensors result;
+  for (const auto& [name, tensor] : all) {
+    if (name.starts_with(part)) result[name.substr(part.size())] = tensor;
+  }
+  return result;
+}
+
+Trained train(const RecordedCase& recorded, const Training& training, at::ScalarType type) {
+  const RecordedTensors start = part_of(safetensors_fixture(recorded.path / "trajectory.safetensors"), "f32.start.");
+  SavedAdapter saved;
+  std::vector<NamedTensors::Item> in_adapter;
+  RecordedTensors head;  // where it is outside
+  for (const auto& [name, tensor] : start) {
+    if (name.starts_with(kPrefix)) in_adapter.emplace_back(name.substr(std::string(kPrefix).size()), tensor);
+    else head[name] = tensor.to(type).requires_grad_();
+  }
+  saved.tensors = NamedTensors(std::move(in_adapter));
+  saved.config.options = training.options;
+  Loaded loaded(tower_of(recorded, type));
+  attach(loaded, saved, training.options);
+  const ModuleNames names = module_names(loaded.layout);
+  load_adapter(loaded.lora, saved, names);
+  loaded.tower.shared_network()->train();
+
+  std::vector<NamedTensors::Item> trained;
+  for (const auto& [name, tensor] : adapter_tensors(loaded.lora, names)) trained.emplace_back(kPrefix + name, tensor);
+  for (const auto& [name, tensor] : head) trained.emplace_back(name, tensor);
+  const NamedTensors parameters(trained);
+  Optimizer optimizer(training.adam, parameters);
+  const ImageClassifier& network = loaded.tower.network();
+  const auto logits = [&](const at::Tensor& pixels) {
+    if (head.empty()) return network.forward(pixels).at("logits");
+    const at::Tensor feature = network.projected(network.tower().forward(pixels).select(1, 0));
+    return torch::linear(feature, head.at("head.weight"), head.at("head.bias"));
+  };
+
+  Trained result;
+  const std::int64_t size = recorded.json.at("image");
+  const std::uint64_t seed = recorded.json.at("seed");
+  for (std::uint64_t step = 0; step < recorded.json.at("steps"); ++step) {
+    const std::vector<std::int64_t> labels = recorded.json.at("labels").at(step);
+    const auto count = static_cast<std::int64_t>(labels.size());
+    const at::Tensor pixels = 2 * hash_uniform(seed, kPixelStream + step, {count, 3, size, size}).to(type);
+    for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+    const at::Tensor loss = torch::nn::functional::cross_entropy(logits(pixels), torch::tensor(labels));
+    loss.backward();
+    if (step == 0) {
+      for (const auto& [name, parameter] : parameters) result.first_gradients[name] = parameter.grad().clone();
+    }
+    optimizer.prepare();
+    optimizer.step({Rates{.learning_rate = training.adam.learning_rate, .momentum = {}}});
+    result.losses.push_back(loss.item<double>());
+  }
+  for (const auto& [name, parameter] : parameters) result.final[name] = parameter.detach().clone();
+  return result;
+}
+
+double distance(const RecordedTensors& a, const RecordedTensors& b) {
+  double largest = 0;
+  for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b.at(i)));
+  return largest;
+}
+
+void compare_trajectory_in(at::ScalarType type, const RecordedCase& recorded) {
+  const std::string kind = type == torch::kDouble ? "f64" : "f32";
+  SCOPED_TRACE(kind);
+  const double tolerance = type == torch::kDouble ? 1e-10 : 1e-5;
+  const RecordedTensors tensors = safetensors_fixture(recorded.path / "trajectory.safetensors");
+  const RecordedTensors gradients = part_of(tensors, kind + ".first_grad."), final = part_of(tensors, kind + ".final.");
+  const std::vector<double> losses = recorded.json.at("losses_" + kind);
+  const Training training = training_of(recorded);
+  const Trained trained = train(recorded, training, type);
+  ASSERT_EQ(trained.losses.size(), losses.size());
+  ASSERT_EQ(trained.final.size(), final.size());
+  EXPECT_LT(distance(losses, trained.losses), tolerance);
+  EXPECT_LT(distance(gradients, trained.first_gradients), tolerance);
+  EXPECT_LT(distance(final, trained.final), tolerance);
+  if (type == torch::kDouble) return;
+  for (const auto& [name, sizes] : recorded.json.at("wrong_variants").items()) {
+    Training wrong = training;
+    if (name == "no_weight_decay") wrong.adam.weight_decay = 0;
+    else if (name == "alpha_not_divided_by_r") wrong.options.alpha *= static_cast<double>(wrong.options.rank);
+    else continue;
+    const Trained other = train(recorded, wrong, type);
+    const double of_losses = sizes.at("losses"), of_final = sizes.at("final");
+    EXPECT_NEAR(distance(losses, other.losses), of_losses, 0.02 * of_losses) << name;
+    EXPECT_NEAR(distance(final, other.final), of_final, 0.02 * of_final) << name;
+  }
+}
+
+void compare_trajectory(const RecordedCase& recorded) {
+  compare_trajectory_in(torch::kDouble, recorded);
+  compare_trajectory_in(torch::kFloat32, recorded);
+}
+
+CaseKind kind(const std::string& suite, const std::string& kind, void (*compare)(const RecordedCase&)) {
+  return {suite,
+          [kind](const RecordedCase& recorded) {
+            return recorded.json.contains("base") && recorded.json.contains("kind") && recorded.json["kind"] == kind;
+          },
+          compare};
+}
+
+}  // namespace
+
+std::vector<CaseKind> lora_cases() {
+  return {kind("Adapters", "outputs", compare_outputs), kind("RefusedAdapters", "refused", compare_refused),
+          kind("AdapterTrainings", "trajectory", compare_trajectory)};
+}
