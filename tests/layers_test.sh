@@ -43,7 +43,7 @@ check_includes() {
   )"
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
-      but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest)\.h"' |
+      but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8)\.h"' |
       but_not '^stages/(worker|worker_main|device|requests|predict|trained_checkpoint|versions|determinism)\.(cpp|h):'
   )"
   local family
