@@ -310,8 +310,33 @@ def checkpoint(arguments, results):
     results["checkpoint"] = blocks
 
 
+def weights(arguments, results):
+    """Reading saved weights with their checksums, beside the libraries that write them; the files were just written."""
+    tower = {"width": 128, "layers": 4, "patch": 32} if arguments.tiny else {"width": 1024, "layers": 24, "patch": 14}
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        peer = Program([sys.executable, str(HERE / "weights.py")], {"folder": str(Path(folder).resolve()), "tower": tower})
+        ours = Program([str(ROOT / "build/bin/weights_bench")], {"files": peer.started["files"]})
+        blocks = [(ours.block(), peer.block()) for _ in range(arguments.blocks + 1)][1:]
+        for program in (ours, peer):
+            program.end()
+    if any(abs(own["sums"][name] - other["sums"][name]) > 1e-3 for own, other in blocks for name in own["sums"]):
+        sys.exit("bench: the two sides read other numbers")
+    size = peer.started["bytes"]
+    print(f"\nReading {size / 2**30:.2f} GiB of weights, retort with their SHA-256: {arguments.blocks} of each, in turns")
+    rows = [("", "s", "spread", "retort s", "spread", "retort / it", "from", "to")]
+    for name in ("safetensors", "zip", "stream"):
+        own = [block["seconds"][name] for block, _ in blocks]
+        for way in blocks[0][1]["seconds"][name]:
+            values = [block["seconds"][name][way] for _, block in blocks]
+            ratios = sorted(a / b for a, b in zip(own, values))
+            rows.append((f"{name}: {way}", f"{statistics.median(values):.2f}", f"{spread(values):.0%}", f"{statistics.median(own):.2f}", f"{spread(own):.0%}", f"{statistics.median(ratios):.2f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"))
+    table(rows)
+    print(f"  peak MB: retort {blocks[-1][0]['peak_bytes'] / 1e6:.0f}")
+    results["weights"] = blocks
+
+
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint, "weights": weights}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
