@@ -72,6 +72,12 @@ class Stage {
   /// Does the work. Throws StageError for what the user can mend, anything else for what they cannot;
   /// the executor reports both against the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
+  /// What the stage found in the world outside its options when it was made, as a short text: the files of a data set,
+  /// the bytes of weights. Two stages of the same options and fingerprint do the same. Empty: nothing. Asked again
+  /// behind run(), which may have made what there is to find.
+  virtual std::string fingerprint() const { return {}; }
+  /// False where neither the outputs nor the files depend on RunContext::seed().
+  virtual bool uses_seed() const { return true; }
 };
 
 /// A failure while running that the user can do something about.

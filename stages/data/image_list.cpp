@@ -4,10 +4,12 @@
 #include <cctype>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
+#include "runner/sha256.h"
+#include "stages/data/image_root.h"
 #include "stages/random.h"
 
 namespace stages {
@@ -22,27 +24,12 @@ constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
-/// "'a', 'b' and 3 more".
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", " : "") + quoted(names[i]);
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
-}
-
-bool is_below(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
 class Lister {
  public:
-  Lister(const fs::path& root, bool allow_outside) : allow_outside_(allow_outside) { list_.root = root; }
+  Lister(const fs::path& root, bool allow_outside) : root_(root, allow_outside) { list_.root = root; }
 
   runner::Result<ImageList> list() {
-    std::error_code error;
-    real_root_ = fs::canonical(list_.root, error);
-    if (error || !fs::is_directory(real_root_, error)) {
+    if (!root_.is_folder()) {
       return Diagnostic{ErrorCode::kMissingFolder,
                         {},
                         "",
@@ -103,7 +90,7 @@ class Lister {
     for (const auto& entry : entries_of(folder)) {
       std::string file = entry.path().filename().string();
       if (!is_image_name(file)) continue;
-      if (entry.is_symlink() && !is_within_root(entry.path(), folder + "/" + file)) continue;
+      if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
       files.push_back({folder + "/" + file, label});
     }
     if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
@@ -117,7 +104,7 @@ class Lister {
       std::error_code error;
       std::string folder = entry.path().filename().string();
       if (folder.starts_with('.') || !entry.is_directory(error)) continue;
-      if (entry.is_symlink() && !is_within_root(entry.path(), below + folder)) continue;
+      if (entry.is_symlink() && !root_.follows(below + folder)) continue;
       folders.push_back(std::move(folder));
     }
     std::ranges::sort(folders);
@@ -137,28 +124,10 @@ class Lister {
     return entries;
   }
 
-  /// Notes a link that leads out of the root or nowhere.
-  bool is_within_root(const fs::path& path, const std::string& shown) {
-    std::error_code error;
-    const fs::path real = fs::canonical(path, error);
-    if (error) {
-      broken_.push_back(shown);
-      return false;
-    }
-    if (allow_outside_ || is_below(real, real_root_)) return true;
-    outside_.push_back(shown);
-    return false;
-  }
-
   void report() {
-    if (!outside_.empty()) {
-      fail(ErrorCode::kOutsideRoot, "links lead out of " + quoted(list_.root.string()) + ": " + listed(outside_),
-           "set allow_outside: true to follow them");
-    }
-    if (!broken_.empty())
-      fail(ErrorCode::kMissingImage, "links lead nowhere: " + listed(broken_), "remove or mend them");
+    root_.report(errors_);
     // A class may only seem empty because its links were refused.
-    if (!empty_.empty() && outside_.empty() && broken_.empty()) {
+    if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
            (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") + listed(empty_),
            "put .jpg, .jpeg or .png files there, or remove the folder");
@@ -173,10 +142,9 @@ class Lister {
     errors_.push_back({code, {}, "", std::move(message), std::move(help)});
   }
 
-  const bool allow_outside_;
-  fs::path real_root_;
+  ImageRoot root_;
   ImageList list_;
-  std::vector<std::string> outside_, broken_, empty_, unknown_;
+  std::vector<std::string> empty_, unknown_;
   Diagnostics errors_;
 };
 
@@ -232,28 +200,52 @@ std::string_view name(Part part) {
   return "";
 }
 
+std::string fingerprint(const ImageList& list) {
+  runner::Sha256 digest;
+  // No name holds a NUL.
+  digest.update(list.annotations + '\n');
+  for (const std::string& name : list.classes) digest.update(name + '\0');
+  for (const auto& part : list.parts) {
+    digest.update("part\n");
+    for (const ImageFile& file : part) {
+      std::error_code error;
+      const fs::path path = list.root / file.name;
+      const std::uintmax_t size = fs::file_size(path, error);
+      const auto time = fs::last_write_time(path, error).time_since_epoch().count();
+      digest.update(file.name + '\0' + std::to_string(file.label) + ' ' + std::to_string(size) + ' ' +
+                    std::to_string(time) + '\n');
+    }
+  }
+  return digest.digest();
+}
+
 runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {
   return Lister(root, allow_outside).list();
 }
 
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
   const std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
-  for (std::size_t begin = 0, end = 0; begin < files.size(); begin = end) {
-    while (end < files.size() && files[end].label == files[begin].label) ++end;
+  std::vector<std::vector<std::size_t>> classes;  // the files of each
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto label = static_cast<std::size_t>(files[i].label);
+    if (label >= classes.size()) classes.resize(label + 1);
+    classes[label].push_back(i);
+  }
+  std::vector<std::optional<std::size_t>> part_of(files.size());
+  for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<std::pair<std::uint64_t, std::size_t>> drawn;  // smallest numbers first
-    for (std::size_t i = begin; i < end; ++i) {
-      Random random({seed, static_cast<std::uint64_t>(files[begin].label), i - begin});
-      drawn.emplace_back(random.next(), i);
-    }
+    for (std::size_t i = 0; i < classes[label].size(); ++i)
+      drawn.emplace_back(Random({seed, label, i}).next(), classes[label][i]);
     std::ranges::sort(drawn);
     std::size_t next = 0;
-    const auto counts = shares(static_cast<std::int64_t>(end - begin), options);
+    const auto counts = shares(static_cast<std::int64_t>(drawn.size()), options);
     for (std::size_t part = 0; part < kParts; ++part) {
-      for (std::int64_t i = 0; i < counts[part]; ++i) list.parts[part].push_back(files[drawn[next++].second]);
+      for (std::int64_t i = 0; i < counts[part]; ++i) part_of[drawn[next++].second] = part;
     }
   }
-  for (auto& part : list.parts)
-    std::ranges::sort(part, {}, [](const ImageFile& file) { return std::tie(file.label, file.name); });
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (part_of[i]) list.parts[*part_of[i]].push_back(files[i]);
+  }
 }
 
 }  // namespace stages

@@ -3,10 +3,13 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/result.h"
+#include "stages/image.h"
 
 namespace stages {
 
@@ -20,13 +23,15 @@ std::string_view name(Part part);
 struct ImageFile {
   std::string name;  ///< below the root: "iris/image_0401.jpg"
   std::int64_t label = 0;
+  std::optional<Box> box = {};  ///< what of its picture counts, as annotated: it may reach over the edges
 };
 
-/// The image files below a root, from their names alone: none has been opened.
+/// The image files below a root and what they show: none has been opened.
 struct ImageList {
   std::filesystem::path root;
-  std::vector<std::string> classes;                  ///< folder names sorted bytewise; a label is a position here
-  std::array<std::vector<ImageFile>, kParts> parts;  ///< sorted by name; all in the first when not `divided`
+  std::vector<std::string> classes;                  ///< names; a label is a position here
+  std::array<std::vector<ImageFile>, kParts> parts;  ///< their order is that of the samples
+  std::string annotations;                           ///< SHA-256 of the files that say all this; empty: folders do
   bool divided = false;                              ///< root has train, validation or test folders
   std::vector<std::string> ignored;                  ///< folders beside train, validation and test
 
@@ -38,17 +43,23 @@ struct ImageList {
 bool is_image_name(std::string_view name);
 
 /// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE ends in .jpg, .jpeg or .png in any
-/// case and is not hidden. Everything wrong is reported at once, without a place: a missing folder, no classes, classes
+/// case and is not hidden; classes and files are sorted bytewise, and all are in the first part where the list is not
+/// `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes
 /// without images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
+
+/// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in
+/// hexadecimal: another one where any of them, or their order, is another.
+std::string fingerprint(const ImageList& list);
 
 /// Shares of each class; they add up to at most 1.
 struct SplitOptions {
   double train = 0.8, validation = 0, test = 0.2;
 };
 
-/// Divides the images of each class among the parts, at random as a function of `seed`, by largest remainder. Each part
-/// with a share gets an image of every class that has enough of them, train before test before validation.
+/// Divides the training images of each class among the parts, at random as a function of `seed`, by largest remainder;
+/// they keep their order, behind what a part has already. Each part with a share gets an image of every class that has
+/// enough of them, train before test before validation.
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed);
 
 }  // namespace stages

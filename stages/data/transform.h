@@ -32,6 +32,11 @@ struct AugmentOptions {
   double horizontal_flip = 0;  ///< probability
 };
 
+/// True if a picture may be cut otherwise in every epoch.
+inline bool changes_images(const AugmentOptions& options) {
+  return options.random_resized_crop || options.horizontal_flip > 0;
+}
+
 /// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x height.
 struct Cut {
   Box from;

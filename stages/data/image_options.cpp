@@ -1,0 +1,90 @@
+#include "stages/data/image_options.h"
+
+#include <vector>
+
+#include "stages/data/image_transform.h"
+
+namespace stages {
+namespace {
+
+using runner::ConfigReader;
+using runner::ErrorCode;
+
+constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
+    {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
+
+void read_three(ConfigReader& reader, std::string_view key, std::array<double, 3>& field) {
+  std::vector<double> numbers;
+  reader.read(key, numbers);
+  if (numbers.size() == field.size()) std::ranges::copy(numbers, field.begin());
+}
+
+/// Reads [smallest, largest].
+void read_range(ConfigReader& reader, std::string_view key, double& smallest, double& largest) {
+  std::vector<double> numbers;
+  reader.read(key, numbers);
+  if (numbers.size() != 2) return;
+  smallest = numbers[0];
+  largest = numbers[1];
+  if (smallest <= largest) return;
+  reader.fail(key, ErrorCode::kOptionConflict, "'" + std::string(key) + "' begins with the larger number",
+              "write the smaller one first");
+}
+
+void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
+  read_word(reader, "decode", kDecodes, images.decode);
+  read_word(reader, "on_corrupt", kOnCorrupt, images.on_corrupt);
+  std::int64_t image_size = 0;
+  reader.read("image_size", image_size);
+  images.image_size = static_cast<int>(image_size);
+
+  ConfigReader& resize = reader.section("resize");
+  read_word(resize, "interpolation", kInterpolations, images.resize.interpolation);
+  read_word(resize, "crop_offset", kCropOffsets, images.resize.crop_offset);
+  read_word(resize, "shape", kResizeShapes, images.resize.shape);
+  resize.read("crop_fraction", images.resize.crop_fraction);
+  if (images.resize.shape == ResizeShape::kSquare && images.resize.crop_fraction != 1) {
+    resize.fail("crop_fraction", ErrorCode::kOptionConflict,
+                "shape: square cuts nothing off, so crop_fraction must be 1",
+                "set crop_fraction: 1.0, or shape: shortest_side");
+  } else if (image_size / images.resize.crop_fraction > 1e6) {
+    resize.fail("crop_fraction", ErrorCode::kOptionConflict, "image_size / crop_fraction is more than a million pixels",
+                "raise crop_fraction");
+  }
+
+  ConfigReader& augment = reader.section("augment");
+  augment.read("horizontal_flip", images.augment.horizontal_flip);
+  if (ConfigReader* crop = section_or_null(augment, "random_resized_crop")) {
+    RandomResizedCrop& random = images.augment.random_resized_crop.emplace();
+    read_range(*crop, "scale", random.smallest_area, random.largest_area);
+    read_range(*crop, "ratio", random.narrowest, random.widest);
+  }
+
+  ConfigReader& normalize = reader.section("normalize");
+  read_three(normalize, "mean", images.mean);
+  read_three(normalize, "std", images.standard_deviation);
+
+  ConfigReader& loader = reader.section("loader");
+  loader.read("workers", images.loader.workers);
+  loader.read("prefetch", images.loader.prefetch);
+  loader.read("pinned", images.loader.pinned);
+  loader.read("drop_last", images.loader.drop_last);
+}
+
+}  // namespace
+
+ConfigReader* section_or_null(ConfigReader& reader, std::string_view key) {
+  const runner::Value* value = reader.raw(key);
+  return value && value->is_null() ? nullptr : &reader.section(key);
+}
+
+ImageOptions read_image_options(ConfigReader& reader) {
+  ImageOptions options;
+  reader.read("root", options.root);
+  reader.read("allow_outside", options.allow_outside);
+  reader.read("cache_mib", options.cache_mib);
+  read_dataset_options(reader, options.images);
+  return options;
+}
+
+}  // namespace stages

@@ -1,0 +1,59 @@
+#include "stages/data/image_root.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+ImageRoot::ImageRoot(fs::path root, bool allow_outside) : root_(std::move(root)), allow_outside_(allow_outside) {
+  std::error_code error;
+  real_root_ = fs::canonical(root_, error);
+  is_folder_ = !error && fs::is_directory(real_root_, error);
+}
+
+bool ImageRoot::follows(const std::string& below) {
+  std::error_code error;
+  const fs::path real = fs::canonical(root_ / below, error);
+  if (error) {
+    broken_.push_back(below);
+    return false;
+  }
+  if (allow_outside_ || is_below(real, real_root_)) return true;
+  outside_.push_back(below);
+  return false;
+}
+
+void ImageRoot::report(runner::Diagnostics& errors) const {
+  if (!outside_.empty()) {
+    errors.push_back({ErrorCode::kOutsideRoot,
+                      {},
+                      "",
+                      "links lead out of '" + root_.string() + "': " + listed(outside_),
+                      "set allow_outside: true to follow them"});
+  }
+  if (!broken_.empty()) {
+    errors.push_back(
+        {ErrorCode::kMissingImage, {}, "", "links lead nowhere: " + listed(broken_), "remove or mend them"});
+  }
+}
+
+}  // namespace stages

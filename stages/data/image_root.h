@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runner/diagnostic.h"
+
+namespace stages {
+
+/// "'a', 'b' and 3 more": the first twenty.
+std::string listed(const std::vector<std::string>& names);
+
+/// The folder that images lie in: which links in it are followed, and what was found to be wrong with them.
+class ImageRoot {
+ public:
+  ImageRoot(std::filesystem::path root, bool allow_outside);
+
+  const std::filesystem::path& path() const { return root_; }
+  bool is_folder() const { return is_folder_; }
+
+  /// May the link at `below` be followed? Remembered where not: it leads out of the root, or nowhere.
+  bool follows(const std::string& below);
+  bool refused_some() const { return !outside_.empty() || !broken_.empty(); }
+
+  /// Adds an error for the links that lead out, and one for those that lead nowhere.
+  void report(runner::Diagnostics& errors) const;
+
+ private:
+  std::filesystem::path root_, real_root_;
+  bool allow_outside_, is_folder_;
+  std::vector<std::string> outside_, broken_;
+};
+
+}  // namespace stages
