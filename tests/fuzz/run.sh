@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
 shift
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle)
+[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle mat)
 
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -- --quiet

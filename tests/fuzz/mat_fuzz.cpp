@@ -1,0 +1,45 @@
+// MAT-files: the input as one, and as the variables of one, plain and compressed.
+
+#include <zlib.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "stages/data/mat_file.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace stages;
+
+namespace {
+
+void read(const std::string& file) {
+  for (const char* const name : {"a", "labels"}) {
+    MatMatrix matrix;
+    try {
+      matrix = read_mat(file, name);
+    } catch (const std::invalid_argument&) {
+      continue;
+    }
+    require(matrix.values.size() == static_cast<std::size_t>(matrix.rows * matrix.columns), "another size", file);
+    for (const std::int64_t value : matrix.values) {
+      if (value < 0 || value > 0xffff) return;
+    }
+    const MatMatrix again = read_mat(mat_file(std::array{matrix}), name);
+    require(again.values == matrix.values && again.rows == matrix.rows, "reads as another", file);
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  const std::string input = text_of(bytes, size), head = mat_file({});
+  read(input);
+  read(head + input);
+  std::string packed(compressBound(size), '\0');
+  uLongf length = packed.size();
+  compress(reinterpret_cast<Bytef*>(packed.data()), &length, bytes, size);
+  std::string element = {15, 0, 0, 0};
+  for (int i = 0; i < 4; ++i) element += static_cast<char>(length >> (8 * i) & 0xff);
+  read(head + element + packed.substr(0, length));
+  return 0;
+}
