@@ -84,21 +84,6 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
     app.add_flag("--skip-corrupt", arguments.skip_corrupt,
                  "Go on behind an image that cannot be read; the exit code is 65 all the same");
-  } else if (verb == "export") {
-    declare_trained(app, arguments);
-    auto* merged = app.add_flag("--merged", arguments.merged,
-                                "The whole network, adapters merged into it, as transformers or timm save it");
-    auto* adapter = app.add_flag("--adapter", arguments.adapter, "The adapters alone, as peft saves them");
-    merged->excludes(adapter);
-    app.add_option("--out", arguments.out, "The folder to write; there must be none")->type_name("DIR")->required();
-    app.add_option("--names", arguments.names,
-                   "Of an adapter: clip_vision and clip_inner for CLIP with and without vision_model., hf_vit and "
-                   "hf_vit_v5 for the modules' names of transformers 4 and 5, timm; without it, as the model's are")
-        ->check(CLI::IsMember({"clip_vision", "clip_inner", "hf_vit", "hf_vit_v5", "timm"}))
-        ->type_name("NAMES");
-    app.add_flag("--head-inside", arguments.head_inside,
-                 "Of an adapter: the head among its modules_to_save instead of in head.safetensors");
-    app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
   } else if (verb == "sweep") {
     declare_recipe(app, arguments);
     app.add_flag("--dry-run", arguments.dry_run, "List the runs and start none");
@@ -143,7 +128,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   } else if (verb == "data") {
     app.add_option("action", arguments.subject, "make, or fetch")->required()->check(CLI::IsMember({"make", "fetch"}));
-    app.add_option("what", arguments.what, "make: image_folder; fetch: flowers102, cub200 or hf:ORG/NAME[@REVISION]")
+    app.add_option("what", arguments.what, "image_folder (make), flowers102, cub200, or hf:ORG/NAME[@REVISION] (fetch)")
         ->required()
         ->type_name("DATA");
     app.add_option("--out", arguments.out,

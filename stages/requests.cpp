@@ -1,10 +1,18 @@
 #include "stages/requests.h"
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "stages/data/fetch_dataset.h"
+#include "stages/data/make_cub200.h"
+#include "stages/data/make_flowers102.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/fetch/hub.h"
 #include "stages/predict.h"
@@ -17,7 +25,12 @@ using Json = nlohmann::ordered_json;
 
 runner::Result<Json> answer_versions(const Json&, const RequestContext&) { return devices_and_versions(); }
 
-/// {"out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
+using Make = void (*)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
+
+constexpr std::array<std::pair<std::string_view, Make>, 3> kMakers = {
+    {{"cub200", make_cub200}, {"flowers102", make_flowers102}, {"image_folder", make_image_folder}}};
+
+/// {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
 runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {
   const MadeImages images{.classes = request.at("classes"),
                           .per_class = request.at("per_class"),
@@ -33,8 +46,11 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
     context.progress(progress);
   };
   const std::string folder = request.at("out");
-  make_image_folder(folder, images, callbacks);
-  return Json{{"folder", folder}, {"images", images.classes * images.per_class}};
+  const auto* const maker =
+      std::ranges::find(kMakers, request.at("what").get<std::string>(), &decltype(kMakers)::value_type::first);
+  if (maker == kMakers.end()) throw std::invalid_argument("a data set that nobody can make");
+  maker->second(folder, images, callbacks);
+  return Json{{"folder", folder}, {"images", images.count()}};
 }
 
 FetchCallbacks callbacks_of(const RequestContext& context) {

@@ -26,7 +26,7 @@ struct Encoder {
   std::longjmp(encoder.failed, 1);
 }
 
-bool encode(Encoder& encoder, const Image& image, int quality) {
+bool encode(Encoder& encoder, const Image& image, int quality, J_COLOR_SPACE colors) {
   jpeg_compress_struct& state = encoder.state;
   state.err = jpeg_std_error(&encoder.errors);
   encoder.errors.error_exit = fail;
@@ -39,6 +39,7 @@ bool encode(Encoder& encoder, const Image& image, int quality) {
   state.input_components = 3;
   state.in_color_space = JCS_RGB;
   jpeg_set_defaults(&state);
+  jpeg_set_colorspace(&state, colors);
   jpeg_set_quality(&state, quality, TRUE);
   state.dct_method = JDCT_ISLOW;
   state.comp_info[0].h_samp_factor = 1;
@@ -52,17 +53,23 @@ bool encode(Encoder& encoder, const Image& image, int quality) {
   return true;
 }
 
-}  // namespace
-
-std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
+std::vector<std::uint8_t> encoded(const Image& image, int quality, J_COLOR_SPACE colors) {
   Encoder encoder;
-  const bool done = encode(encoder, image, quality);
+  const bool done = encode(encoder, image, quality, colors);
   jpeg_destroy_compress(&encoder.state);
   std::vector<std::uint8_t> result;
   if (done) result.assign(encoder.bytes, encoder.bytes + encoder.size);
   std::free(encoder.bytes);
   if (!done) throw std::runtime_error(encoder.message);
   return result;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) { return encoded(image, quality, JCS_YCbCr); }
+
+std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality) {
+  return encoded(image, quality, JCS_GRAYSCALE);
 }
 
 }  // namespace stages

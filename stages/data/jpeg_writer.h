@@ -11,4 +11,7 @@ namespace stages {
 /// exceed 65500 pixels. Throws std::runtime_error when libjpeg refuses.
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
+/// The same without its colours: a greyscale file.
+std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality);
+
 }  // namespace stages
