@@ -88,6 +88,8 @@ constexpr std::array kErrors = {
     ErrorInfo{kTooFewSamples, ExitCode::kBadData, "there are too few samples"},
     ErrorInfo{kUnsupportedImage, ExitCode::kBadData, "a file is not an image that can be read"},
     ErrorInfo{kFolderExists, ExitCode::kCannotCreate, "a folder to be written exists already"},
+    ErrorInfo{kMissingAnnotations, ExitCode::kMissingInput, "a file that says what images show does not exist"},
+    ErrorInfo{kBadAnnotations, ExitCode::kBadData, "a file that says what images show is wrong"},
     ErrorInfo{kDamagedWeights, ExitCode::kBadData, "a weights file is damaged"},
     ErrorInfo{kMissingWeights, ExitCode::kMissingInput, "a weights file does not exist"},
     ErrorInfo{kUnknownInput, ExitCode::kBadData, "a checkpoint does not say what its network takes in"},

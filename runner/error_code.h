@@ -89,6 +89,8 @@ enum class ErrorCode : int {
   kTooFewSamples = 608,
   kUnsupportedImage = 609,
   kFolderExists = 610,
+  kMissingAnnotations = 611,
+  kBadAnnotations = 612,
   kDamagedWeights = 620,
   kMissingWeights = 621,
   kUnknownInput = 622,

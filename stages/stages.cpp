@@ -7,6 +7,8 @@ namespace stages {
 std::span<const runner::StageKind* const> all_kinds() {
   static const std::array kKinds = {
       // clang-format off
+      &kDataCub200,
+      &kDataFlowers102,
       &kDataImageFolder,
       &kEvaluateClassification,
       &kMemoryPolicy,

@@ -11,6 +11,8 @@ namespace stages {
 /// Every kind of stage this build knows, sorted by name. scripts/new-stage adds a line here and one in stages.cpp.
 std::span<const runner::StageKind* const> all_kinds();
 
+extern const runner::StageKind kDataCub200;
+extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kMemoryPolicy;

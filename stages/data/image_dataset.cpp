@@ -1,6 +1,6 @@
 #include "stages/data/image_dataset.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include <torch/torch.h>
 
@@ -16,7 +16,24 @@ using runner::ErrorCode;
 /// What the person who has such a file can do about it.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
+  if (code == ErrorCode::kBadAnnotations) return "correct the file that lists the boxes, or set crop_to_box: false";
   return "mend or remove the file, or set on_corrupt: skip";
+}
+
+/// Is it the picture itself that cannot be used?
+bool is_picture_fault(ErrorCode code) { return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations; }
+
+/// What of a picture of `width` x `height` lies in `box`.
+Box within(const Box& box, int width, int height) {
+  const int left = std::max(box.left, 0), top = std::max(box.top, 0);
+  const int right = std::min(box.left + box.width, width), bottom = std::min(box.top + box.height, height);
+  if (left >= right || top >= bottom) {
+    throw ImageError(ErrorCode::kBadAnnotations, "its box, " + std::to_string(box.width) + " x " +
+                                                     std::to_string(box.height) + " at " + std::to_string(box.left) +
+                                                     ", " + std::to_string(box.top) + ", lies outside its picture of " +
+                                                     std::to_string(width) + " x " + std::to_string(height));
+  }
+  return {left, top, right - left, bottom - top};
 }
 
 /// How many of a picture's `full` pixels must remain for `part` of them to be at least `wanted`.
@@ -51,7 +68,7 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     normalization_.write(image, mirrored, pixels.data_ptr<float>());
     return NamedTensors{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
   } catch (const ImageError& error) {
-    if (options_.on_corrupt == OnCorrupt::kSkip && error.code != ErrorCode::kMissingImage) return std::nullopt;
+    if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
     throw runner::StageError(error.code, "/root", "image '" + file(index).name + "': " + error.what(),
                              remedy(error.code));
   }
@@ -59,9 +76,17 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
 
 Cut ImageDataset::cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const {
   const int width = header.shown_width(), height = header.shown_height();
-  if (part_ != Part::kTrain) return evaluation_cut(width, height, options_.image_size, options_.resize);
-  Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
-  return training_cut(width, height, options_.image_size, options_.resize, options_.augment, random);
+  const std::optional<Box>& box = file(index).box;
+  const Box used = box ? within(*box, width, height) : Box{0, 0, width, height};
+  const auto cut = [&] {
+    if (part_ != Part::kTrain) return evaluation_cut(used.width, used.height, options_.image_size, options_.resize);
+    Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
+    return training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
+  };
+  Cut result = cut();
+  result.from.left += used.left;
+  result.from.top += used.top;
+  return result;
 }
 
 Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {

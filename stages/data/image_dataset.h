@@ -28,7 +28,8 @@ struct ImageDatasetOptions {
 };
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
-/// A training sample is a function of (seed, epoch, index), any other of its index alone.
+/// Of a picture with a box only what lies in the box is seen. A training sample is a function of (seed, epoch, index),
+/// any other of its index alone.
 class ImageDataset : public Dataset {
  public:
   /// `cache` may be shared by the parts of one list, and null.

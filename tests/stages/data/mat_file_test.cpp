@@ -3,7 +3,7 @@
 #include <matio.h>
 
 #include <array>
-#include <memory>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -18,7 +18,6 @@ namespace stages {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::string problem(const std::string& file, const std::string& name = "labels") {
   try {

@@ -1,0 +1,94 @@
+#include "stages/data/annotation_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostic;
+using runner::ErrorCode;
+
+constexpr std::size_t kShownFaults = 10;
+constexpr const char* kHelp = "take the file as it was published";
+
+}  // namespace
+
+std::optional<fs::path> published_folder(const fs::path& root, const std::string& inner, const std::string& sign) {
+  std::error_code error;
+  if (fs::exists(root / sign, error)) return root;
+  if (fs::is_directory(root / inner, error)) return root / inner;
+  return std::nullopt;
+}
+
+bool AnnotationFiles::has(const std::string& name) const {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(folder_ / name, error));
+}
+
+std::optional<std::string> AnnotationFiles::read(const std::string& name, std::size_t limit) {
+  const fs::path path = folder_ / name;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    add(name, ErrorCode::kMissingAnnotations, "there is no file '" + path.string() + "'",
+        "it is published beside the images: put it there");
+    return std::nullopt;
+  }
+  // A pipe would be waited for, and a device has no end.
+  if (!fs::is_regular_file(status)) {
+    fault(name, "it is no file");
+    return std::nullopt;
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes;
+  std::string piece(64 << 10, '\0');
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    bytes.append(piece.data(), static_cast<std::size_t>(file.gcount()));
+    if (bytes.size() <= limit) continue;
+    fault(name, "it is larger than " + std::to_string(limit >> 20) + " MiB");
+    return std::nullopt;
+  }
+  if (!file.eof()) {
+    fault(name, "it cannot be read");
+    return std::nullopt;
+  }
+  sha256_.update(name + ' ' + std::to_string(bytes.size()) + '\n');
+  sha256_.update(bytes);
+  return bytes;
+}
+
+void AnnotationFiles::fault(const std::string& name, const std::string& what) {
+  add(name, ErrorCode::kBadAnnotations, "'" + (folder_ / name).string() + "': " + what, kHelp);
+}
+
+void AnnotationFiles::fault(const std::string& name, std::size_t line, const std::string& what) {
+  add(name, ErrorCode::kBadAnnotations,
+      "'" + (folder_ / name).string() + "', line " + std::to_string(line) + ": " + what, kHelp);
+}
+
+void AnnotationFiles::add(const std::string& name, ErrorCode code, std::string message, std::string help) {
+  auto found = std::ranges::find(faults_, name, &Faults::name);
+  if (found == faults_.end()) found = faults_.insert(faults_.end(), {name, {}, 0});
+  if (found->first.size() < kShownFaults) found->first.push_back({code, {}, "", std::move(message), std::move(help)});
+  else ++found->more;
+}
+
+runner::Diagnostics AnnotationFiles::errors() const {
+  runner::Diagnostics errors;
+  for (const Faults& faults : faults_) {
+    errors.insert(errors.end(), faults.first.begin(), faults.first.end());
+    if (faults.more == 0) continue;
+    errors.push_back({ErrorCode::kBadAnnotations,
+                      {},
+                      "",
+                      "'" + (folder_ / faults.name).string() + "' has " + std::to_string(faults.more) + " more faults",
+                      kHelp});
+  }
+  return errors;
+}
+
+}  // namespace stages

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/diagnostic.h"
+#include "runner/sha256.h"
+
+namespace stages {
+
+/// The folder of a published set of images: `root` itself where the file or folder `sign` is in it, else `root`/`inner`
+/// where that is a folder; nullopt where neither is.
+std::optional<std::filesystem::path> published_folder(const std::filesystem::path& root, const std::string& inner,
+                                                      const std::string& sign);
+
+/// The files beside a published set of images that say what they show. Reads them whole, takes their digest, and
+/// collects what is wrong with them.
+class AnnotationFiles {
+ public:
+  explicit AnnotationFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  bool has(const std::string& name) const;
+  /// The file's bytes; nullopt, and an error, where it is not there, no regular file, or larger than `limit`.
+  std::optional<std::string> read(const std::string& name, std::size_t limit);
+
+  /// Adds an error: "'data/images.txt': `what`". Behind the tenth of one file they are only counted.
+  void fault(const std::string& name, const std::string& what);
+  /// The same at a line, counted from one: "'data/images.txt', line 3: `what`".
+  void fault(const std::string& name, std::size_t line, const std::string& what);
+
+  bool is_faultless() const { return faults_.empty(); }
+  /// All of them, in order.
+  runner::Diagnostics errors() const;
+  /// SHA-256 of all that was read; to be asked once, last.
+  std::string digest() { return sha256_.digest(); }
+
+ private:
+  struct Faults {
+    std::string name;
+    runner::Diagnostics first;
+    std::size_t more = 0;
+  };
+  void add(const std::string& name, runner::ErrorCode code, std::string message, std::string help);
+
+  std::filesystem::path folder_;
+  std::vector<Faults> faults_;
+  runner::Sha256 sha256_;
+};
+
+}  // namespace stages

@@ -1,0 +1,55 @@
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/data/flowers102_list.h"
+#include "stages/data/image_parts.h"
+#include "stages/stages.h"
+
+namespace stages {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, FlowerParts>, 3> kFlowerParts = {
+    {{"published", FlowerParts::kPublished},
+     {"train_and_validation", FlowerParts::kTrainAndValidation},
+     {"swapped", FlowerParts::kSwapped}}};
+
+class Flowers102Stage : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+    ImageOptions options = read_image_options(reader);
+    FlowerParts parts = FlowerParts::kPublished;
+    read_word(reader, "parts", kFlowerParts, parts);
+    auto list = list_flowers102(options.root, parts, options.allow_outside);
+    if (!list) {
+      for (const runner::Diagnostic& problem : list.errors())
+        reader.fail("root", problem.code, problem.message, problem.help);
+    }
+    if (auto errors = reader.finish(); !errors.empty()) return errors;
+    return std::unique_ptr<runner::Stage>(std::make_unique<Flowers102Stage>(std::move(options), *std::move(list)));
+  }
+
+  Flowers102Stage(ImageOptions options, ImageList list)
+      : options_(std::move(options)), list_(std::make_shared<const ImageList>(std::move(list))) {}
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    return image_parts(list_, options_, context);
+  }
+  std::string fingerprint() const override { return stages::fingerprint(*list_); }
+  bool uses_seed() const override { return changes_images(options_.images.augment); }
+
+ private:
+  const ImageOptions options_;
+  const std::shared_ptr<const ImageList> list_;
+};
+
+}  // namespace
+
+const runner::StageKind kDataFlowers102 = {.name = "data.flowers102", .create = Flowers102Stage::create};
+
+}  // namespace stages

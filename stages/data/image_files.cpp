@@ -1,0 +1,94 @@
+#include "stages/data/image_files.h"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "stages/data/image_root.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+
+/// Looks whether files are there, each folder on their way once.
+class FileCheck {
+ public:
+  FileCheck(const fs::path& root, bool allow_outside) : root_(root, allow_outside) {}
+
+  void file(const std::string& below) {
+    ++seen_;
+    const bool is_reached = has_folder(below.substr(0, below.rfind('/') + 1));
+    if (!is_reached) {
+      if (!is_refused_) missing_.push_back(below);
+      return;
+    }
+    std::error_code error;
+    const fs::path path = root_.path() / below;
+    fs::file_status status = fs::symlink_status(path, error);
+    if (status.type() == fs::file_type::symlink) {
+      if (!root_.follows(below)) return;
+      status = fs::status(path, error);
+    }
+    if (status.type() != fs::file_type::regular) missing_.push_back(below);
+  }
+
+  void report(runner::Diagnostics& errors) const {
+    root_.report(errors);
+    if (missing_.empty()) return;
+    errors.push_back({ErrorCode::kMissingImage,
+                      {},
+                      "",
+                      std::to_string(missing_.size()) + " of " + std::to_string(seen_) + " images are not in '" +
+                          root_.path().string() + "': " + listed(missing_),
+                      "unpack the data set's archive again: it was not unpacked whole"});
+  }
+
+ private:
+  /// Can what lies in `folder`, "" or "a/b/", be opened? Sets `is_refused_` where a link on the way was refused, which
+  /// is an error of its own.
+  bool has_folder(const std::string& folder) {
+    is_refused_ = false;
+    if (folder.empty()) return true;
+    const auto known = folders_.find(folder);
+    if (known != folders_.end()) {
+      is_refused_ = known->second == Folder::kRefused;
+      return known->second == Folder::kThere;
+    }
+    Folder& found = folders_[folder];
+    const std::string name = folder.substr(0, folder.size() - 1);
+    const std::size_t slash = name.rfind('/');
+    if (slash != std::string::npos && !has_folder(name.substr(0, slash + 1))) {
+      found = is_refused_ ? Folder::kRefused : Folder::kMissing;
+      return false;
+    }
+    std::error_code error;
+    const fs::path path = root_.path() / name;
+    if (fs::is_symlink(fs::symlink_status(path, error)) && !root_.follows(name)) found = Folder::kRefused;
+    else found = fs::is_directory(path, error) ? Folder::kThere : Folder::kMissing;
+    is_refused_ = found == Folder::kRefused;
+    return found == Folder::kThere;
+  }
+
+  enum class Folder { kThere, kMissing, kRefused };
+  ImageRoot root_;
+  std::map<std::string, Folder> folders_;
+  std::vector<std::string> missing_;
+  std::size_t seen_ = 0;
+  bool is_refused_ = false;
+};
+
+}  // namespace
+
+void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors) {
+  FileCheck check(list.root, allow_outside);
+  for (const auto& part : list.parts) {
+    for (const ImageFile& file : part) check.file(file.name);
+  }
+  check.report(errors);
+}
+
+}  // namespace stages

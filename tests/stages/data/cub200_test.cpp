@@ -1,0 +1,186 @@
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/artifacts.h"
+#include "stages/data/image_reader.h"
+#include "stages/data/make_cub200.h"
+#include "stages/stages.h"
+#include "tests/support/pictures.h"
+#include "tests/support/program.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+
+class Cub200 : public testing::Test {
+ protected:
+  void SetUp() override { make_cub200(folder_ / "data", {.classes = 3, .per_class = 20, .size = 40, .seed = 3}); }
+  runner::Result<std::unique_ptr<runner::Stage>> create(Json options) {
+    options["root"] = (folder_ / "data").string();
+    value_ = stage_options("data/cub200", options.dump());
+    runner::ConfigReader reader(value_, "/data");
+    return kDataCub200.create(reader);
+  }
+  runner::Outputs run(Json options) {
+    auto stage = create(std::move(options));
+    EXPECT_TRUE(stage) << (stage ? "" : stage.errors().front().message);
+    return (*stage)->run(runner::Inputs({}), context_);
+  }
+  static std::shared_ptr<const Dataset> part(const runner::Outputs& outputs, const std::string& name) {
+    const auto found = outputs.find(name);
+    return found == outputs.end() ? nullptr : std::static_pointer_cast<const Dataset>(found->second);
+  }
+  static std::vector<std::string> names(const Dataset& data) {
+    std::vector<std::string> result;
+    for (std::int64_t i = 0; i < data.describe().size; ++i) result.push_back(data.sample_name(i));
+    return result;
+  }
+  std::filesystem::path set(const std::string& below) const { return folder_ / ("data/CUB_200_2011/" + below); }
+
+  PictureFolder folder_;
+  RecordingContext context_;
+  runner::Value value_;
+};
+
+TEST_F(Cub200, HoldsOutTheSameShareOfEachClass) {
+  const auto outputs = run({{"validation", 0.3}, {"split_seed", 42}});
+  EXPECT_THAT(context_.said, ElementsAre("3 classes; 21 images for training, 9 for validation, 30 for test"));
+  std::vector<int> counts(3);
+  for (std::int64_t i = 0; i < 9; ++i)
+    ++counts[static_cast<std::size_t>(part(outputs, "validation")->sample(0, i)->at("label").item<std::int64_t>())];
+  EXPECT_THAT(counts, ElementsAre(3, 3, 3));
+  EXPECT_THAT(part(outputs, "train")->describe().classes,
+              ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
+}
+
+TEST_F(Cub200, WhatIsHeldOutFollowsFromTheSeedAlone) {
+  const auto held = [&](Json options) {
+    options["validation"] = 0.3;
+    return names(*part(run(std::move(options)), "validation"));
+  };
+  const auto first = held({{"split_seed", 42}});
+  context_.seed_value = 7;
+  EXPECT_EQ(held({{"split_seed", 42}}), first);
+  EXPECT_NE(held({{"split_seed", 43}}), first);
+  const auto of_the_run = held(Json::object());
+  context_.seed_value = 8;
+  EXPECT_NE(held(Json::object()), of_the_run);
+}
+
+TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
+  const auto outputs = run({{"validation", 0.3}}), none = run({{"validation", 0.0}});
+  std::set<std::string> all;
+  for (const char* const port : {"train", "validation", "test"}) {
+    for (const std::string& name : names(*part(outputs, port))) EXPECT_TRUE(all.insert(name).second) << name;
+  }
+  EXPECT_EQ(all.size(), 60u);
+  EXPECT_EQ(part(none, "validation"), nullptr);
+  EXPECT_EQ(names(*part(none, "test")), names(*part(outputs, "test")));
+  EXPECT_EQ(part(none, "train")->describe().size, 30);
+}
+
+TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
+  EXPECT_TRUE((*create(Json::object()))->uses_seed());
+  EXPECT_FALSE((*create({{"split_seed", 42}}))->uses_seed());
+  EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());
+  EXPECT_TRUE((*create({{"split_seed", 42}, {"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
+  const std::string before = (*create(Json::object()))->fingerprint();
+  write_bytes(set("classes.txt"), {'1', ' ', 'a', '\n', '2', ' ', 'b', '\n', '3', ' ', 'c', '\n'});
+  EXPECT_NE((*create(Json::object()))->fingerprint(), before);
+}
+
+TEST_F(Cub200, HoldingOutAllIsRefused) {
+  const auto stage = create({{"validation", 1.0}});
+  ASSERT_FALSE(stage);
+  EXPECT_EQ(stage.errors().front().pointer, "/data/validation");
+  EXPECT_EQ(stage.errors().front().message, "validation: 1 leaves no image for training");
+}
+
+/// One picture, black but for a white box of 10 x 12 at 20, 5.
+Image boxed_picture() {
+  Image image(48, 40);
+  for (int y = 5; y < 17; ++y) std::fill_n(image.row(y) + 3 * 20, 3 * 10, std::uint8_t{255});
+  return image;
+}
+
+/// A set whose first image of one part is boxed_picture().
+class BoxedCub200 : public Cub200 {
+ protected:
+  std::shared_ptr<const Dataset> with_box(const std::string& port, const std::string& box,
+                                          const Json& augment = Json::object()) {
+    const Json options = {{"image_size", 8},
+                          {"split_seed", 1},
+                          {"crop_to_box", true},
+                          {"augment", augment},
+                          {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}};
+    name_ = part(run(options), port)->sample_name(0);
+    const Image image = boxed_picture();
+    write_bytes(set(name_), encode_png(image.width, image.height, image.pixels.data()));
+    const std::string images = file_text(set("images.txt"));
+    const std::string above = "\n" + images.substr(0, images.find(name_.substr(std::string("images/").size())));
+    const std::string number = above.substr(above.rfind('\n') + 1);
+    std::string boxes = file_text(set("bounding_boxes.txt"));
+    const std::size_t at = ("\n" + boxes).find("\n" + number);
+    boxes.replace(at, boxes.find('\n', at) - at, number + box);
+    write_bytes(set("bounding_boxes.txt"), {boxes.begin(), boxes.end()});
+    return part(run(options), port);
+  }
+  static at::Tensor image(const Dataset& data, std::int64_t epoch = 0) { return data.sample(epoch, 0)->at("image"); }
+
+  std::string name_;
+};
+
+TEST_F(BoxedCub200, CutsToTheBox) {
+  EXPECT_EQ(image(*with_box("test", "20.0 5.0 10.0 12.0")).min().item<float>(), 1);
+  EXPECT_LT(image(*with_box("test", "18.0 5.0 12.0 12.0")).min().item<float>(), 1);
+}
+
+TEST_F(BoxedCub200, WhatReachesOverTheEdgesIsCutOffThere) {
+  EXPECT_EQ(image(*with_box("test", "-5.0 -5.0 25.0 400.0")).max().item<float>(), 0);
+  EXPECT_GT(image(*with_box("test", "-5.0 -5.0 400.0 400.0")).max().item<float>(), 0);
+}
+
+TEST_F(BoxedCub200, AugmentationStaysInTheBox) {
+  const auto train = with_box("train", "20.0 5.0 10.0 12.0", {{"random_resized_crop", {{"scale", {0.05, 1.0}}}}});
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) EXPECT_EQ(image(*train, epoch).min().item<float>(), 1) << epoch;
+}
+
+TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
+  const auto test = with_box("test", "48.0 0.0 10.0 10.0");
+  try {
+    image(*test);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kBadAnnotations);
+    EXPECT_EQ(std::string(error.what()),
+              "image '" + name_ + "': its box, 10 x 10 at 48, 0, lies outside its picture of 48 x 40");
+    EXPECT_EQ(error.help, "correct the file that lists the boxes, or set crop_to_box: false");
+  }
+}
+
+TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
+  const auto outputs = run({{"image_size", 16}, {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}});
+  int gray = 0, coloured = 0;
+  for (const char* const port : {"train", "test"}) {
+    const auto data = part(outputs, port);
+    for (std::int64_t i = 0; i < data->describe().size; ++i) {
+      const at::Tensor image = data->sample(0, i)->at("image");
+      (image[0].equal(image[1]) && image[1].equal(image[2]) ? gray : coloured) += 1;
+    }
+  }
+  EXPECT_GE(gray, 9);  // of twelve, three of which may be held out
+  EXPECT_GT(coloured, 30);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/data/cub200_list.h"
+#include "stages/data/flowers102_list.h"
+#include "stages/data/image_reader.h"
+#include "stages/data/make_cub200.h"
+#include "stages/data/make_flowers102.h"
+#include "tests/support/pictures.h"
+#include "tests/support/program.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, std::vector<std::uint8_t>> contents(const fs::path& folder) {
+  std::map<std::string, std::vector<std::uint8_t>> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = file_bytes(entry.path());
+  }
+  return files;
+}
+
+using Make = void (*)(const fs::path&, const MadeImages&, const MakeCallbacks&);
+
+class MakePublished : public testing::TestWithParam<Make> {
+ protected:
+  std::string failure(const MadeImages& images) const {
+    try {
+      GetParam()(folder_ / "a", images, {});
+      return "";
+    } catch (const runner::StageError& error) {
+      return runner::name(error.code) + ": " + error.what() + " (" + error.help + ")";
+    }
+  }
+  PictureFolder folder_;
+};
+
+TEST_P(MakePublished, SameNumbersSameBytes) {
+  const MadeImages images{.classes = 5, .per_class = 4, .size = 24, .seed = 5};
+  GetParam()(folder_ / "a", images, {});
+  GetParam()(folder_ / "b/", images, {});
+  GetParam()(folder_ / "c", {.classes = 5, .per_class = 4, .size = 24, .seed = 6}, {});
+  EXPECT_EQ(contents(folder_ / "a"), contents(folder_ / "b"));
+  EXPECT_NE(contents(folder_ / "a"), contents(folder_ / "c"));
+}
+
+TEST_P(MakePublished, CancelledLeavesNothing) {
+  std::int64_t made = 0;
+  const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
+                                .cancelled = [&] { return made == 3; }};
+  EXPECT_THROW(GetParam()(folder_ / "a", {.classes = 2, .per_class = 4, .size = 16}, callbacks), runner::Cancelled);
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
+  folder_.add("a/mine.jpg");
+  EXPECT_EQ(failure({.classes = 2, .per_class = 4, .size = 16}).substr(0, 6), "E0610:");
+  fs::remove_all(folder_ / "a");
+  EXPECT_EQ(failure({.classes = 25}).substr(0, 6), "E0304:");
+  EXPECT_EQ(failure({.classes = 2, .per_class = 1}).substr(0, 55),
+            "E0304: cannot make 1 images of 64 pixels a class (make ");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MakePublished, testing::Values(make_flowers102, make_cub200),
+                         [](const auto& info) { return info.param == make_cub200 ? "cub200" : "flowers102"; });
+
+TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
+  const PictureFolder folder;
+  std::int64_t last = 0;
+  make_flowers102(folder.path() / "new/data", {.classes = 4, .per_class = 9, .size = 24, .seed = 1},
+                  {.progress = [&](std::int64_t done, std::int64_t) { last = done; }, .cancelled = {}});
+  EXPECT_EQ(last, 36);
+  const auto list = list_flowers102(folder / "new/data", FlowerParts::kPublished, false);
+  ASSERT_TRUE(list) << list.errors().front().message;
+  EXPECT_EQ(list->classes.size(), 4u);
+  EXPECT_EQ((*list)[Part::kTrain].size(), 8u);
+  EXPECT_EQ((*list)[Part::kValidation].size(), 8u);
+  EXPECT_EQ((*list)[Part::kTest].size(), 20u);
+  // In the order of the classes, and within one in none; the files of a class lie together.
+  const auto& test = (*list)[Part::kTest];
+  EXPECT_TRUE(std::ranges::is_sorted(test, {}, &ImageFile::label));
+  EXPECT_FALSE(std::ranges::is_sorted(test, {}, &ImageFile::name));
+  std::map<std::string, std::int64_t> labels;
+  for (const auto& part : list->parts) {
+    for (const ImageFile& file : part) labels[file.name] = file.label;
+  }
+  EXPECT_EQ(labels.size(), 36u);
+  int changes = 0;
+  for (auto at = std::next(labels.begin()); at != labels.end(); ++at) changes += at->second != std::prev(at)->second;
+  EXPECT_EQ(changes, 3);
+}
+
+TEST(MakeFlowers102, MoreImagesThanTheListsCanCount) {
+  const PictureFolder folder;
+  try {
+    make_flowers102(folder / "a", {.classes = 10, .per_class = 7000, .size = 16});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "cannot make 70000 images");
+    EXPECT_EQ(error.help, "a set of this form has at most 65535");
+  }
+}
+
+TEST(MakeCub200, IsReadAsThePublishedSetIs) {
+  const PictureFolder folder;
+  make_cub200(folder / "data", {.classes = 3, .per_class = 5, .size = 40, .seed = 1});
+  const auto list = list_cub200(folder / "data", /*boxes=*/true, false);
+  ASSERT_TRUE(list) << list.errors().front().message;
+  EXPECT_THAT(list->classes, testing::ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
+  EXPECT_EQ((*list)[Part::kTrain].size(), 9u);
+  EXPECT_EQ((*list)[Part::kTest].size(), 6u);
+  for (const ImageFile& file : (*list)[Part::kTrain]) {
+    ASSERT_TRUE(file.box);
+    EXPECT_EQ(file.box->width, 25);
+    EXPECT_GE(file.box->left, 0);
+    EXPECT_LE(file.box->left + file.box->width, 40);
+  }
+  EXPECT_EQ(read_image_header(file_bytes(list->root / (*list)[Part::kTrain][0].name)).width, 40);
+}
+
+}  // namespace
+}  // namespace stages
