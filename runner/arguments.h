@@ -22,6 +22,8 @@ struct Arguments {
   std::string run_folder;  ///< resume, evaluate, predict: the folder of a run
   bool force = false;      ///< resume: take changes that make the result neither recipe's
   bool smoke = false;      ///< run: two steps of every stage
+  bool reuse = false;      ///< run: take the results of every node that an earlier run has finished
+  bool no_reuse = false;   ///< run, resume, evaluate: compute also what is otherwise reused
   std::string show;        ///< run: "job", Hydra's --cfg job: show the recipe instead
   bool multirun = false;   ///< run: a sweep
   bool dry_run = false;    ///< sweep: list the runs, start none

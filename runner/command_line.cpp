@@ -46,6 +46,11 @@ void declare_trained(CLI::App& app, Arguments& arguments) {
       ->type_name("WHICH");
 }
 
+CLI::Option* declare_no_reuse(CLI::App& app, Arguments& arguments) {
+  return app.add_flag("--no-reuse", arguments.no_reuse,
+                      "Compute everything, also features that an earlier run has computed");
+}
+
 /// The flags and positionals of each verb.
 void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   app.add_flag("--json", arguments.json, "Results as JSON on standard output");
@@ -54,6 +59,8 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   if (verb == "run") {
     declare_recipe(app, arguments);
     app.add_flag("--smoke", arguments.smoke, "Two steps of every stage: does it hold together?");
+    app.add_flag("--reuse", arguments.reuse, "Take over every stage's results that an earlier run has, also trainings");
+    declare_no_reuse(app, arguments)->excludes("--reuse");
     app.add_option("--only", arguments.only, "Run this node and what it needs")->type_name("NODE");
     app.add_option("-c,--cfg", arguments.show, "job: show the recipe instead, as `config show` does")
         ->check(CLI::IsMember({"job", "all"}))
@@ -64,9 +71,11 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   } else if (verb == "resume") {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
     app.add_option("overrides", arguments.overrides, "key=value: what is to be different from now on");
+    declare_no_reuse(app, arguments);
     app.add_flag("--force", arguments.force, "Take changes after which the result is neither recipe's");
   } else if (verb == "evaluate") {
     declare_trained(app, arguments);
+    declare_no_reuse(app, arguments);
     app.add_option("overrides", arguments.overrides, "key=value: other data, other options of evaluate, device, run.dir");
   } else if (verb == "predict") {
     declare_trained(app, arguments);

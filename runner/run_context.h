@@ -34,6 +34,7 @@ struct TrainedWeights {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;     ///< of a training's checkpoints; for kThis, of the one checkpoint
   Choice choice = Choice::kKept;    ///< kKept: as the training's own options say
+  bool reused = false;  ///< they are a copy in the node's own folder; damaged ones are removed and trained anew
 };
 
 /// What a running stage may touch of the world outside its inputs.
@@ -71,6 +72,14 @@ class RunContext {
   virtual const std::filesystem::path& folder() const = 0;
   /// Set where this node's training has been done by an earlier run.
   virtual std::optional<TrainedWeights> trained() const { return std::nullopt; }
+  /// True where folder() holds the files with which a node of the same kind, options and inputs has finished before: a
+  /// stage whose schema says x-cacheable reads its outputs from them, as far as they are there.
+  virtual bool reuses() const { return false; }
+  /// Tells that the files of reuses(), or the weights of trained() where those are to be reused, are damaged, and how;
+  /// they are gone from folder() and the stage does its work anew.
+  virtual void not_reused(std::string_view /*why*/) {}
+  /// False where nobody takes what this node puts out on the port `output`: it may be left out.
+  virtual bool wants(std::string_view /*output*/) const { return true; }
   /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
   virtual bool smoke() const = 0;
   /// Who looks on; null in an ordinary run.

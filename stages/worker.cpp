@@ -89,7 +89,13 @@ ExitCode Worker::answer(const Json& request) {
 ExitCode Worker::run(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   runner::Graph graph = runner::graph_from_json(request["graph"]);
+  const runner::Determinism determinism_asked_for = graph.determinism;
   const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
+  std::optional<runner::ReuseOptions> reuse;
+  if (request.contains("index")) {
+    reuse = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",
+             .which = runner::reuse_named(request.value("reuse", "cacheable"))};
+  }
   const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
 
   Diagnostics errors;
@@ -141,11 +147,18 @@ ExitCode Worker::run(const Json& request) {
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
+  if (reuse) {
+    reuse->world = {{"device", device->is_cuda() ? "cuda" : "cpu"},
+                    {"threads", threads},
+                    {"determinism", runner::name(determinism_asked_for)},
+                    {"libtorch", versions()["libtorch"]}};
+  }
   const ExitCode exit = executor.run({.folder = path,
                                       .smoke = is_set("smoke"),
                                       .observer = check.get(),
                                       .resume = is_set("resume"),
-                                      .checkpoints = trained},
+                                      .checkpoints = trained,
+                                      .reuse = reuse},
                                      device->str());
   if (check && !is_stopped() && (exit == ExitCode::kDone || check->has_difference())) {
     emit(runner::Answer{check->finish()});

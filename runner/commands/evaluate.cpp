@@ -34,13 +34,15 @@ ExitCode evaluate_command(const Arguments& arguments, Console& console) {
   if (!says_where) prepared->recipe.run_dir.clear();
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;
+  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
                            .overrides = arguments.overrides,
                            .trained = *std::move(trained),
-                           .source = run->folder};
+                           .source = run->folder,
+                           .reuse = arguments.no_reuse ? Which::kNone : Which::kCacheable};
   return runner::run(request, surroundings(console, *worker));
 }
 

@@ -40,12 +40,14 @@ ExitCode resume_command(const Arguments& arguments, Console& console) {
   Graph& graph = prepared->graph;
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;
+  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
                            .overrides = arguments.overrides,
-                           .resume = run->folder};
+                           .resume = run->folder,
+                           .reuse = arguments.no_reuse ? Which::kNone : Which::kCacheable};
   return runner::run(request, surroundings(console, *worker));
 }
 

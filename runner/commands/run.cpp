@@ -25,12 +25,14 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
+  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = prepared->graph,
                            .sources = sources,
                            .overrides = arguments.overrides,
-                           .smoke = arguments.smoke};
+                           .smoke = arguments.smoke,
+                           .reuse = arguments.no_reuse ? Which::kNone : arguments.reuse ? Which::kAll : Which::kCacheable};
   return run(request, surroundings(console, *worker));
 }
 

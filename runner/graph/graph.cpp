@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runner/suggest.h"
+#include "runner/graph/key_options.h"
 #include "runner/graph/wiring.h"
 
 namespace runner {
@@ -148,7 +149,10 @@ class Compiler {
                 .options = std::move(options_[i]),
                 .pointer = pointer_to("", draft.stage->name),
                 .inputs = {},
-                .seed = node_seed(recipe_.seed, draft.id)};
+                .seed = node_seed(recipe_.seed, draft.id),
+                .version = draft.kind->version,
+                .cacheable = draft.kind->cacheable};
+      node.key_options = key_options(node, recipe_.resolved, schemas_);
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {
           node.inputs.push_back(

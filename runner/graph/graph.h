@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct Node {
   std::string pointer;  ///< where the stage stands in the recipe, "/train"
   std::vector<Edge> inputs;
   std::uint64_t seed = 0;
+  int version = 1;         ///< of the kind
+  bool cacheable = false;  ///< the kind's results are reused by default
+  /// The options that bear on the result, as records have them (key_options.h); nullopt: all of `options`.
+  std::optional<Value> key_options = {};
 };
 
 /// A recipe compiled: nodes in an order in which they can run (as written, as far as edges allow).

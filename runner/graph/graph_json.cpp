@@ -43,7 +43,10 @@ Node node_from_json(const Json& json, std::size_t index) {
             .options = from_json(field<Json>(json, "options")),
             .pointer = field<std::string>(json, "pointer"),
             .inputs = {},
-            .seed = field<std::uint64_t>(json, "seed")};
+            .seed = field<std::uint64_t>(json, "seed"),
+            .version = field<int>(json, "version"),
+            .cacheable = field<bool>(json, "cacheable")};
+  if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
   const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
                        node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
                            std::string::npos;
@@ -72,7 +75,10 @@ Json to_json(const Graph& graph) {
                      {"pointer", node.pointer},
                      {"seed", node.seed},
                      {"inputs", std::move(inputs)},
+                     {"version", node.version},
+                     {"cacheable", node.cacheable},
                      {"options", to_json(node.options, /*hide_secrets=*/false)}});
+    if (node.key_options) nodes.back()["key_options"] = to_json(*node.key_options);
   }
   return {{"recipe", graph.recipe},
           {"seed", graph.seed},

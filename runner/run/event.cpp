@@ -38,6 +38,7 @@ struct ToJson {
     return json;
   }
   Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
+  Json operator()(const Reused& e) const { return {{"event", "reused"}, {"node", e.node}, {"run", e.run}}; }
   Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}}; }
   Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
   Json operator()(const NodeProgress& e) const {
@@ -144,6 +145,7 @@ Event diagnostic(const Fields& f) {
   return Reported{std::move(result)};
 }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
+Event reused(const Fields& f) { return Reused{f.text("node"), f.text("run")}; }
 Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
 Event flush(const Fields& f) { return Flush{f.text("node")}; }
 Event progress(const Fields& f) {
@@ -188,6 +190,7 @@ constexpr std::array kParsers = {
     Parser{"diagnostic", diagnostic},
     Parser{"node_started", node_started},
     Parser{"resumed", resumed},
+    Parser{"reused", reused},
     Parser{"progress", progress},
     Parser{"metric", metric},
     Parser{"say", say},

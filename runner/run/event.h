@@ -58,6 +58,10 @@ struct NodeFinished {
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;
 };
+struct Reused {
+  std::string node;
+  std::string run;  // the folder of the run that computed it
+};  // the node's results, and the metrics that follow, are an earlier run's
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
@@ -76,7 +80,7 @@ struct Finished {
 };  // last, always
 
 using Event =
-    std::variant<Hello, Ready, Reported, NodeStarted, Resumed, NodeProgress, NodeMetric, Said, Flush, NodeFinished,
+    std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Flush, NodeFinished,
                  Item, Answer, Finished>;
 
 /// One line without the newline. NaN and infinities travel as strings.

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "runner/config_reader.h"
@@ -22,14 +23,17 @@ constexpr std::chrono::milliseconds kProgressInterval{100};
 /// The world as one node sees it: everything becomes an event.
 class NodeContext : public RunContext {
  public:
-  NodeContext(const Node& node, const Graph& graph, const RunOptions& options, std::string_view device,
-              const ExecutorWorld& world, bool& has_saved)
-      : node_(node),
+  NodeContext(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
+              const ExecutorWorld& world, Reuse* reuse, const std::set<std::string>& wanted, bool& has_saved)
+      : index_(index),
+        node_(graph.nodes[index]),
         graph_(graph),
-        folder_(options.folder / "nodes" / node.id),
+        folder_(options.folder / "nodes" / node_.id),
         options_(options),
         device_(device),
         world_(world),
+        reuse_(reuse),
+        wanted_(wanted),
         has_saved_(has_saved) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
@@ -64,18 +68,33 @@ class NodeContext : public RunContext {
   const std::filesystem::path& folder() const override { return folder_; }
   std::optional<TrainedWeights> trained() const override {
     const auto found = options_.checkpoints.find(node_.id);
-    return found == options_.checkpoints.end() ? std::nullopt : std::optional(found->second);
+    if (found != options_.checkpoints.end()) return found->second;
+    if (node_.cacheable || !is_taken()) return std::nullopt;
+    return TrainedWeights{folder_ / "checkpoints", TrainedWeights::Choice::kKept, /*reused=*/true};
   }
+  bool reuses() const override { return node_.cacheable && is_taken(); }
+  void not_reused(std::string_view why) override {
+    reuse_->drop(index_);
+    say("computed anew: " + std::string(why));
+  }
+  bool wants(std::string_view output) const override { return wanted_.contains(std::string(output)); }
   bool smoke() const override { return options_.smoke; }
   Observer* observer() const override { return options_.observer; }
 
+  std::int64_t metrics() const { return metrics_; }
+
  private:
+  bool is_taken() const { return reuse_ && reuse_->taken(index_); }
+
+  const std::size_t index_;
   const Node& node_;
   const Graph& graph_;
   const std::filesystem::path folder_;
   const RunOptions& options_;
   const std::string device_;
   const ExecutorWorld& world_;
+  Reuse* const reuse_;  // null: nothing is reused
+  const std::set<std::string> wanted_;
   bool& has_saved_;
   std::int64_t metrics_ = 0;
   std::optional<TimePoint> last_progress_;
@@ -159,6 +178,11 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const St
   }
 }
 
+/// A training that is done is given no data.
+bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options) {
+  return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
+}
+
 bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.pointer == b.pointer && a.message == b.message;
 }
@@ -169,11 +193,21 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 class Executor::Artifacts {
  public:
   /// `runs`: by node, whether it is run and so takes what it is wired to.
-  Artifacts(const Graph& graph, const std::vector<bool>& runs) : graph_(graph), ports_(graph.nodes.size()) {
+  Artifacts(const Graph& graph, const RunOptions& options, const std::vector<bool>& runs)
+      : graph_(graph), options_(options), ports_(graph.nodes.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       if (!runs[i]) continue;
-      for (const Edge& edge : graph.nodes[i].inputs) ++ports_[edge.from][edge.output].waiting;
+      for (const Edge& edge : graph.nodes[i].inputs) {
+        if (!is_left_out(edge, graph.nodes[i], options)) ++ports_[edge.from][edge.output].waiting;
+      }
     }
+  }
+
+  /// The outputs of node `index` that somebody waits for.
+  std::set<std::string> wanted(std::size_t index) const {
+    std::set<std::string> names;
+    for (const auto& [name, port] : ports_[index]) names.insert(name);
+    return names;
   }
 
   /// The artifacts on the edges of `node`, no longer held here if it was the last to want them.
@@ -181,6 +215,7 @@ class Executor::Artifacts {
     Inputs::ByPort inputs;
     Inputs::Sources sources;
     for (const Edge& edge : node.inputs) {
+      if (is_left_out(edge, node, options_)) continue;
       auto& port = ports_[edge.from].at(edge.output);
       sources.emplace(edge.input, graph_.nodes[edge.from].stage);
       if (port.artifact) inputs[edge.input].push_back(port.artifact);
@@ -211,6 +246,7 @@ class Executor::Artifacts {
     int waiting = 0;
   };
   const Graph& graph_;
+  const RunOptions& options_;
   std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
 };
 
@@ -237,38 +273,81 @@ Diagnostics Executor::create() {
   return errors;
 }
 
-/// By node: not all of them in a resumed run.
-std::vector<bool> Executor::nodes_to_run(const RunOptions& options) const {
-  std::vector<bool> runs(graph_.nodes.size(), !options.resume);
-  for (std::size_t i = graph_.nodes.size(); options.resume && i-- > 0;) {
-    const auto finished = read_finished(options.folder / "nodes" / graph_.nodes[i].id);
-    if (!finished || finished->key != keys_[i]) runs[i] = true;
+/// By node: not all of them where some have been run before.
+std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse) const {
+  std::vector<bool> runs(graph_.nodes.size(), false);
+  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    const auto finished = options.resume ? read_finished(options.folder / "nodes" / node.id) : std::nullopt;
     // Consumers stand behind what they consume, so whether node i is needed is known by now.
+    const bool is_done = finished && finished->key == keys_[i];
+    const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
+    if (!is_done && !is_taken) runs[i] = true;
     if (!runs[i]) continue;
-    for (const Edge& edge : graph_.nodes[i].inputs) runs[edge.from] = true;
+    for (const Edge& edge : node.inputs) {
+      if (!is_left_out(edge, node, options)) runs[edge.from] = true;
+    }
   }
   return runs;
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
-  const std::vector<bool> runs = nodes_to_run(options);
-  Artifacts artifacts(graph_, runs);
+  std::optional<Reuse> reuse;
+  if (options.reuse) {
+    std::vector<StageFacts> facts;
+    for (const auto& stage : stages_) facts.push_back({stage->fingerprint(), stage->uses_seed()});
+    reuse.emplace(graph_, std::move(facts), options);
+  }
+  Reuse* const shared = reuse ? &*reuse : nullptr;
+  const std::vector<bool> runs = nodes_to_run(options, shared);
+  Artifacts artifacts(graph_, options, runs);
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (world_.is_cancelled()) return stopped();
-    if (!runs[i]) {
-      const auto finished = read_finished(options.folder / "nodes" / graph_.nodes[i].id);
-      if (finished) world_.emit(NodeFinished{graph_.nodes[i].id, finished->seconds, finished->peak_memory_bytes});
-      continue;
-    }
-    const ExitCode exit = run_node(i, artifacts, options, device);
+    const ExitCode exit =
+        runs[i] ? run_node(i, artifacts, options, device, shared) : finish_without(i, options, shared);
     if (exit != ExitCode::kDone) return exit;
   }
   return ExitCode::kDone;
 }
 
+/// A node that need not be run: it has finished here before, or its files are another run's.
+ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
+  const Node& node = graph_.nodes[index];
+  const std::filesystem::path folder = options.folder / "nodes" / node.id;
+  if (!reuse || !reuse->taken(index)) {
+    if (const auto finished = read_finished(folder)) {
+      if (!finished->reused_from.empty()) world_.emit(Reused{node.id, finished->reused_from});
+      world_.emit(NodeFinished{node.id, finished->seconds, finished->peak_memory_bytes});
+    }
+    return ExitCode::kDone;
+  }
+  const Reuse::Taken& taken = *reuse->taken(index);
+  world_.emit(NodeStarted{node.id});
+  tell_reused(index, taken);
+  try {
+    world_.flush("");
+    write_finished(folder, {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
+    if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
+      world_.emit(Said{node.id, *trouble});
+  } catch (const Cancelled&) {
+    return stopped();
+  } catch (...) {
+    const Diagnostic error = current_exception_as_diagnostic(node);
+    world_.emit(Reported{error});
+    return info(error.code).exit;
+  }
+  world_.emit(NodeFinished{node.id, 0, 0});
+  return ExitCode::kDone;
+}
+
+void Executor::tell_reused(std::size_t index, const Reuse::Taken& taken) {
+  world_.emit(Reused{graph_.nodes[index].id, taken.run.string()});
+  for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
+}
+
 ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options,
-                            std::string_view device) {
+                            std::string_view device, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   // Freed on every way out, so that the next node finds the memory.
   const std::unique_ptr<Stage> stage = std::move(stages_[index]);
@@ -277,15 +356,32 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
   world_.emit(NodeStarted{node.id});
   FinishedNode finished{.key = keys_[index]};
   try {
-    NodeContext context(node, graph_, options, device, world_, has_saved_);
+    // Once more: data that this run has made is there only now.
+    if (reuse && !reuse->take(index, /*needed=*/true)) {
+      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed anew: " + *why});
+    }
+    NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
     std::filesystem::create_directories(context.folder());
     artifacts.put(index, stage->run(artifacts.take(node), context));
     // A stage may also heed a signal by returning early with what it has, which is no result to build on.
     if (world_.is_cancelled()) return stopped();
+    std::int64_t metrics = context.metrics();
+    if (reuse) {
+      reuse->note(index, {stage->fingerprint(), stage->uses_seed()});
+      if (const auto& taken = reuse->taken(index); taken && taken->run != options.folder) {
+        tell_reused(index, *taken);
+        metrics += static_cast<std::int64_t>(taken->metrics.size());
+        finished.reused_from = taken->run.string();
+      } else if (!taken) {
+        std::filesystem::remove(context.folder() / "reused.json");  // of a resumed run, before something was changed
+      }
+      finished.reuse_key = reuse->key(index);
+    }
     finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
     finished.peak_memory_bytes = world_.measure_peak();
     world_.flush("");
     write_finished(context.folder(), finished);
+    if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
   } catch (const Cancelled&) {
     return stopped();
   } catch (...) {

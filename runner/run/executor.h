@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runner/run/event.h"
+#include "runner/run/reuse.h"
 #include "runner/run/trained_weights.h"
 #include "runner/graph/graph.h"
 #include "runner/stage.h"
@@ -21,6 +23,7 @@ struct RunOptions {
   Observer* observer = nullptr;  ///< borrowed
   bool resume = false;  ///< it has been at work before: what is finished is not run again, the rest goes on
   TrainedNodes checkpoints = {};  ///< whose training is not run: its result is taken from there
+  std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.
@@ -36,7 +39,8 @@ struct ExecutorWorld {
 
 /// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
 /// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
-/// needs what it puts out. What stages throw is caught here, once, and becomes a diagnostic.
+/// needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier run has done
+/// is given no data, and what only that would have needed puts out nothing. What stages throw is caught here, once, and becomes a diagnostic.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
@@ -52,8 +56,11 @@ class Executor {
 
  private:
   class Artifacts;
-  std::vector<bool> nodes_to_run(const RunOptions& options) const;
-  ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device);
+  std::vector<bool> nodes_to_run(const RunOptions& options, Reuse* reuse) const;
+  ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
+                    Reuse* reuse);
+  ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
+  void tell_reused(std::size_t index, const Reuse::Taken& taken);
   ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;

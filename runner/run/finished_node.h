@@ -15,6 +15,8 @@ struct FinishedNode {
   std::string key;  ///< node_keys() of the graph that it was part of
   double seconds = 0;
   std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
+  std::string reused_from = {};  ///< the folder of the run whose results these are; empty: its own
+  std::string reuse_key = {};  ///< by which other runs find it (reuse.h); empty: they do not
 };
 
 /// Throws WriteError. `folder` is the node's.

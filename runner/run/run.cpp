@@ -76,7 +76,9 @@ class Run {
                           {"graph", to_json(request_.graph)},
                           {"smoke", request_.smoke},
                           {"resume", is_resumed()},
-                          {"checkpoints", to_json(request_.trained)}};
+                          {"checkpoints", to_json(request_.trained)},
+                          {"reuse", name(request_.reuse)},
+                          {"index", surroundings_.node_index.string()}};
     const Ending ending = supervise(*worker, request, conversation);
     flush_output();
     judge(ending);
@@ -117,6 +119,10 @@ class Run {
     } else if (const auto* started = std::get_if<NodeStarted>(&event)) {
       log(started->node + ": started");
       if (is_training(started->node)) histories_.insert_or_assign(started->node, TrainingHistory(seconds()));
+    } else if (const auto* reused = std::get_if<Reused>(&event)) {
+      const std::string line = "reused from " + shown(reused->run);
+      display_.say(reused->node, line);
+      log(reused->node + ": " + line);
     } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
       display_.node_finished();
       log(finished->node + ": finished in " + duration_text(finished->seconds) + ", peak memory " +
@@ -340,11 +346,13 @@ class Run {
     return has_saved_ || is_resumed() ? ": go on with `retort resume " + shown_folder() + "`" : "";
   }
 
+  std::string shown_folder() const { return shown(folder_->path()); }
+
   /// Relative to where the user stands, when it lies below.
-  std::string shown_folder() const {
-    const auto relative = folder_->path().lexically_relative(std::filesystem::current_path());
+  static std::string shown(const std::filesystem::path& folder) {
+    const auto relative = folder.lexically_relative(std::filesystem::current_path());
     const bool is_below = !relative.empty() && *relative.begin() != "..";
-    return (is_below ? relative : folder_->path()).string();
+    return (is_below ? relative : folder).string();
   }
 
   const RunRequest& request_;
@@ -374,7 +382,8 @@ RunSurroundings surroundings(const Console& console, const std::filesystem::path
           .results = console.out,
           .talk = console.err,
           .display = standard_error_display(console.verbosity),
-          .json = console.json};
+          .json = console.json,
+          .node_index = node_index_folder()};
 }
 
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }

@@ -12,6 +12,7 @@
 #include "runner/graph/graph.h"
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
+#include "runner/run/reuse.h"
 #include "runner/run/run_folder.h"
 #include "runner/run/trained_weights.h"
 #include "runner/run/worker_process.h"
@@ -29,6 +30,7 @@ struct RunRequest {
   std::filesystem::path resume = {};  ///< the folder of a run that goes on; empty: a new run
   TrainedNodes trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done
   std::filesystem::path source = {};
+  ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.
@@ -38,6 +40,7 @@ struct RunSurroundings {
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
   bool json = false;
+  std::filesystem::path node_index = {};  ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;

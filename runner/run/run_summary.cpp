@@ -38,8 +38,11 @@ void RunSummary::see(const Event& event) {
   }
   if (const auto* finished = std::get_if<NodeFinished>(&event)) {
     if (NodeState* state = node(finished->node)) {
-      *state = {state->id, "finished", finished->seconds, finished->peak_memory_bytes};
+      *state = {state->id, "finished", finished->seconds, finished->peak_memory_bytes, state->reused_from};
     }
+  }
+  if (const auto* reused = std::get_if<Reused>(&event)) {
+    if (NodeState* state = node(reused->node)) state->reused_from = reused->run;
   }
   if (const auto* metric = std::get_if<NodeMetric>(&event)) {
     const auto found = std::ranges::find_if(
@@ -65,6 +68,7 @@ Json RunSummary::to_json() const {
       object["seconds"] = state.seconds;
       object["peak_memory_bytes"] = state.peak_memory_bytes;
     }
+    if (!state.reused_from.empty()) object["reused_from"] = state.reused_from;
     json["nodes"].push_back(std::move(object));
   }
   json["metrics"] = Json::object();

@@ -45,6 +45,7 @@ class RunSummary {
     std::string status;  // "waiting", "running", "finished"
     double seconds = 0;
     std::int64_t peak_memory_bytes = 0;
+    std::string reused_from = {};  // a run's folder
   };
   struct Last {
     std::string node, name;

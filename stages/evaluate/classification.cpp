@@ -86,6 +86,8 @@ class ClassificationStage : public runner::Stage {
  public:
   explicit ClassificationStage(ClassificationConfig config) : config_(std::move(config)) {}
 
+  bool uses_seed() const override { return false; }
+
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const auto test = inputs.get<Dataset>("test");
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");

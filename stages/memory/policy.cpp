@@ -45,6 +45,7 @@ class Policy final : public runner::Stage {
   explicit Policy(std::shared_ptr<const MemoryPolicy> policy) : policy_(std::move(policy)) {}
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override { return {{"memory", policy_}}; }
+  bool uses_seed() const override { return false; }
 
  private:
   const std::shared_ptr<const MemoryPolicy> policy_;

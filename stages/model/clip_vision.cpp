@@ -23,6 +23,8 @@ class ClipVisionStage : public runner::Stage {
  public:
   explicit ClipVisionStage(const ClipVisionConfig& config) : config_(config) {}
 
+  bool uses_seed() const override { return false; }
+
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     ClipVisionConfig config = config_;
     if (config.projection_dim && !is_projected(config.feature)) {

@@ -42,11 +42,30 @@ std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const
   return std::nullopt;
 }
 
+/// Only the very weights that the training ended with: of others, it would give out something else.
+std::optional<Trained> find_reused(const runner::TrainedWeights& weights, const TrainerOptions& options,
+                                   runner::RunContext& context) {
+  std::string why;
+  try {
+    auto found = load(weights, options);
+    if (found && found->passed_over.empty()) {
+      DatasetDescription data = described_data(found->state.about);
+      return Trained{*std::move(found), std::move(data)};
+    }
+    why = found ? found->passed_over.front() : "there is no checkpoint in '" + weights.folder.string() + "'";
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  context.not_reused(why);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
   const auto weights = context.trained();
   if (!weights) return std::nullopt;
+  if (weights->reused) return find_reused(*weights, options, context);
   auto found = load(*weights, options);
   if (!found) {
     const bool unmeasured = weights->choice == Choice::kBest;

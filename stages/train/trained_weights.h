@@ -14,7 +14,8 @@ struct Trained {
 };
 
 /// What context.trained() names; nullopt where this training is still to be done. Of a damaged checkpoint the next one
-/// is taken, and that is said. Throws runner::StageError: kNoCheckpoint, kDamagedWeights.
+/// is taken, and that is said; but where a training is to be reused it is said by context.not_reused(), and nothing is
+/// found. Throws runner::StageError: kNoCheckpoint, kDamagedWeights.
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context);
 
 /// Instead of train(): moves `network` to context.device() and gives it the trained weights. Says which they are, also

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -47,6 +48,13 @@ class RecordingContext final : public runner::RunContext {
   std::string_view device() const override { return "cpu"; }
   const std::filesystem::path& folder() const override { return folder_; }
   std::optional<runner::TrainedWeights> trained() const override { return trained_weights; }
+  bool reuses() const override { return is_reusing; }
+  void not_reused(std::string_view why) override {
+    is_reusing = false;
+    trained_weights.reset();
+    said.push_back("not reused: " + std::string(why));
+  }
+  bool wants(std::string_view output) const override { return !unwanted.contains(std::string(output)); }
   bool smoke() const override { return is_smoke; }
   runner::Observer* observer() const override { return observer_value; }
 
@@ -70,7 +78,8 @@ class RecordingContext final : public runner::RunContext {
   std::vector<runner::Progress> all_progress;
   std::vector<std::string> said;
   std::function<void(const runner::Progress&)> on_progress;
-  bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false;
+  bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false, is_reusing = false;
+  std::set<std::string> unwanted;  // outputs that nobody takes
   std::optional<std::int64_t> resumed_at;  // behind so many metrics
   std::optional<runner::TrainedWeights> trained_weights;
   int flushes = 0;

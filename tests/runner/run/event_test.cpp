@@ -24,6 +24,7 @@ const char* const kEveryLine[] = {
     R"({"event":"diagnostic","severity":"warning","code":"E0601","message":"m","pointer":"/data/root","help":"h","notes":["n"]})",
     R"({"event":"node_started","node":"train"})",
     R"({"event":"resumed","node":"train","metrics":40})",
+    R"({"event":"reused","node":"train","run":"/a/run"})",
     R"({"event":"progress","node":"train","phase":"train","epoch":1,"epochs":2,"step":3,"steps":4,"samples_per_second":5.5,"loss":0.25,"seconds_left":60.0,"memory_bytes":7,"budget_bytes":8,"bytes":9,"bytes_in_all":10,"bytes_per_second":11.5})",
     R"({"event":"metric","node":"train","name":"train/loss","value":0.5,"step":120})",
     R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",

@@ -155,6 +155,16 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
   EXPECT_THAT(folder_.read("run/.retort/graph.json"), HasSubstr("${oc.env:API_KEY}"));
 }
 
+TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
+  run_script({"hello", "echo", "ready", "read", kStarted, R"(line:{"event":"reused","node":"data","run":"/a/run"})",
+              kFinished, "finished:0"});
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
+  EXPECT_THAT(talk_.str(), HasSubstr("data: reused from /a/run"));
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("data: reused from /a/run\n"));
+  EXPECT_EQ(summary()["nodes"].dump(),
+            R"([{"id":"data","peak_memory_bytes":4096,"reused_from":"/a/run","seconds":1.5,"status":"finished"}])");
+}
+
 TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
   run_script({"hello", "read", "ready", "read", "finished:0"});
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/source.json"));

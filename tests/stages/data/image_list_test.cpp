@@ -150,6 +150,26 @@ TEST(Split, EveryClassIsDividedAlike) {
   EXPECT_THAT(counts(list, Part::kTest), ElementsAre(12, 1, 20));
 }
 
+TEST_F(ImageListTest, FingerprintIsOfNamesLabelsSizesAndTimes) {
+  touch("a/1.jpg");
+  touch("b/2.jpg");
+  const auto now = [&] { return fingerprint(*list_images(root(), false)); };
+  const std::string first = now();
+  EXPECT_EQ(first.size(), 64u);
+  EXPECT_EQ(now(), first);
+  ImageList other = *list_images(root(), false);
+  other[Part::kTrain][0].label = 1;
+  EXPECT_NE(fingerprint(other), first);
+  write_bytes(folder_ / "a/1.jpg", {1});
+  const std::string longer = now();
+  EXPECT_NE(longer, first);
+  fs::last_write_time(folder_ / "a/1.jpg", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  const std::string older = now();
+  EXPECT_NE(older, longer);
+  fs::rename(folder_ / "b/2.jpg", folder_ / "b/3.jpg");
+  EXPECT_NE(now(), older);
+}
+
 TEST(Split, SharesBelowOneLeaveImagesOut) {
   ImageList list = flat_list({100});
   split(list, {.train = 0.29, .validation = 0.1, .test = 0.11}, 1);

@@ -109,6 +109,23 @@ TEST_F(TrainedWeights, DamagedBestOneFallsBackAndSaysSo) {
                                                testing::EndsWith("; the next best checkpoint is used")));
 }
 
+TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
+  context_.trained_weights->reused = true;
+  EXPECT_EQ(take().step, result_.step);
+  EXPECT_TRUE(has_the_trained_weights());
+  // Another checkpoint would do for an evaluation, but it is not what the training came to.
+  damage(result_.file);
+  EXPECT_FALSE(find_trained(before_.options, context_));
+  EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
+}
+
+TEST_F(TrainedWeights, ReusedFolderWithoutACheckpointIsTrainedAnew) {
+  std::filesystem::remove_all(folder());
+  context_.trained_weights->reused = true;
+  EXPECT_FALSE(find_trained(before_.options, context_));
+  EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
+}
+
 TEST_F(TrainedWeights, DamagedOneThatWasNamedIsAnError) {
   damage(result_.file);
   context_.trained_weights = {result_.file.parent_path(), Choice::kThis};
