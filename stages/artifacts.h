@@ -33,7 +33,13 @@ struct DatasetDescription {
   std::vector<TensorSpec> tensors;   ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
   std::vector<std::string> classes;  ///< names in order of their label; empty when there are no labels
   std::string transform = {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
+  bool augmented = false;      ///< a sample depends on the epoch
+  /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
+  std::shared_ptr<const DatasetDescription> source = {};
 };
+
+/// What the samples were before their features were computed; `data` itself where they are no features.
+inline const DatasetDescription& source_of(const DatasetDescription& data) { return data.source ? *data.source : data; }
 
 /// How samples are read ahead. No option changes a bit of what is read.
 struct LoaderOptions {
@@ -68,11 +74,20 @@ class Model : public runner::Artifact {
   /// Throws runner::StageError where the model does not suit the data.
   virtual std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const = 0;
   /// Runs a network made by build() on the rows of `inputs`. For a classifier {"logits": (n, classes)} is among them.
+  /// Where has_frozen_features(), "features" among the inputs stand for what the frozen part makes of the others.
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
   /// Lines for the person who watches, about a network made by build(): where its weights are from.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
+
+  /// True if a part of the network is never trained, draws nothing at random, sees each row alone and stands in front
+  /// of all that is. build() gives it the same values whatever its seed.
+  virtual bool has_frozen_features() const { return false; }
+  /// What that part makes of the rows of `inputs`: {"features": (n, …)}. Only where has_frozen_features().
+  virtual NamedTensors frozen_features(torch::nn::Module& /*network*/, const NamedTensors& /*inputs*/) const {
+    return {};
+  }
 };
 
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.

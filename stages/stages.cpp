@@ -8,6 +8,7 @@ std::span<const runner::StageKind* const> all_kinds() {
   static const std::array kKinds = {
       // clang-format off
       &kDataCub200,
+      &kDataFeatures,
       &kDataFlowers102,
       &kDataImageFolder,
       &kEvaluateClassification,

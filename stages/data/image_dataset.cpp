@@ -57,7 +57,8 @@ DatasetDescription ImageDataset::describe() const {
   return {.size = static_cast<std::int64_t>((*list_)[part_].size()),
           .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
           .classes = list_->classes,
-          .transform = transform_json(options_)};
+          .transform = transform_json(options_),
+          .augmented = part_ == Part::kTrain && changes_images(options_.augment)};
 }
 
 std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {

@@ -121,7 +121,8 @@ class Supervised final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const std::optional<Trained> trained = find_trained(config_.trainer, context);
-    const DatasetDescription description = trained ? trained->data : inputs.get<Dataset>("train")->describe();
+    const DatasetDescription description =
+        trained ? trained->data : source_of(inputs.get<Dataset>("train")->describe());
     auto checkpoint = std::make_shared<Checkpoint>();
     checkpoint->model = inputs.get<Model>("model");
     checkpoint->classes = description.classes;

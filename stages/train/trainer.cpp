@@ -51,7 +51,7 @@ constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^
 
 /// What the weights of a checkpoint are said to be.
 std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
-  std::map<std::string, std::string> texts = describe_data(data);
+  std::map<std::string, std::string> texts = describe_data(source_of(data));
   texts["format"] = "pt";
   texts["epoch"] = std::to_string(epoch);
   texts["step"] = std::to_string(step);

@@ -230,6 +230,37 @@ TEST_F(ImageFolder, CreatingChangesNothingInTheWorld) {
   EXPECT_FALSE(fs::exists(folder_ / "photos"));
 }
 
+TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
+  add_photos();
+  const std::string first = (*create("{}"))->fingerprint();
+  EXPECT_EQ((*create(R"({"image_size": 16})"))->fingerprint(), first);
+  folder_.add("photos/c1/999.jpg", 1, 40, 33);
+  EXPECT_NE((*create("{}"))->fingerprint(), first);
+
+  const std::string made = R"({"root": ")" + (folder_ / "made").string() + R"(", "make": {"classes": 2, "per_class": 2}})";
+  auto stage = create(made);
+  EXPECT_EQ((*stage)->fingerprint(), "");
+  (*stage)->run(runner::Inputs({}), context_);
+  const std::string then = (*stage)->fingerprint();
+  EXPECT_FALSE(then.empty());
+  EXPECT_EQ((*create(made))->fingerprint(), then);
+}
+
+TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
+  add_photos();
+  EXPECT_TRUE((*create("{}"))->uses_seed());
+  EXPECT_FALSE((*create(R"({"split": {"seed": 3}})"))->uses_seed());
+  EXPECT_TRUE((*create(R"({"split": {"seed": 3}, "augment": {"horizontal_flip": 0.5}})"))->uses_seed());
+}
+
+TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
+  add_photos();
+  const auto plain = run("{}"), flipped = run(R"({"augment": {"horizontal_flip": 0.5}})");
+  EXPECT_FALSE(part(plain, "train")->describe().augmented);
+  EXPECT_TRUE(part(flipped, "train")->describe().augmented);
+  EXPECT_FALSE(part(flipped, "test")->describe().augmented);
+}
+
 TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
   add_photos();
   const auto outputs = run(R"({"loader": {"pinned": true, "prefetch": 7, "drop_last": true}})");

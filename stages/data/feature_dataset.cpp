@@ -1,0 +1,34 @@
+#include "stages/data/feature_dataset.h"
+
+#include <torch/torch.h>
+
+namespace stages {
+
+FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table)
+    : source_(std::move(source)), table_(std::move(table)) {
+  auto images = std::make_shared<DatasetDescription>(source_->describe());
+  description_ = {.size = images->size,
+                  .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
+                  .classes = images->classes,
+                  .transform = images->transform};
+  for (const TensorSpec& spec : kept_beside_features(*images)) description_.tensors.push_back(spec);
+  description_.source = std::move(images);
+}
+
+std::optional<NamedTensors> FeatureDataset::sample(std::int64_t /*epoch*/, std::int64_t index) const {
+  const std::int64_t row = index % table_.present.size(0);
+  if (!table_.present.const_data_ptr<bool>()[row]) return std::nullopt;
+  NamedTensors sample;
+  for (const auto& [name, tensor] : table_.tensors) {
+    sample.set(name, name == "features" ? tensor[row].to(at::kFloat) : tensor[row]);
+  }
+  return sample;
+}
+
+LoaderOptions FeatureDataset::loader() const {
+  LoaderOptions options = source_->loader();
+  options.workers = 0;
+  return options;
+}
+
+}  // namespace stages

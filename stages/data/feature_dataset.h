@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stages/data/feature_table.h"
+
+namespace stages {
+
+/// The features of a dataset in place of its images: "features" float32, and what its samples hold besides. Whoever
+/// trains on it builds its model for the dataset that they are of (DatasetDescription::source).
+class FeatureDataset final : public Dataset {
+ public:
+  /// Where `table` has fewer rows than `source` samples, as in a smoke run, they are given again and again.
+  FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
+
+  DatasetDescription describe() const override { return description_; }
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
+  std::string sample_name(std::int64_t index) const override { return source_->sample_name(index); }
+  /// As the source's, without threads: there is nothing to read.
+  LoaderOptions loader() const override;
+
+ private:
+  const std::shared_ptr<const Dataset> source_;
+  const FeatureTable table_;
+  DatasetDescription description_;
+};
+
+}  // namespace stages

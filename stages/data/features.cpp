@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/run_context.h"
+#include "runner/stage.h"
+#include "stages/data/feature_dataset.h"
+#include "stages/loader.h"
+#include "stages/numerics.h"
+#include "stages/precision_module.h"
+#include "stages/stages.h"
+#include "stages/tf32.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::RunContext;
+using runner::StageError;
+
+constexpr std::int64_t kSmokeBatches = 2;
+
+struct FeaturesConfig {
+  bool cache = true;
+  std::int64_t batch_size = 0;
+  at::ScalarType storage = at::kFloat;
+};
+
+/// A network of which only the frozen part is run.
+class FrozenPart {
+ public:
+  FrozenPart(const Model& model, const std::string& model_stage, const DatasetDescription& data,
+             const MemoryPolicy& policy, RunContext& context)
+      : model_(model),
+        device_(std::string(context.device())),
+        network_(model.build(data, context.seed())),
+        numerics_((network_->to(device_), network_->eval(), choose_numerics(policy, *network_, model_stage, context))),
+        tf32_(numerics_.tf32),
+        modules_(*network_, numerics_.precision, device_) {
+    set_layout(*network_, numerics_.layout);
+  }
+
+  /// (n, …) on the CPU, all finite or not.
+  at::Tensor operator()(const Batch& batch) const {
+    const torch::NoGradGuard no_graph;
+    const Batch on_device = in_layout(batch.to(device_), numerics_.layout);
+    const ScopedPrecision precision(numerics_.precision.base, device_);
+    return model_.frozen_features(*network_, on_device.tensors()).at("features").cpu();
+  }
+
+ private:
+  const Model& model_;
+  const at::Device device_;
+  const std::shared_ptr<torch::nn::Module> network_;
+  const Numerics numerics_;
+  const ScopedTf32 tf32_;
+  const ScopedPrecisionMap modules_;
+};
+
+void check_finite(const at::Tensor& features, const Batch& batch, const Dataset& dataset) {
+  const at::Tensor broken = features.flatten(1).isfinite().all(1).logical_not();
+  if (!broken.any().item<bool>()) return;
+  const auto row = broken.to(at::kByte).argmax().item<std::int64_t>();
+  throw StageError(ErrorCode::kStageFailed, "",
+                   "the model gives a feature that is not a finite number for '" +
+                       dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'",
+                   "its weights or the sample are damaged");
+}
+
+std::string thousands(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
+class Features final : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+    FeaturesConfig config;
+    std::string storage;
+    reader.read("cache", config.cache);
+    reader.read("batch_size", config.batch_size);
+    reader.read("storage", storage);
+    config.storage = storage == "bf16" ? at::kBFloat16 : at::kFloat;
+    if (auto errors = reader.finish(); !errors.empty()) return errors;
+    return std::unique_ptr<runner::Stage>(std::make_unique<Features>(config));
+  }
+
+  explicit Features(const FeaturesConfig& config) : config_(config) {}
+
+  bool uses_seed() const override { return false; }
+
+  runner::Outputs run(const runner::Inputs& inputs, RunContext& context) override {
+    if (!config_.cache) context.say("nothing is kept: cache is false");
+    else if (!inputs.get<Model>("model")->has_frozen_features()) refuse(inputs.source("model"));
+    std::optional<FrozenPart> frozen;
+    runner::Outputs outputs;
+    for (const std::string part : {"train", "validation", "test"}) {
+      const auto dataset = inputs.find<Dataset>(part);
+      if (dataset && context.wants(part)) outputs[part] = features_of(part, dataset, inputs, frozen, context);
+    }
+    return outputs;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& model) {
+    throw StageError(ErrorCode::kOptionConflict, "", "'" + model + "' has no frozen part whose features could be kept",
+                     "take this stage and the inputs that name it away, or choose a model such as linear_probe");
+  }
+
+  std::shared_ptr<const Dataset> features_of(const std::string& part, const std::shared_ptr<const Dataset>& dataset,
+                                             const runner::Inputs& inputs, std::optional<FrozenPart>& frozen,
+                                             RunContext& context) const {
+    const DatasetDescription description = dataset->describe();
+    if (!config_.cache || description.size == 0) return dataset;
+    if (description.augmented) {
+      context.say(part + ": its samples change from epoch to epoch, so that their features are computed in every one");
+      return dataset;
+    }
+    const std::filesystem::path file = context.folder() / (part + ".safetensors");
+    if (auto table = reused(file, description, context)) {
+      return std::make_shared<FeatureDataset>(dataset, *std::move(table));
+    }
+    if (!frozen) {
+      frozen.emplace(*inputs.get<Model>("model"), inputs.source("model"), inputs.get<Dataset>("train")->describe(),
+                     *inputs.get<MemoryPolicy>("memory"), context);
+    }
+    FeatureTable table = compute(part, dataset, *frozen, *inputs.get<MemoryPolicy>("memory"), context);
+    if (!context.smoke()) write_features(file, table, description);
+    const at::Tensor& features = table.tensors.at("features");
+    context.say(part + ": " + thousands(features.size(0)) + " features of " +
+                thousands(features.numel() / features.size(0)) + " numbers, " +
+                thousands(static_cast<std::int64_t>(features.nbytes())) + " bytes");
+    return std::make_shared<FeatureDataset>(dataset, std::move(table));
+  }
+
+  static std::optional<FeatureTable> reused(const std::filesystem::path& file, const DatasetDescription& description,
+                                            RunContext& context) {
+    std::error_code error;
+    if (!context.reuses() || !std::filesystem::exists(file, error)) return std::nullopt;
+    try {
+      return read_features(file, description);
+    } catch (const StageError& damage) {
+      context.not_reused(damage.what());
+      return std::nullopt;
+    }
+  }
+
+  FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset, const FrozenPart& frozen,
+                       const MemoryPolicy& policy, RunContext& context) const {
+    const DatasetDescription description = dataset->describe();
+    const std::int64_t batch_size = std::min(config_.batch_size, policy.micro_batch.value_or(config_.batch_size));
+    const std::int64_t rows =
+        context.smoke() ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
+    FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
+    Loader loader(dataset, sequential_order(rows), batch_size, /*epoch=*/0);
+    const auto start = std::chrono::steady_clock::now();
+    for (std::int64_t done = 1;; ++done) {
+      if (context.cancelled()) throw runner::Cancelled{};
+      const std::optional<Batch> batch = loader.next();
+      if (!batch) break;
+      const at::Tensor features = frozen(*batch);
+      check_finite(features, *batch, *dataset);
+      const at::Tensor at_rows = torch::tensor(batch->indices, at::kLong);
+      const auto put = [&](const std::string& name, const at::Tensor& values, at::ScalarType type) {
+        if (!table.tensors.contains(name)) {
+          std::vector<std::int64_t> shape = values.sizes().vec();
+          shape[0] = rows;
+          table.tensors.set(name, torch::zeros(shape, type));
+        }
+        at::Tensor whole = table.tensors.at(name);
+        whole.index_copy_(0, at_rows, values.to(type));
+      };
+      put("features", features, config_.storage);
+      for (const TensorSpec& spec : kept_beside_features(description)) put(spec.name, (*batch)[spec.name], spec.dtype);
+      table.present.index_fill_(0, at_rows, true);
+      context.progress(progress(part, done, loader.batches(), batch->indices.back() + 1, start));
+    }
+    if (!table.tensors.contains("features")) {
+      throw StageError(ErrorCode::kTooFewSamples, "", "no sample of the part '" + part + "' could be read");
+    }
+    return table;
+  }
+
+  static runner::Progress progress(const std::string& part, std::int64_t done, std::int64_t batches,
+                                   std::int64_t samples, std::chrono::steady_clock::time_point start) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    runner::Progress progress;
+    progress.phase = part;
+    progress.step = done;
+    progress.steps = batches;
+    if (passed.count() > 0) progress.samples_per_second = static_cast<double>(samples) / passed.count();
+    progress.seconds_left = passed.count() / static_cast<double>(done) * static_cast<double>(batches - done);
+    return progress;
+  }
+
+  const FeaturesConfig config_;
+};
+
+}  // namespace
+
+const runner::StageKind kDataFeatures = {"data.features", Features::create};
+
+}  // namespace stages
