@@ -19,7 +19,7 @@ struct Arguments {
   bool verbose = false;
   bool quiet = false;
 
-  std::string run_folder;  ///< resume, evaluate, predict: the folder of a run
+  std::string run_folder;  ///< resume, evaluate, predict, analyze: the folder of a run
   bool force = false;      ///< resume: take changes that make the result neither recipe's
   bool smoke = false;      ///< run: two steps of every stage
   bool reuse = false;      ///< run: take the results of every node that an earlier run has finished
@@ -39,14 +39,16 @@ struct Arguments {
   std::string subject;     ///< config: "show"; data: "make" or "fetch"; doctor: "determinism"; schema, explain: a kind; init: the
                            ///< file to write
   std::string what;  ///< data make: "image_folder", …; data fetch: "flowers102", "hf:ORG/NAME@REVISION"
-  std::string out;   ///< data make, export: the folder to write; data fetch: that to fetch into; predict: the file
+  std::string out;  ///< data make, export, analyze, compare: the folder to write; data fetch: that to fetch into;
+                    ///< predict: the file
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
   std::vector<std::string> from_files;  ///< data fetch: files of a data set that are here already
   std::vector<std::string> files;       ///< data fetch: which of a model's files
   std::string url;                      ///< data fetch: another server's address
 
   std::string checkpoint;          ///< evaluate, predict: best, latest or a checkpoint's folder; empty: the one kept
-  std::vector<std::string> paths;  ///< predict: images and folders of images; also device=… and threads=…
+  std::vector<std::string> paths;  ///< predict: images and folders of images; also device=… and threads=…;
+                                   ///< compare: folders of runs
   std::string node;                ///< predict, export: the training, where the run has several
   std::int64_t top = 5, batch_size = 64;  ///< predict: classes an image, images at once
   bool skip_corrupt = false;              ///< predict: go on behind an image that cannot be read

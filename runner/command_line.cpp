@@ -93,6 +93,12 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
     app.add_flag("--skip-corrupt", arguments.skip_corrupt,
                  "Go on behind an image that cannot be read; the exit code is 65 all the same");
+  } else if (verb == "analyze") {
+    app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
+    app.add_option("--out", arguments.out, "Draw into this folder instead of the run's analysis/")->type_name("DIR");
+  } else if (verb == "compare") {
+    app.add_option("runs", arguments.paths, "The folders of two runs or more")->required();
+    app.add_option("--out", arguments.out, "Draw model_comparison.svg into this folder")->type_name("DIR");
   } else if (verb == "sweep") {
     declare_recipe(app, arguments);
     app.add_flag("--dry-run", arguments.dry_run, "List the runs and start none");

@@ -120,6 +120,8 @@ constexpr std::array kErrors = {
     ErrorInfo{kChangedRun, kRecipe, "a run cannot go on with another recipe"},
     ErrorInfo{kNoCheckpoint, ExitCode::kMissingInput, "the run has saved no checkpoint"},
     ErrorInfo{kTrainedOption, kRecipe, "an option that is settled once a network is trained"},
+    ErrorInfo{kNoResults, ExitCode::kMissingInput, "the run has no results to show"},
+    ErrorInfo{kDamagedRecord, ExitCode::kBadData, "a file of a run's record is damaged"},
 
     ErrorInfo{kInternal, ExitCode::kInternalError, "a mistake of ours"},
     ErrorInfo{kBadSchema, ExitCode::kInternalError, "a schema uses what the validator does not know"},

@@ -121,6 +121,8 @@ enum class ErrorCode : int {
   kChangedRun = 807,
   kNoCheckpoint = 808,
   kTrainedOption = 809,
+  kNoResults = 820,
+  kDamagedRecord = 821,
 
   kInternal = 901,
   kBadSchema = 902,

@@ -245,6 +245,13 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "`retort evaluate` and `retort predict` take the trained weights as they are. An option of the model or of the "
      "training would have no effect on them, or they would not fit it.",
      "retort evaluate outputs/a train.epochs=50", "Leave it out, or train anew: retort run RUN/.retort/recipe.yaml."},
+    {kNoResults,
+     "`retort analyze` shows what a run has measured, `retort compare` what runs came to when they were evaluated; "
+     "there is nothing of that in the record.",
+     "retort compare outputs/a outputs/b    (b was stopped before it was evaluated)",
+     "Let the run come to its end: retort resume RUN; or evaluate what it has trained: retort evaluate RUN."},
+    {kDamagedRecord, "A file of a run's record does not hold what Retort writes there.",
+     "nodes/evaluate/metrics.json cut off by a full disk", "Evaluate the run anew: retort evaluate RUN."},
 
     {kInternal, "Something happened that we thought could not.", "none that we know of",
      "Please report it, with the command and the recipe."},

@@ -114,7 +114,8 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
     return found;
   }
   if (what.name == "--from-file") return complete_path(real_file_system(), typed, "");
-  if (what.type == "DIR") return complete_folder(real_file_system(), typed);
+  if (what.type == "DIR" || what.name == "run" || what.name == "runs")
+    return complete_folder(real_file_system(), typed);
   if (what.type == "NAME") return recipes(arguments, typed);
   if (what.name == "kind") return kinds(shipped_schemas());
   if (arguments.verb == "explain") {

@@ -1,0 +1,209 @@
+#include "runner/report/comparison.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config/difference.h"
+#include "runner/config/yaml_reader.h"
+#include "runner/file_system.h"
+#include "runner/printable.h"
+#include "runner/report/decimal.h"
+#include "runner/report/run_report.h"
+#include "runner/report/table.h"
+#include "runner/run/progress_display.h"
+#include "runner/svg/plot.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kLargestRecipe = 16 << 20;
+constexpr std::size_t kLongestValue = 40;  // characters of a recipe's value in the table
+
+/// The recipe as the run recorded it.
+Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
+  const auto text = real_file_system().read(run.recipe, kLargestRecipe);
+  if (!text) {
+    return Diagnostic{
+        ErrorCode::kDamagedRecord, {}, "", "'" + run.recipe.string() + "' cannot be read", "leave the run out"};
+  }
+  return read_yaml(sources.add(run.recipe.string(), *text));
+}
+
+std::string text_at(const Value& recipe, std::string_view key) {
+  const Value* value = at_key(recipe, key);
+  return value && value->text() ? *value->text() : "";
+}
+
+std::string data_name(const Value& recipe) {
+  const std::string name = text_at(recipe, "data.name"), kind = text_at(recipe, "data.kind");
+  if (!name.empty()) return name;
+  return kind.starts_with("data.") ? kind.substr(5) : kind;
+}
+
+Diagnostic not_evaluated(const RunReport& report) {
+  return {ErrorCode::kNoResults,
+          {},
+          "",
+          "the run in '" + report.folder + "' has not been evaluated: it is " + report.status,
+          "retort resume " + report.folder + " goes on with it, retort evaluate " + report.folder +
+              " evaluates what it has trained"};
+}
+
+const Value* at_path(const Value& root, const std::vector<std::string>& path) {
+  const Value* at = &root;
+  for (const std::string& key : path) at = at ? at->find(key) : nullptr;
+  return at;
+}
+
+std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& recipes) {
+  std::vector<Comparison::Field> fields;
+  std::vector<std::vector<std::string>> paths;
+  for (std::size_t i = 1; i < recipes.size(); ++i) {
+    for (const Difference& difference : differences(recipes[0], recipes[i])) {
+      if (difference.path.front() == "name" || difference.path.front() == "run") continue;
+      if (std::ranges::count(paths, difference.path)) continue;
+      paths.push_back(difference.path);
+      Comparison::Field field{difference.key, {}};
+      for (const Value& recipe : recipes) {
+        const Value* value = at_path(recipe, difference.path);
+        field.values.push_back(value ? std::optional(*value) : std::nullopt);
+      }
+      fields.push_back(std::move(field));
+    }
+  }
+  return fields;
+}
+
+void name_rows(std::vector<Comparison::Row>& rows) {
+  for (Comparison::Row& row : rows) {
+    const bool shares_name = std::ranges::any_of(
+        rows, [&](const Comparison::Row& other) { return other.recipe == row.recipe && other.folder != row.folder; });
+    const auto evaluations = std::ranges::count(rows, row.folder, &Comparison::Row::folder);
+    row.label = (shares_name ? row.folder : row.recipe) + (evaluations > 1 ? ": " + row.evaluation.node : "");
+  }
+}
+
+std::string cell(const std::optional<Value>& value) {
+  if (!value) return "–";
+  const Json json = to_json(*value);
+  return shortened(
+      json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace),
+      kLongestValue);
+}
+
+}  // namespace
+
+Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings) {
+  Comparison comparison;
+  std::vector<Value> recipes;
+  Diagnostics errors, missing;
+  const auto add = [](const Diagnostics& from, Diagnostics& to) { to.insert(to.end(), from.begin(), from.end()); };
+  for (const RecordedRun& run : runs) {
+    const auto report = read_report(run);
+    auto recipe = read_recipe(run, sources);
+    if (!report) add(report.errors(), errors);
+    if (!recipe) add(recipe.errors(), errors);
+    if (!report || !recipe) continue;
+    if (report->evaluations.empty()) {
+      missing.push_back(not_evaluated(*report));
+      continue;
+    }
+    for (const RecordedEvaluation& evaluation : report->evaluations) {
+      comparison.rows.push_back(
+          {report->folder, text_at(*recipe, "name"), data_name(*recipe), report->seconds, evaluation, ""});
+    }
+    comparison.folders.push_back(report->folder);
+    recipes.push_back(*std::move(recipe));
+  }
+  if (!errors.empty()) return errors;
+  if (comparison.folders.size() < 2) return missing;
+  for (Diagnostic& one : missing) {
+    one.severity = Severity::kWarning;
+    warnings.push_back(std::move(one));
+  }
+  name_rows(comparison.rows);
+  comparison.differences = recipe_differences(recipes);
+  return comparison;
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "recipe", "data", "accuracy", "95 % interval", "per class", "loss", "samples", "time"}};
+  for (const auto& [folder, recipe, data, seconds, evaluation, label] : comparison.rows) {
+    rows.push_back(
+        {shortened(folder, 60), shortened(recipe, 60), shortened(data, 30), percent(evaluation.accuracy) + " %",
+         percent(evaluation.low) + "–" + percent(evaluation.high) + " %", percent(evaluation.mean_per_class) + " %",
+         decimal(evaluation.loss, 4), std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"});
+  }
+  std::string text = table_text(rows);
+  const auto same_samples = [&](const Comparison::Row& row) {
+    return row.evaluation.samples == comparison.rows.front().evaluation.samples;
+  };
+  if (!std::ranges::all_of(comparison.rows, same_samples))
+    text += "\nThe runs were not evaluated on the same samples.\n";
+  if (comparison.differences.empty()) return text + "\nThe recipes are the same.\n";
+  rows = {{"what differs"}};
+  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestValue));
+  for (const auto& [key, values] : comparison.differences) {
+    rows.push_back({printable(key)});
+    for (const auto& value : values) rows.back().push_back(cell(value));
+  }
+  return text + "\n" + table_text(rows);
+}
+
+Json to_json(const Comparison& comparison) {
+  Json json = {{"runs", Json::array()}, {"differences", Json::array()}};
+  for (const auto& [folder, recipe, data, seconds, evaluation, label] : comparison.rows) {
+    json["runs"].push_back({{"run", folder},
+                            {"node", evaluation.node},
+                            {"recipe", recipe},
+                            {"data", data},
+                            {"accuracy", evaluation.accuracy},
+                            {"accuracy_interval", {evaluation.low, evaluation.high}},
+                            {"mean_per_class", evaluation.mean_per_class},
+                            {"loss", evaluation.loss},
+                            {"samples", evaluation.samples},
+                            {"seconds", seconds}});
+  }
+  for (const auto& [key, values] : comparison.differences) {
+    Json by_run = Json::object();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i]) by_run[comparison.folders[i]] = to_json(*values[i]);
+    }
+    json["differences"].push_back({{"key", key}, {"values", std::move(by_run)}});
+  }
+  return json;
+}
+
+std::string draw_comparison(const Comparison& comparison) {
+  const auto bars = static_cast<double>(comparison.rows.size());
+  const double width = std::max(320.0, 90 * bars);
+  std::string description = "Accuracy on the test samples";
+  for (const Comparison::Row& row : comparison.rows)
+    description += "; " + row.label + " " + percent(row.evaluation.accuracy) + " %";
+  Drawing drawing(width + 200, 520, "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
+                  description);
+  Ticks places;  // a bar's middle is a whole number; its label is drawn below, slanted
+  places.low = 0.4;
+  places.high = bars + 0.6;
+  const Frame frame{140, 56, width, 300};
+  Plot plot(drawing, frame, {"", places}, {"accuracy, %", nice_ticks(0, 100, 12)}, "Accuracy on the test samples");
+  for (std::size_t i = 0; i < comparison.rows.size(); ++i) {
+    const Comparison::Row& row = comparison.rows[i];
+    const double x = static_cast<double>(i) + 1, half = 0.32;
+    const RecordedEvaluation& evaluation = row.evaluation;
+    plot.bar(x - half, x + half, 100 * evaluation.accuracy, static_cast<int>(i) + 1,
+             row.label + ": " + percent(evaluation.accuracy) + " %");
+    plot.interval(x, 100 * evaluation.low, 100 * evaluation.high);
+    const Point top = plot.at(x, 100 * std::max(evaluation.accuracy, evaluation.high));
+    drawing.text({top.x, top.y - 6}, percent(evaluation.accuracy) + " %", Align::kMiddle, "small");
+    drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, 32), Align::kEnd, "small", -35);
+  }
+  drawing.text({10, 510}, "lines: 95 % interval (Wilson)", Align::kStart, "small");
+  return drawing.svg();
+}
+
+}  // namespace runner

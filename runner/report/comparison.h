@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/report/recorded_evaluation.h"
+#include "runner/run/recorded_run.h"
+#include "runner/value.h"
+
+namespace runner {
+
+/// What runs came to, and in what their recipes differ.
+struct Comparison {
+  /// An evaluation: a row of the table and a bar of the picture.
+  struct Row {
+    std::string folder, recipe, data;  ///< as given; the recipe's name; the name of its data
+    double seconds = 0;                ///< of the whole run's work; 0: unknown
+    RecordedEvaluation evaluation;
+    std::string label;  ///< the recipe's name, or where several have that the folder; with the node where
+                        ///< a run has several
+  };
+  /// A key that the recipes hold differently.
+  struct Field {
+    std::string key;
+    std::vector<std::optional<Value>> values;  ///< by run; absent where its recipe lacks the key
+  };
+  std::vector<std::string> folders;  ///< of the runs that are compared, in order
+  std::vector<Row> rows;
+  std::vector<Field> differences;  ///< without name and run, which say nothing of the work
+};
+
+/// Of at least two evaluated runs; `sources` takes in the recipes' texts. Those that are not are left out with a
+/// warning (kNoResults); where fewer than two remain, that is the error. kDamagedRecord where a record cannot be read.
+Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings);
+
+/// Two tables: what the runs came to, and in what they differ.
+std::string comparison_text(const Comparison& comparison);
+
+/// {"runs": […], "differences": [{"key", "values"}]}.
+nlohmann::ordered_json to_json(const Comparison& comparison);
+
+/// model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 % interval.
+std::string draw_comparison(const Comparison& comparison);
+
+}  // namespace runner

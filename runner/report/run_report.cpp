@@ -1,0 +1,205 @@
+#include "runner/report/run_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/file_system.h"
+#include "runner/printable.h"
+#include "runner/report/decimal.h"
+#include "runner/run/metrics_file.h"
+#include "runner/run/progress_display.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Class = RecordedEvaluation::Class;
+
+constexpr std::size_t kLargestSummary = 64 << 20;
+constexpr std::size_t kShown = 5;  // classes, and pairs of them
+
+Json read_summary(const RecordedRun& run) {
+  const auto text = real_file_system().read(run.folder / "summary.json", kLargestSummary);
+  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  return json.is_object() ? json : Json::object();
+}
+
+/// Samples of one class that were taken for another.
+struct Confused {
+  std::string truth, predicted;
+  std::int64_t count = 0;
+};
+
+std::vector<Confused> most_confused(const RecordedEvaluation& evaluation) {
+  std::vector<Confused> pairs;
+  for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
+    for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
+      const std::int64_t count = evaluation.confusion[row][column];
+      if (row == column || count == 0) continue;
+      pairs.push_back({evaluation.classes[row].name, evaluation.classes[column].name, count});
+    }
+  }
+  std::ranges::stable_sort(pairs, std::greater{}, &Confused::count);
+  pairs.resize(std::min(pairs.size(), kShown));
+  return pairs;
+}
+
+/// The classes that have samples, the worst recognised first.
+std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
+  std::vector<Class> classes;
+  std::ranges::copy_if(evaluation.classes, std::back_inserter(classes),
+                       [](const Class& one) { return one.support > 0; });
+  std::ranges::stable_sort(classes, {}, &Class::recall);
+  classes.resize(std::min(classes.size(), kShown));
+  return classes;
+}
+
+/// The epoch, from 1, that did best, by accuracy or else by loss of validation; 0: none was validated.
+std::size_t best_epoch(const TrainingHistory& history) {
+  std::size_t best = 0;
+  const auto better = [&](const TrainingHistory::Epoch& one, const TrainingHistory::Epoch& other) {
+    if (one.validation_accuracy && other.validation_accuracy)
+      return *one.validation_accuracy > *other.validation_accuracy;
+    return one.validation_loss && other.validation_loss && *one.validation_loss < *other.validation_loss;
+  };
+  const auto& epochs = history.epochs();
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    if (!epochs[i].validation_loss && !epochs[i].validation_accuracy) continue;
+    if (best == 0 || better(epochs[i], epochs[best - 1])) best = i + 1;
+  }
+  return best;
+}
+
+std::string validation_in_words(const TrainingHistory::Epoch& epoch) {
+  std::string text;
+  if (epoch.validation_loss) text += "loss " + decimal(*epoch.validation_loss, 4);
+  if (epoch.validation_accuracy)
+    text += (text.empty() ? "" : ", ") + ("accuracy " + percent(*epoch.validation_accuracy)) + " %";
+  return text;
+}
+
+std::string training_text(const std::string& node, const TrainingHistory& history) {
+  const auto& epochs = history.epochs();
+  double seconds = 0;
+  for (const auto& epoch : epochs) seconds += epoch.seconds;
+  std::string text = node + ": " + std::to_string(epochs.size()) + (epochs.size() == 1 ? " epoch" : " epochs") +
+                     " in " + duration_text(seconds) + ", loss " + decimal(epochs.front().train_loss, 4);
+  if (epochs.size() > 1) text += " to " + decimal(epochs.back().train_loss, 4);
+  text += "\n";
+  const std::size_t best = best_epoch(history);
+  if (best == 0) return text;
+  text += "  validation: " + validation_in_words(epochs[best - 1]) + ", in epoch " + std::to_string(best);
+  return text + (epochs.size() > 1 ? ", the best\n" : "\n");
+}
+
+std::string evaluation_text(const RecordedEvaluation& evaluation) {
+  std::string text = evaluation.node + ": top-1 " + percent(evaluation.accuracy) + " % (95 % interval " +
+                     percent(evaluation.low) + "–" + percent(evaluation.high) + " %), mean per class " +
+                     percent(evaluation.mean_per_class) + " %, loss " + decimal(evaluation.loss, 4) + ", " +
+                     std::to_string(evaluation.samples) + " samples of " + std::to_string(evaluation.classes.size()) +
+                     " classes\n";
+  if (evaluation.is_smoke) text += "  a smoke run: not all of the samples\n";
+  if (evaluation.macro || evaluation.micro) {
+    text += "  area under ROC: ";
+    if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
+    if (evaluation.micro) {
+      text += (evaluation.macro ? ", " : "") + decimal(evaluation.micro->area, 4) + " all pairs of sample and class";
+    }
+    text += "\n";
+  }
+  if (evaluation.calibration_error) text += "  calibration error: " + percent(*evaluation.calibration_error) + " %\n";
+  const auto worst = worst_classes(evaluation);
+  for (const Class& one : worst) {
+    text +=
+        (&one == worst.data() ? "  hardest classes: " : ", ") + printable(one.name) + " " + percent(one.recall) + " %";
+  }
+  text += worst.empty() ? "" : "\n";
+  const auto confused = most_confused(evaluation);
+  for (const Confused& pair : confused) {
+    text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) + " for " +
+            printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
+  }
+  return text + (confused.empty() ? "" : "\n");
+}
+
+Json json_of(const RecordedEvaluation& evaluation) {
+  Json json = {
+      {"node", evaluation.node},
+      {"accuracy", evaluation.accuracy},
+      {"accuracy_interval", {evaluation.low, evaluation.high}},
+      {"mean_per_class", evaluation.mean_per_class},
+      {"loss", evaluation.loss},
+      {"samples", evaluation.samples},
+      {"classes", evaluation.classes.size()},
+      {"smoke", evaluation.is_smoke},
+      {"auc_macro", evaluation.macro ? Json(evaluation.macro->area) : Json(nullptr)},
+      {"auc_micro", evaluation.micro ? Json(evaluation.micro->area) : Json(nullptr)},
+      {"calibration_error", evaluation.calibration_error ? Json(*evaluation.calibration_error) : Json(nullptr)},
+      {"hardest_classes", Json::array()},
+      {"most_confused", Json::array()}};
+  for (const Class& one : worst_classes(evaluation)) {
+    json["hardest_classes"].push_back({{"class", one.name}, {"recall", one.recall}, {"support", one.support}});
+  }
+  for (const Confused& pair : most_confused(evaluation)) {
+    json["most_confused"].push_back({{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<RunReport> read_report(const RecordedRun& run) {
+  const Json summary = read_summary(run);
+  RunReport report;
+  report.folder = run.folder.string();
+  report.status = run.status.empty() ? "running" : run.status;
+  if (const auto found = summary.find("recipe"); found != summary.end() && found->is_string()) report.recipe = *found;
+  if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number()) report.seconds = *found;
+
+  const RecordedMetrics metrics = read_metrics(run.folder / "metrics.jsonl");
+  report.damaged_metrics = metrics.damaged;
+  double latest = 0;  // the end of what came before a training's first metric
+  for (const auto& [metric, time] : metrics.lines) {
+    auto found = std::ranges::find(report.trainings, metric.node, &std::pair<std::string, TrainingHistory>::first);
+    if (found == report.trainings.end()) {
+      report.trainings.emplace_back(metric.node, TrainingHistory(latest));
+      found = report.trainings.end() - 1;
+    }
+    found->second.see(metric, time);
+    latest = time;
+  }
+  std::erase_if(report.trainings, [](const auto& training) { return training.second.epochs().empty(); });
+
+  Diagnostics errors;
+  for (const std::string& node : evaluated_nodes(run.folder)) {
+    auto evaluation = read_evaluation(run.folder, node);
+    if (evaluation) report.evaluations.push_back(*std::move(evaluation));
+    else errors.insert(errors.end(), evaluation.errors().begin(), evaluation.errors().end());
+  }
+  if (!errors.empty()) return errors;
+  return report;
+}
+
+std::string report_text(const RunReport& report) {
+  std::string text =
+      printable(report.folder) + ": " + printable(report.recipe) + ", " + printable(report.status) + "\n";
+  for (const auto& [node, history] : report.trainings) text += training_text(node, history);
+  for (const RecordedEvaluation& evaluation : report.evaluations) text += evaluation_text(evaluation);
+  return text;
+}
+
+Json to_json(const RunReport& report) {
+  Json json = {{"run", report.folder},      {"recipe", report.recipe},    {"status", report.status},
+               {"seconds", report.seconds}, {"trainings", Json::array()}, {"evaluations", Json::array()}};
+  for (const auto& [node, history] : report.trainings) {
+    Json one = {{"node", node}};
+    one.update(history.to_json());
+    json["trainings"].push_back(std::move(one));
+  }
+  for (const RecordedEvaluation& evaluation : report.evaluations) json["evaluations"].push_back(json_of(evaluation));
+  return json;
+}
+
+}  // namespace runner
