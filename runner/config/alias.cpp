@@ -130,6 +130,27 @@ Result<std::vector<Override>> meant_by_each(const Override& override, const Alia
   return std::vector<Override>{std::move(result)};
 }
 
+/// The alias that is the longest dotted prefix of `key`; null where there is none.
+const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
+  const Alias* longest = nullptr;
+  for (const Alias& alias : aliases) {
+    const bool covers_keys_below = alias.cases.empty();
+    const bool matches = key == alias.name || (covers_keys_below && key.starts_with(alias.name + "."));
+    if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
+  }
+  return longest;
+}
+
+/// The error for `override` where it, by `alias`, is an option of the original program that means nothing here.
+Diagnostic foreign_option(const Override& override, const Alias& alias) {
+  return {ErrorCode::kForeignOption,
+          override.key_where,
+          "",
+          "'" + override.key + "' is an option of the original program that this recipe does not have",
+          alias.instead,
+          {{alias.where, "the recipe says so"}}};
+}
+
 /// zip(): its rows may hold aliases.
 Result<std::vector<Override>> meant_by_rows(Override override, std::span<const Alias> aliases) {
   Diagnostics errors;
@@ -180,24 +201,18 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
   if (override.sweep && override.sweep->kind == Sweep::Kind::kZip) return meant_by_rows(override, aliases);
-  const Alias* longest = nullptr;
-  for (const Alias& alias : aliases) {
-    const bool covers_keys_below = alias.cases.empty();
-    const bool matches =
-        override.key == alias.name || (covers_keys_below && override.key.starts_with(alias.name + "."));
-    if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
+  const Alias* alias = covering(override.key, aliases);
+  if (!alias) return std::vector<Override>{override};
+  if (!alias->instead.empty()) return foreign_option(override, *alias);
+  const bool is_other_name = alias->targets.size() == 1;
+  if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
+  auto result = meant(override, *alias);
+  // One value of it may stand for such an option: use_wandb: {"false": [], "true": [wandb=true]}.
+  for (const Override& one : result ? *result : std::vector<Override>()) {
+    const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
+    if (other && !other->instead.empty()) return foreign_option(one, *other);
   }
-  if (!longest) return std::vector<Override>{override};
-  if (!longest->instead.empty()) {
-    return Diagnostic{ErrorCode::kForeignOption,
-                      override.key_where,
-                      "",
-                      "'" + override.key + "' is an option of the original program that this recipe does not have",
-                      longest->instead,
-                      {{longest->where, "the recipe says so"}}};
-  }
-  const bool is_other_name = longest->targets.size() == 1;
-  return override.sweep && !is_other_name ? meant_by_each(override, *longest) : meant(override, *longest);
+  return result;
 }
 
 }  // namespace runner
