@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 struct Result {
   std::string weights, predictions;
   json metrics;  // of metrics.jsonl, in order, without their times
+  json history;  // training_metrics.json without its times
 };
 
 class Resume : public testing::Test {
@@ -45,14 +46,20 @@ class Resume : public testing::Test {
     std::string best = file_text(checkpoints / "best");
     if (best.empty()) return {};
     best.pop_back();
-    Result result{file_text(checkpoints / best / "model.safetensors"), file_text(nodes / "evaluate/predictions.csv"),
-                  json::array()};
+    Result result{file_text(checkpoints / best / "model.safetensors"),
+                  file_text(nodes / "evaluate/predictions.csv"),
+                  json::array(),
+                  {}};
     std::istringstream lines(file_text(folder_ / (name + "/metrics.jsonl")));
     for (std::string line; std::getline(lines, line);) {
       json metric = json::parse(line);
       metric.erase("time");
       result.metrics.push_back(std::move(metric));
     }
+    result.history = json::parse(file_text(nodes / "train/training_metrics.json"));
+    EXPECT_EQ(result.history.at("epoch_times").size(), result.history.at("train_losses").size());
+    for (const json& seconds : result.history.at("epoch_times")) EXPECT_GT(seconds, 0);
+    result.history.erase("epoch_times");
     return result;
   }
   void expect_whole(const std::string& name, const Result& whole) const {
@@ -60,6 +67,7 @@ class Resume : public testing::Test {
     EXPECT_TRUE(mine.weights == whole.weights);
     EXPECT_EQ(mine.predictions, whole.predictions);
     EXPECT_EQ(mine.metrics, whole.metrics);
+    EXPECT_EQ(mine.history, whole.history);
     EXPECT_EQ(json::parse(file_text(folder_ / (name + "/summary.json")))["status"], "finished");
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / name)) {
       const std::string file = entry.path().filename();
