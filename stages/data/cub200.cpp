@@ -7,6 +7,7 @@
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/data/cub200_list.h"
+#include "stages/data/fetched_list.h"
 #include "stages/data/image_parts.h"
 #include "stages/stages.h"
 
@@ -32,31 +33,35 @@ class Cub200Stage : public runner::Stage {
       reader.fail("validation", runner::ErrorCode::kOptionConflict, "validation: 1 leaves no image for training",
                   "hold out less");
     }
-    auto list = list_cub200(config.images.root, config.crop_to_box, config.images.allow_outside);
-    if (!list) {
-      for (const runner::Diagnostic& problem : list.errors())
-        reader.fail("root", problem.code, problem.message, problem.help);
-    }
+    bool download = false;
+    reader.read("download", download);
+    const ImageOptions& images = config.images;
+    FetchedList list("cub200", images.root, download,
+                     [root = images.root, crop = config.crop_to_box, outside = images.allow_outside] {
+                       return list_cub200(root, crop, outside);
+                     });
+    for (const runner::Diagnostic& problem : list.problems())
+      reader.fail("root", problem.code, problem.message, problem.help);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
-    return std::unique_ptr<runner::Stage>(std::make_unique<Cub200Stage>(std::move(config), *std::move(list)));
+    return std::unique_ptr<runner::Stage>(std::make_unique<Cub200Stage>(std::move(config), std::move(list)));
   }
 
-  Cub200Stage(Cub200Config config, ImageList list) : config_(std::move(config)), list_(std::move(list)) {}
+  Cub200Stage(Cub200Config config, FetchedList list) : config_(std::move(config)), list_(std::move(list)) {}
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    auto list = std::make_shared<ImageList>(list_);
+    auto list = std::make_shared<ImageList>(list_.get(context));
     split(*list, {.train = 1 - config_.validation, .validation = config_.validation, .test = 0},
           config_.split_seed ? static_cast<std::uint64_t>(*config_.split_seed) : context.seed());
     return image_parts(std::move(list), config_.images, context);
   }
-  std::string fingerprint() const override { return stages::fingerprint(list_); }
+  std::string fingerprint() const override { return list_.get() ? stages::fingerprint(*list_.get()) : ""; }
   bool uses_seed() const override {
     return changes_images(config_.images.images.augment) || (config_.validation > 0 && !config_.split_seed);
   }
 
  private:
   const Cub200Config config_;
-  const ImageList list_;
+  FetchedList list_;
 };
 
 }  // namespace

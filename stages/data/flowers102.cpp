@@ -7,6 +7,7 @@
 #include "runner/config_reader.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
+#include "stages/data/fetched_list.h"
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_parts.h"
 #include "stages/stages.h"
@@ -25,27 +26,28 @@ class Flowers102Stage : public runner::Stage {
     ImageOptions options = read_image_options(reader);
     FlowerParts parts = FlowerParts::kPublished;
     read_word(reader, "parts", kFlowerParts, parts);
-    auto list = list_flowers102(options.root, parts, options.allow_outside);
-    if (!list) {
-      for (const runner::Diagnostic& problem : list.errors())
-        reader.fail("root", problem.code, problem.message, problem.help);
-    }
+    bool download = false;
+    reader.read("download", download);
+    FetchedList list("flowers102", options.root, download, [parts, root = options.root, outside = options.allow_outside] {
+      return list_flowers102(root, parts, outside);
+    });
+    for (const runner::Diagnostic& problem : list.problems())
+      reader.fail("root", problem.code, problem.message, problem.help);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
-    return std::unique_ptr<runner::Stage>(std::make_unique<Flowers102Stage>(std::move(options), *std::move(list)));
+    return std::unique_ptr<runner::Stage>(std::make_unique<Flowers102Stage>(std::move(options), std::move(list)));
   }
 
-  Flowers102Stage(ImageOptions options, ImageList list)
-      : options_(std::move(options)), list_(std::make_shared<const ImageList>(std::move(list))) {}
+  Flowers102Stage(ImageOptions options, FetchedList list) : options_(std::move(options)), list_(std::move(list)) {}
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    return image_parts(list_, options_, context);
+    return image_parts(std::make_shared<const ImageList>(list_.get(context)), options_, context);
   }
-  std::string fingerprint() const override { return stages::fingerprint(*list_); }
+  std::string fingerprint() const override { return list_.get() ? stages::fingerprint(*list_.get()) : ""; }
   bool uses_seed() const override { return changes_images(options_.images.augment); }
 
  private:
   const ImageOptions options_;
-  const std::shared_ptr<const ImageList> list_;
+  FetchedList list_;
 };
 
 }  // namespace

@@ -171,7 +171,7 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
         {},
         "",
         "Oxford Flowers 102 is not in '" + root.string() + "': it has neither a folder jpg nor " + kFolder,
-        "correct root; `retort data make flowers102` makes a small set of that form"};
+        "correct root; `retort data fetch flowers102` fetches it, `retort data make flowers102` makes a small set of that form"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kFolder) + "/");
   annotations.read();
