@@ -14,6 +14,8 @@ std::span<const Command> all_commands() {
               "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]", evaluate_command},
       Command{"predict", "Says what images show, by the network that a run has trained.",
               "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3", predict_command},
+      Command{"export", "Writes what a run has trained as transformers, peft and timm load it.",
+              "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", export_command},
       Command{"analyze", "Shows what a run has measured, and draws its curves.",
               "retort analyze outputs/2026-01-31/12-00-00", analyze_command},
       Command{"compare", "Shows runs beside each other: what they came to, and in what their recipes differ.",

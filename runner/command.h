@@ -25,6 +25,7 @@ ExitCode run_command(const Arguments& arguments, Console& console);
 ExitCode resume_command(const Arguments& arguments, Console& console);
 ExitCode evaluate_command(const Arguments& arguments, Console& console);
 ExitCode predict_command(const Arguments& arguments, Console& console);
+ExitCode export_command(const Arguments& arguments, Console& console);
 ExitCode analyze_command(const Arguments& arguments, Console& console);
 ExitCode compare_command(const Arguments& arguments, Console& console);
 ExitCode sweep_command(const Arguments& arguments, Console& console);

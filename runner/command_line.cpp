@@ -93,6 +93,21 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
     app.add_flag("--skip-corrupt", arguments.skip_corrupt,
                  "Go on behind an image that cannot be read; the exit code is 65 all the same");
+  } else if (verb == "export") {
+    declare_trained(app, arguments);
+    auto* merged = app.add_flag("--merged", arguments.merged,
+                                "The whole network, adapters merged into it, as transformers or timm save it");
+    auto* adapter = app.add_flag("--adapter", arguments.adapter, "The adapters alone, as peft saves them");
+    merged->excludes(adapter);
+    app.add_option("--out", arguments.out, "The folder to write; there must be none")->type_name("DIR")->required();
+    app.add_option("--names", arguments.names,
+                   "Of an adapter: clip_vision and clip_inner for CLIP with and without vision_model., hf_vit and "
+                   "hf_vit_v5 for the modules' names of transformers 4 and 5, timm; without it, as the model's are")
+        ->check(CLI::IsMember({"clip_vision", "clip_inner", "hf_vit", "hf_vit_v5", "timm"}))
+        ->type_name("NAMES");
+    app.add_flag("--head-inside", arguments.head_inside,
+                 "Of an adapter: the head among its modules_to_save instead of in head.safetensors");
+    app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
   } else if (verb == "analyze") {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
     app.add_option("--out", arguments.out, "Draw into this folder instead of the run's analysis/")->type_name("DIR");

@@ -14,6 +14,7 @@
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_flowers102.h"
 #include "stages/data/make_image_folder.h"
+#include "stages/export.h"
 #include "stages/fetch/hub.h"
 #include "stages/predict.h"
 #include "stages/versions.h"
@@ -93,6 +94,7 @@ runner::Result<Json> answer_fetch_model(const Json& request, const RequestContex
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
+      RequestKind{"export", answer_export},
       RequestKind{"fetch_data", answer_fetch_data},
       RequestKind{"fetch_model", answer_fetch_model},
       RequestKind{"make_data", answer_make_data},

@@ -156,8 +156,18 @@ std::string sha256_of(const std::vector<fs::path>& files) {
   return runner::sha256(lines);
 }
 
-/// What is in a file, or in the shards of an index, and their digest, which is computed at the same time.
-SavedWeights read(const fs::path& path, const WeightShards& shards) {
+/// Empty where `path` is no index.
+WeightShards shards_of(const fs::path& path) {
+  if (!path.string().ends_with(kIndex)) return {};
+  try {
+    return parse_weight_shards(text_of(path));
+  } catch (const std::invalid_argument& error) {
+    damaged(path, std::string("is no sound index of shards: ") + error.what());
+  }
+}
+
+/// The files that hold the tensors, all of which are there.
+std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards) {
   std::vector<fs::path> files;
   for (const auto& [name, tensors] : shards) files.push_back(path.parent_path() / name);
   if (shards.empty()) files.push_back(path);
@@ -167,6 +177,12 @@ SavedWeights read(const fs::path& path, const WeightShards& shards) {
                      "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it",
                      "fetch the model again");
   }
+  return files;
+}
+
+/// What is in a file, or in the shards of an index, and their digest, which is computed at the same time.
+SavedWeights read(const fs::path& path, const WeightShards& shards) {
+  const std::vector<fs::path> files = files_of(path, shards);
   std::future<std::string> sha256 = std::async(std::launch::async, sha256_of, files);
   SavedWeights result;
   std::vector<NamedTensors::Item> items;
@@ -193,18 +209,15 @@ fs::path find_weights(const std::string& reference) {
                    "name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
 }
 
+std::string weights_sha256(const std::string& reference) {
+  const fs::path path = find_weights(reference);
+  return sha256_of(files_of(path, shards_of(path)));
+}
+
 SavedWeights read_saved_weights(const std::string& reference) {
   const fs::path path = find_weights(reference);
   std::optional<nlohmann::json> config = config_beside(path);
-  WeightShards shards;
-  if (path.string().ends_with(kIndex)) {
-    try {
-      shards = parse_weight_shards(text_of(path));
-    } catch (const std::invalid_argument& error) {
-      damaged(path, std::string("is no sound index of shards: ") + error.what());
-    }
-  }
-  SavedWeights result = read(path, shards);
+  SavedWeights result = read(path, shards_of(path));
   result.config = std::move(config);
   result.where = path;
   return result;

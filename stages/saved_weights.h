@@ -26,6 +26,9 @@ struct SavedWeights {
 /// Throws runner::StageError (kMissingWeights) where nothing is there, and where a folder holds two things.
 std::filesystem::path find_weights(const std::string& reference);
 
+/// The digest SavedWeights::sha256 of what find_weights() finds, without a tensor in memory. Throws as that.
+std::string weights_sha256(const std::string& reference);
+
 /// Reads what find_weights() finds. Nobody has vouched for it: every size is checked against the file before memory is
 /// allocated for it, and nothing in it is run. Throws runner::StageError (kMissingWeights, kDamagedWeights).
 SavedWeights read_saved_weights(const std::string& reference);

@@ -15,6 +15,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kMemoryPolicy,
       &kModelClipVision,
       &kModelLinearProbe,
+      &kModelLora,
       &kTrainSupervised,
       // clang-format on
   };

@@ -19,6 +19,7 @@ extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kMemoryPolicy;
 extern const runner::StageKind kModelClipVision;
 extern const runner::StageKind kModelLinearProbe;
+extern const runner::StageKind kModelLora;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

@@ -44,7 +44,7 @@ check_includes() {
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
       but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8)\.h"' |
-      but_not '^stages/(worker|worker_main|device|requests|predict|trained_checkpoint|versions|determinism)\.(cpp|h):'
+      but_not '^stages/(worker|worker_main|device|requests|predict|export|trained_checkpoint|versions|determinism)\.(cpp|h):'
   )"
   local family
   for family in ${families//|/ }; do
@@ -53,7 +53,7 @@ check_includes() {
     )"
   done
   forbid "what families share does not include a family" "$(
-    code "#include [<\"]stages/($families)/" stages/*.{cpp,h} | but_not '^stages/(requests|predict)\.cpp:'
+    code "#include [<\"]stages/($families)/" stages/*.{cpp,h} | but_not '^stages/(requests|predict|export)\.cpp:'
   )"
   forbid "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" "$(
     code '#include [<"]torch/torch\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'

@@ -8,7 +8,7 @@
 
 #include "runner/storage.h"
 #include "stages/model/adapter_config.h"
-#include "stages/model/lora.h"
+#include "stages/model/attached_lora.h"
 #include "stages/named_tensors.h"
 
 namespace stages {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "stages/model/adapter_folder.h"
-#include "stages/model/lora.h"
+#include "stages/model/attached_lora.h"
 #include "stages/model/weight_names.h"
 
 namespace stages {

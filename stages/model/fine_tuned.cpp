@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 
 #include "runner/stage.h"
+#include "stages/model/adapter_folder.h"
+#include "stages/model/adapter_layout.h"
 #include "stages/model/image_size.h"
 #include "stages/model/pretrained.h"
 
@@ -54,6 +56,67 @@ void FineTuned::load_base(FineTunedClassifier& network) const {
   network.notes.push_back("'" + reference + "': " + report.text());
 }
 
+/// transformers gave the layers of its ViT other names in version 5; the targets may be either.
+AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed) const {
+  try {
+    return attach_lora(network, *config_.lora, module_names(network.layout), seed);
+  } catch (const StageError&) {
+    if (network.layout != WeightLayout::kVit) throw;
+    try {
+      AttachedLora lora = attach_lora(network, *config_.lora, module_names(WeightLayout::kVit5), seed);
+      network.layout = WeightLayout::kVit5;
+      return lora;
+    } catch (const StageError&) {
+    }
+    throw;  // what is wrong by the names that are documented
+  }
+}
+
+void FineTuned::adapt(FineTunedClassifier& network, std::uint64_t seed) const {
+  try {
+    network.lora = attach(network, seed);
+    for (const auto& item : network.named_parameters()) {
+      if (is_of_head(item.key())) item.value().requires_grad_(true);
+    }
+    if (config_.adapter) load_adapters(network);
+  } catch (const StageError& error) {
+    throw StageError(error.code, error.option, error.what(), error.help, config_.pointer);
+  }
+  for (const std::string& target : network.lora->unused_targets) {
+    network.notes.push_back("targets: '" + target + "' names no layer");
+  }
+  for (const std::string& pattern : network.lora->unused_patterns) {
+    network.notes.push_back("'" + pattern + "' of rank_pattern or alpha_pattern matches no layer that has an adapter");
+  }
+}
+
+void FineTuned::load_adapters(FineTunedClassifier& network) const {
+  const auto refuse = [](ErrorCode code, const std::string& message, const std::string& help) {
+    throw StageError(code, "/adapter", message, help);
+  };
+  try {
+    SavedAdapter saved = read_adapter(*config_.adapter);
+    const ModuleNames names = module_names(layout_of_adapter(saved, network));
+    take_head(saved, names);
+    for (const std::string& note : load_adapter(*network.lora, saved, names)) network.notes.push_back(note);
+    network.notes.push_back("begins with the adapter in '" + saved.folder.string() + "'");
+    if (!saved.head) return;
+    const torch::NoGradGuard no_graph;
+    auto weights = network.named_parameters();
+    if (saved.head->weight.sizes() != weights["head.weight"].sizes()) {
+      refuse(ErrorCode::kOptionConflict,
+             "the head beside the adapter in '" + saved.folder.string() + "' has " +
+                 std::to_string(saved.head->bias.size(0)) + " classes, and the data " +
+                 std::to_string(weights["head.bias"].size(0)),
+             "train on the classes that it knows, or take head.safetensors away for a new head");
+    }
+    weights["head.weight"].copy_(saved.head->weight);
+    weights["head.bias"].copy_(saved.head->bias);
+  } catch (const StageError& error) {
+    refuse(error.code, error.what(), error.help);
+  }
+}
+
 std::string FineTuned::base_text(const FineTunedClassifier& network) const {
   const std::string of_type = std::string(" as ") + c10::toString(config_.backbone.dtype);
   if (!saved_) return "random, seed " + std::to_string(base_seed_) + of_type;
@@ -67,7 +130,12 @@ std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& da
   load_base(*network);
   initialize(*network, config_.backbone.initializer(), seed, is_of_head);
   for (const auto& item : network->named_parameters()) item.value().requires_grad_(is_of_head(item.key()));
+  network->layout = config_.backbone.layout();
+  network->weights_reference = config_.backbone.weights;
+  if (config_.lora) adapt(*network, seed);
+  if (config_.backbone.dtype != at::kFloat) store_frozen(*network, config_.backbone.dtype);
   network->freeze(base_text(*network));
+  network->notes.push_back(trainable_line(*network));
   return network;
 }
 
@@ -76,6 +144,10 @@ NamedTensors FineTuned::forward(torch::nn::Module& network, const NamedTensors& 
   if (!inputs.contains("features")) return classifier.forward(inputs.at("image"));
   const at::Tensor& features = inputs.at("features");
   return {{"logits", classifier.classify(features)}, {"features", features}};
+}
+
+NamedTensors FineTuned::frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const {
+  return {{"features", as_classifier(network).features(inputs.at("image"))}};
 }
 
 std::vector<std::string> FineTuned::notes(const torch::nn::Module& network) const {

@@ -10,6 +10,7 @@
 #include "stages/artifacts.h"
 #include "stages/model/backbone.h"
 #include "stages/model/image_classifier.h"
+#include "stages/model/attached_lora.h"
 #include "stages/saved_weights.h"
 #include "stages/weights.h"
 
@@ -20,6 +21,8 @@ struct FineTunedConfig {
   std::string pointer;  ///< where the model's options stand, "/model"
   BackboneConfig backbone;
   std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
+  std::optional<LoraOptions> lora;          ///< nullopt: the head alone is trained
+  std::optional<std::string> adapter;       ///< a folder of peft's form to begin from; nullopt: a new adapter
 };
 
 /// A classifier whose backbone is given and frozen. build() of a FineTuned makes it.
@@ -32,29 +35,37 @@ class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
   /// From now on the parameters that need no gradient are the base, which `base` stands for.
   void freeze(std::string base);
 
-  std::vector<std::string> notes;  ///< where its weights are from
+  std::vector<std::string> notes;     ///< where its weights are from
+  WeightLayout layout = WeightLayout::kClip;  ///< by whose names its layers are chosen and exported
+  std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
+  std::optional<AttachedLora> lora;   ///< its adapters, where it has some
 
  private:
   std::set<std::string, std::less<>> base_weights_;
   std::string base_;
 };
 
-/// A frozen backbone and a linear head, which alone is trained.
+/// A frozen backbone and a linear head; the head alone is trained, or it and the backbone's adapters.
 class FineTuned : public Model {
  public:
   /// `config` is settled, `saved` what its weights hold; null: they are random, by `base_seed` alone.
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved, std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
 
-  /// A FineTunedClassifier; `seed` is that of its head.
+  /// A FineTunedClassifier; `seed` is that of its head and adapters.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  bool has_frozen_features() const override { return !config_.lora; }
+  NamedTensors frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
   void load_base(FineTunedClassifier& network) const;
+  void adapt(FineTunedClassifier& network, std::uint64_t seed) const;
+  AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
+  void load_adapters(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;
 
   const FineTunedConfig config_;

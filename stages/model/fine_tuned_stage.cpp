@@ -1,12 +1,13 @@
+#include "stages/model/fine_tuned_stage.h"
+
 #include <optional>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/config_reader.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
-#include "stages/model/fine_tuned.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -27,16 +28,30 @@ std::optional<PretrainedConfig> config_of(const SavedWeights& saved, const Backb
   }
 }
 
+SavedWeights read(const BackboneConfig& backbone) {
+  try {
+    return read_saved_weights(*backbone.weights);
+  } catch (const StageError& error) {
+    throw StageError(error.code, "/weights", error.what(), error.help, backbone.pointer);
+  }
+}
+
 class FineTunedStage : public runner::Stage {
  public:
   explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
+
+  std::string fingerprint() const override {
+    return config_.backbone.weights ? weights_sha256(*config_.backbone.weights) : "";
+  }
+  /// Random weights follow from it.
+  bool uses_seed() const override { return !config_.backbone.weights; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     FineTunedConfig config = config_;
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<const SavedWeights> saved;
     if (backbone.weights) {
-      saved = std::make_shared<const SavedWeights>(read_saved_weights(*backbone.weights));
+      saved = std::make_shared<const SavedWeights>(read(backbone));
       backbone = settled(backbone, config_of(*saved, backbone));
     } else {
       backbone = settled(backbone, std::nullopt);
@@ -51,18 +66,16 @@ class FineTunedStage : public runner::Stage {
   const FineTunedConfig config_;
 };
 
-runner::Result<std::unique_ptr<runner::Stage>> create_linear_probe(runner::ConfigReader& reader) {
-  FineTunedConfig config;
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader, FineTunedConfig config) {
   config.pointer = reader.pointer();
   config.backbone = read_backbone(reader);
   const runner::Value* classes = reader.raw("num_classes");
-  if (!(classes && classes->text() && *classes->text() == "auto")) reader.read("num_classes", config.num_classes.emplace());
+  const bool is_auto = classes && classes->text() && *classes->text() == "auto";
+  if (!is_auto) reader.read("num_classes", config.num_classes.emplace());
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<FineTunedStage>(std::move(config)));
 }
-
-}  // namespace
-
-const runner::StageKind kModelLinearProbe = {"model.linear_probe", create_linear_probe};
 
 }  // namespace stages

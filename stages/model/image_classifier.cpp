@@ -20,9 +20,9 @@ bool is_projected(Feature feature) {
 }
 
 ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options)
-    : feature_(classifier.feature),
+    : options_(classifier),
       tower_(register_module("vision_model", std::make_shared<VisionTower>(classifier.tower, options))) {
-  assert(classifier.projection_dim || !is_projected(feature_));
+  assert(classifier.projection_dim || !is_projected(options_.feature));
   if (classifier.projection_dim) {
     projection_ = register_module(
         "visual_projection", std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
@@ -34,7 +34,7 @@ ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const
 }
 
 at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
-  switch (feature_) {
+  switch (options_.feature) {
     case Feature::kPooled:
       return tower_->pool(last_hidden_state);
     case Feature::kProjected:

@@ -50,9 +50,10 @@ class ImageClassifier : public PrecisionModule {
   at::Tensor projected(const at::Tensor& tokens) const;
 
   const VisionTower& tower() const { return *tower_; }
+  const ImageClassifierOptions& options() const { return options_; }
 
  private:
-  const Feature feature_;
+  const ImageClassifierOptions options_;
   std::shared_ptr<VisionTower> tower_;
   std::shared_ptr<Linear> projection_;  // null: none
   std::shared_ptr<Linear> head_;

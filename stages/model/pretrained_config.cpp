@@ -90,7 +90,8 @@ PretrainedConfig of_timm(const json& config) {
   std::optional<double> ratio = 4.0;
   read(arguments, "mlp_ratio", ratio);
   result.intermediate_size = static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
-  if (is_clip) read(config, "num_classes", result.projection_dim);
+  const bool has_projection = config.value("num_classes", json(0)) != 0;
+  if (is_clip && has_projection) read(config, "num_classes", result.projection_dim);
   return result;
 }
 

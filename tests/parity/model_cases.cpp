@@ -52,7 +52,8 @@ RecordedTensors outputs_of(const RecordedTower& tower, const Expectation& expect
     add_hidden("block.", 1);
     result["pooled"] = pooled;
     result["logits"] = network.feature(last);
-    result["scalar"] = tower.probe(result["logits"]);
+    if (tower.labels().defined()) result["loss"] = cross_entropy(result["logits"], tower.labels());
+    result["scalar"] = tower.labels().defined() ? result["loss"] : tower.probe(result["logits"]);
     at::Tensor tokens = torch::empty_like(last);
     for (std::int64_t i = 0; i < last.size(1); ++i) tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
     result["tokens"] = tokens;

@@ -65,7 +65,8 @@ TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
     return found == graph.nodes.end() ? "" : to_json(*found->options.find(key)).dump();
   };
   EXPECT_EQ(option("clip_vit_b32", "model", "targets"), R"(["q_proj"])");
-  EXPECT_EQ(option("vit_b16_timm", "model", "targets"), R"(["query","qkv"])");
+  EXPECT_EQ(option("vit_b16_timm", "model", "targets"), R"(["qkv"])");
+  EXPECT_EQ(option("vit_b16_hf", "model", "targets"), R"(["query"])");
   EXPECT_EQ(option("vit_b16_hf", "data", "normalize"), R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 

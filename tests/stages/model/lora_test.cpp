@@ -1,232 +1,124 @@
-#include "stages/model/lora.h"
+#include <map>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "runner/config_reader.h"
 #include "runner/stage.h"
+#include "stages/model/fine_tuned.h"
+#include "stages/stages.h"
 #include "stages/weights.h"
-#include "tests/support/tiny_tower.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/small_backbone.h"
+#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using List = std::vector<std::string>;
+using runner::StageError;
 
-constexpr std::uint64_t kSeed = 5;
-const std::string kBlock = "vision_model.encoder.layers.0.";
-
-LoraOptions queries() {
-  LoraOptions options{.rank = 2, .alpha = 4};
-  options.targets = List{"q_proj"};
-  return options;
+/// What `kind` of these options puts out, run with a seed of its own.
+std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
+  const runner::Value value = stage_options(schema, options.dump());
+  runner::ConfigReader reader(value, "/model");
+  auto stage = kind.create(reader);
+  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  RecordingContext context;
+  context.seed_value = 7;
+  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
+  return std::static_pointer_cast<const Model>(outputs.at("model"));
 }
 
-List names_of(const NamedTensors& tensors) {
-  List names;
-  for (const auto& [name, tensor] : tensors) names.push_back(name);
+std::shared_ptr<const Model> adapted(Json options, const Json& backbone = small()) {
+  options["backbone"] = backbone;
+  return model_of(kModelLora, "model/lora", options);
+}
+
+std::vector<std::string> trained_names(const torch::nn::Module& network) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : trained_parameters(network)) names.push_back(name);
   return names;
 }
 
-at::Tensor pixels() { return torch::randn({2, 3, 8, 8}, at::detail::createCPUGenerator(9), torch::kFloat64); }
-
-at::Tensor logits(const ImageClassifier& network) { return network.forward(pixels()).at("logits"); }
-
-TEST(LoraTest, OnlyTheAdaptersNeedAGradient) {
-  const auto network = tiny_tower();
-  const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
-  EXPECT_THAT(names_of(trained_parameters(*network)),
-              ElementsAre(kBlock + "self_attn.q_proj.lora_A.weight", kBlock + "self_attn.q_proj.lora_B.weight",
-                          "vision_model.encoder.layers.1.self_attn.q_proj.lora_A.weight",
-                          "vision_model.encoder.layers.1.self_attn.q_proj.lora_B.weight"));
-  EXPECT_THAT(lora.layers, testing::SizeIs(2));
-  EXPECT_EQ(lora.layers[0].layer->adapter()->scaling(), 2);
+TEST(Lora, AdaptersChangeNothingBeforeTheFirstStep) {
+  const auto with = adapted({{"dropout", 0}}), without = model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", small()}});
+  const at::Tensor logits = with->forward(*with->build(flowers(), 1), {{"image", pixels()}}).at("logits");
+  EXPECT_TRUE(torch::equal(logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
 }
 
-TEST(LoraTest, TheFirstOutputIsTheNetworksOwnAndTheGradientReachesEveryAdapter) {
-  const auto network = tiny_tower();
-  const at::Tensor before = logits(*network);
-  const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
-  const at::Tensor after = logits(*network);
-  EXPECT_TRUE(after.equal(before));
-  after.square().sum().backward();
-  for (const LoraLayer& layer : lora.layers) {
-    // As long as B is zero, so is the gradient of A.
-    EXPECT_GT(layer.layer->adapter()->b().grad().abs().min().item<double>(), 0) << layer.module;
-    EXPECT_EQ(layer.layer->adapter()->a().grad().abs().max().item<double>(), 0) << layer.module;
-    EXPECT_FALSE(layer.layer->weight.grad().defined()) << layer.module;
+// The published program ran its frozen projection without a graph, so that no adapter ever got a gradient.
+TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
+  for (const char* features : {"pooled", "projected", "projected_before_norm"}) {
+    const auto fine_tuned = adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}}, small({{"features", features}}));
+    const auto network = fine_tuned->build(flowers(), 1);
+    const NamedTensors before = weights(*network);
+    std::map<std::string, at::Tensor> base;
+    for (const auto& item : network->named_parameters()) base[item.key()] = item.value().detach().clone();
+    const auto step = [&] {
+      const at::Tensor logits = fine_tuned->forward(*network, {{"image", pixels()}}).at("logits");
+      torch::autograd::backward({(logits * torch::arange(6).reshape({2, 3})).sum()}, {});
+      const torch::NoGradGuard no_graph;
+      for (auto& [name, weight] : trained_parameters(*network)) {
+        ASSERT_TRUE(weight.grad().defined()) << features << name;
+        at::Tensor(weight).sub_(0.1 * weight.grad());
+      }
+    };
+    step();
+    for (const auto& [name, weight] : trained_parameters(*network)) {
+      const bool moved = !torch::equal(weight, base.at(name));
+      EXPECT_EQ(moved, !name.ends_with("lora_A.weight")) << features << name;  // while B is zero, A has no gradient
+    }
+    for (const auto& item : network->named_parameters()) {
+      if (item.value().requires_grad()) continue;
+      EXPECT_TRUE(torch::equal(item.value(), base.at(item.key()))) << features << item.key();
+      EXPECT_FALSE(item.value().grad().defined()) << item.key();
+    }
   }
 }
 
-TEST(LoraTest, AnAdaptersFirstWeightsAreAFunctionOfTheSeedAndItsName) {
-  LoraOptions options = queries();
-  options.targets = List{"q_proj", "fc1"};
-  const auto one = tiny_tower(), two = tiny_tower(), three = tiny_tower();
-  const auto first = [](const AttachedLora& lora) { return lora.layers[0].layer->adapter()->a(); };
-  const AttachedLora alone = attach_lora(*one, queries(), clip_names, kSeed);
-  const AttachedLora beside = attach_lora(*two, options, inner_names, kSeed);
-  const AttachedLora other = attach_lora(*three, queries(), clip_names, kSeed + 1);
-  EXPECT_TRUE(first(alone).equal(first(beside)));
-  EXPECT_FALSE(first(alone).equal(first(other)));
-  EXPECT_FALSE(first(alone).equal(alone.layers[1].layer->adapter()->a()));
+TEST(Lora, AdaptersAndHeadAloneAreSaved) {
+  const auto network = adapted({{"targets", {"q_proj"}}, {"layers", {1}}, {"bias", "lora_only"}})->build(flowers(), 1);
+  const std::string layer = "vision_model.encoder.layers.1.self_attn.q_proj.";
+  EXPECT_THAT(trained_names(*network), testing::UnorderedElementsAre(layer + "bias", layer + "lora_A.weight",
+                                                                    layer + "lora_B.weight", "head.weight", "head.bias"));
+  EXPECT_EQ(weights(*network).size(), 5u);
 }
 
-TEST(LoraTest, InitializationsHaveTheirSpread) {
-  const auto spread = [](LoraInitialization initialization, int factor) {
-    const auto layer = std::make_shared<Linear>(400, 300, false, torch::kFloat64);
-    const auto holder = std::make_shared<torch::nn::Module>();
-    holder->register_module("fc", layer);
-    LoraOptions options{.rank = 100, .initialization = initialization};
-    options.targets = List{"fc"};
-    attach_lora(
-        *holder, options, [](std::string_view ours) { return std::optional<std::string>(ours); }, kSeed);
-    return (factor == 0 ? layer->adapter()->a() : layer->adapter()->b()).detach();
-  };
-  const at::Tensor kaiming = spread(LoraInitialization::kKaiming, 0);
-  EXPECT_LE(kaiming.abs().max().item<double>(), 1 / 20.0);
-  EXPECT_NEAR(kaiming.std().item<double>(), 1 / 20.0 / std::sqrt(3.0), 3e-4);
-  const at::Tensor gaussian = spread(LoraInitialization::kGaussian, 0);
-  EXPECT_GT(gaussian.abs().max().item<double>(), 0.03);
-  EXPECT_NEAR(gaussian.std().item<double>(), 0.01, 1e-4);
-  EXPECT_EQ(spread(LoraInitialization::kGaussian, 1).abs().max().item<double>(), 0);
-  const at::Tensor random = spread(LoraInitialization::kRandom, 1);
-  EXPECT_LE(random.abs().max().item<double>(), 0.1);
-  EXPECT_NEAR(random.std().item<double>(), 0.1 / std::sqrt(3.0), 6e-4);
+TEST(Lora, TrainableParametersAreCountedAsInPeft) {
+  const auto lora = adapted({{"rank", 8}, {"targets", {"q_proj", "v_proj"}}});
+  const auto network = lora->build(flowers(), 1);
+  EXPECT_THAT(lora->notes(*network),
+              testing::Contains(testing::MatchesRegex("trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
 }
 
-TEST(LoraTest, BiasesAreTrainedWhereTheOptionsSaySo) {
-  LoraOptions options = queries();
-  options.bias = LoraBias::kAdapted;
-  auto network = tiny_tower();
-  AttachedLora lora = attach_lora(*network, options, inner_names, kSeed);
-  EXPECT_THAT(
-      names_of(adapter_tensors(lora, inner_names)),
-      ElementsAre("encoder.layers.0.self_attn.q_proj.lora_A.weight", "encoder.layers.0.self_attn.q_proj.lora_B.weight",
-                  "encoder.layers.1.self_attn.q_proj.lora_A.weight", "encoder.layers.1.self_attn.q_proj.lora_B.weight",
-                  "encoder.layers.0.self_attn.q_proj.base_layer.bias",
-                  "encoder.layers.1.self_attn.q_proj.base_layer.bias"));
-  EXPECT_TRUE(lora.layers[0].layer->bias.requires_grad());
-  EXPECT_THAT(trained_parameters(*network), testing::SizeIs(6));
-
-  options.bias = LoraBias::kAll;
-  network = tiny_tower();
-  lora = attach_lora(*network, options, clip_names, kSeed);
+TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
+  const auto half = adapted({{"targets", {"q_proj"}}, {"dropout", 0}}, small({{"dtype", "bf16"}}));
+  const auto network = half->build(flowers(), 1);
   for (const auto& item : network->named_parameters()) {
-    const bool is_bias = item.key().ends_with(".bias") && item.key() != "head.bias";
-    EXPECT_EQ(item.value().requires_grad(), is_bias || item.key().find(".lora_") != std::string::npos) << item.key();
+    EXPECT_EQ(item.value().scalar_type(), item.value().requires_grad() ? at::kFloat : at::kBFloat16) << item.key();
   }
+  const at::Tensor logits = half->forward(*network, {{"image", pixels()}}).at("logits");
+  EXPECT_EQ(logits.scalar_type(), at::kFloat);
+  const auto whole = adapted({{"targets", {"q_proj"}}, {"dropout", 0}});
+  const at::Tensor exact = whole->forward(*whole->build(flowers(), 1), {{"image", pixels()}}).at("logits");
+  EXPECT_TRUE(torch::allclose(logits, exact, 0.05, 0.02));
+  EXPECT_FALSE(torch::equal(logits, exact));
 }
 
-TEST(LoraTest, ModulesToSaveAreTrainedAsAWhole) {
-  LoraOptions options = queries();
-  options.modules_to_save = {"classifier"};
-  const auto network = tiny_tower();
-  const AttachedLora lora = attach_lora(*network, options, inner_names, kSeed);
-  EXPECT_THAT(names_of(adapter_tensors(lora, inner_names)), testing::Contains("classifier.weight"));
-  EXPECT_TRUE(trained_parameters(*network).contains("head.weight"));
-  options.modules_to_save = {"classifer"};
-  try {
-    attach_lora(*tiny_tower(), options, inner_names, kSeed);
-    FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "no module is called 'classifer'");
-    EXPECT_EQ(error.option, "/modules_to_save");
-  }
-}
-
-TEST(LoraTest, OptionsThatDoNotSuitChangeNothing) {
-  const auto network = tiny_tower();
-  LoraOptions options = queries();
-  options.targets = List{"qkv"};
-  EXPECT_THROW(attach_lora(*network, options, clip_names, kSeed), runner::StageError);
-  for (const at::Tensor& parameter : network->parameters()) EXPECT_TRUE(parameter.requires_grad());
-}
-
-TEST(LoraTest, OptionsKeepTheirMeaningUnderOtherNames) {
-  LoraOptions options = queries();
-  const auto network = tiny_tower();
-  EXPECT_EQ(options_for(attach_lora(*network, options, clip_names, kSeed), inner_names), options);
-
-  options.targets = ".*vision_model\\..*\\.q_proj";
-  options.alpha_pattern = {{"layers.1.self_attn.q_proj", 6}};
-  const auto second = tiny_tower();
-  const AttachedLora lora = attach_lora(*second, options, clip_names, kSeed);
-  const LoraOptions restated = options_for(lora, inner_names);
-  EXPECT_EQ(std::get<List>(restated.targets),
-            (List{"encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj"}));
-  EXPECT_EQ(chosen_layers(lora, restated, inner_names), adapted_layers(lora));
-}
-
-TEST(LoraTest, AMergedNetworkIsAPlainOne) {
-  const auto network = tiny_tower();
-  const List before = names_of(weights(*network));
-  LoraOptions options = queries();
-  options.initialization = LoraInitialization::kRandom;
-  const at::Tensor own = logits(*network).detach();
-  attach_lora(*network, options, clip_names, kSeed);
-  const at::Tensor adapted = logits(*network).detach();
-  EXPECT_GT((adapted - own).abs().max().item<double>(), 1e-3);
-  merge_lora(*network);
-  EXPECT_EQ(names_of(weights(*network)), before);
-  EXPECT_LT((logits(*network) - adapted).abs().max().item<double>(), 1e-12);
-}
-
-TEST(LoraTest, AMergeThatIsNotFiniteChangesNothing) {
-  const auto network = tiny_tower();
-  const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
-  const at::Tensor first = lora.layers[0].layer->weight.clone();
-  {
-    const torch::NoGradGuard no_graph;
-    lora.layers[0].layer->adapter()->b().fill_(1);
-    lora.layers[1].layer->adapter()->b().fill_(std::numeric_limits<double>::infinity());
+TEST(Lora, TargetsOfAVitMayBeNamedAsByEitherTransformers) {
+  const Json vit = {{"kind", "vit"}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 1},
+                    {"num_attention_heads", 2}, {"patch_size", 4}};
+  for (const char* target : {"query", "q_proj"}) {
+    const auto network = adapted({{"targets", {target}}}, vit)->build(flowers(), 1);
+    EXPECT_THAT(trained_names(*network), testing::Contains("vision_model.encoder.layers.0.self_attn.q_proj.lora_A.weight"));
   }
   try {
-    merge_lora(*network);
+    adapted({{"targets", {"q"}}}, vit)->build(flowers(), 1);
     FAIL();
-  } catch (const runner::StageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the adapter of 'vision_model.encoder.layers.1.self_attn.q_proj' cannot be merged: the weight would not "
-        "be finite");
+  } catch (const StageError& error) {
+    EXPECT_EQ(error.stage + error.option, "/model/targets");
   }
-  EXPECT_TRUE(lora.layers[0].layer->weight.equal(first));
-}
-
-TEST(LoraTest, AFrozenBaseMayBeHeldInHalfPrecision) {
-  const auto network = tiny_tower();
-  network->to(torch::kFloat32);
-  LoraOptions options = queries();
-  options.initialization = LoraInitialization::kRandom;
-  const AttachedLora lora = attach_lora(*network, options, clip_names, kSeed);
-  network->named_modules()["head"]->parameters()[0].set_requires_grad(true);
-  const at::Tensor whole = network->forward(pixels().to(torch::kFloat32)).at("logits").detach();
-  store_frozen(*network, torch::kBFloat16);
-  EXPECT_EQ(lora.layers[0].layer->weight.scalar_type(), torch::kBFloat16);
-  EXPECT_EQ(lora.layers[0].layer->adapter()->a().scalar_type(), torch::kFloat32);
-  EXPECT_EQ(network->named_parameters()["head.weight"].scalar_type(), torch::kFloat32);
-  const at::Tensor held = network->forward(pixels().to(torch::kFloat32)).at("logits");
-  EXPECT_EQ(held.scalar_type(), torch::kFloat32);
-  const double error = ((held - whole).abs().max() / whole.abs().max()).item<double>();
-  EXPECT_GT(error, 1e-6);
-  EXPECT_LT(error, 0.05);
-  held.square().sum().backward();
-  EXPECT_GT(lora.layers[0].layer->adapter()->b().grad().abs().max().item<double>(), 0);
-}
-
-TEST(LoraTest, TheCountIsPefts) {
-  // CLIP ViT-L/14's tower with rank 8 on queries and values, as transformers and peft count it.
-  VisionTowerOptions tower;
-  tower.block = {.hidden_size = 1024, .intermediate_size = 4096, .num_attention_heads = 16, .layer_norm_eps = 1e-5};
-  tower.num_hidden_layers = 24;
-  tower.patch_size = 14;
-  tower.image_size = 224;
-  const auto network = std::make_shared<VisionTower>(tower, at::TensorOptions(at::kMeta));
-  LoraOptions options{.rank = 8, .alpha = 16};
-  options.targets = List{"q_proj", "v_proj"};
-  attach_lora(
-      *network, options, [](std::string_view ours) { return std::optional<std::string>(ours); }, kSeed);
-  EXPECT_EQ(trainable_line(*network), "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "stages/safetensors.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
+#include "tests/support/small_backbone.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,16 +22,6 @@ using runner::StageError;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Json = nlohmann::ordered_json;
-
-const Json kSmall = Json::parse(R"({"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2,
-    "num_attention_heads": 2, "patch_size": 4, "projection_dim": 6, "features": "projected"})");
-
-Json small(const Json& more = Json::object()) {
-  Json backbone = kSmall;
-  backbone.update(more);
-  return backbone;
-}
 
 runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone) {
   const runner::Value value = stage_options("model/linear_probe", Json{{"backbone", backbone}}.dump());
@@ -65,12 +56,6 @@ std::string refusal(const Json& backbone, std::int64_t size = 8) {
   }
 }
 
-DatasetDescription flowers(std::int64_t size = 8) {
-  return {10, {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}}, {"daisy", "rose", "tulip"}};
-}
-
-at::Tensor pixels(std::int64_t size = 8) { return torch::linspace(-1, 1, 2 * 3 * size * size).reshape({2, 3, size, size}); }
-
 /// A folder with the weights of a small CLIP tower as transformers saves it, and its config.
 class SavedTower {
  public:
@@ -104,7 +89,7 @@ class SavedTower {
   NamedTensors weights_;
 };
 
-TEST(FineTuned, OnlyTheHeadIsTrainedAndSaved) {
+TEST(LinearProbe, OnlyTheHeadIsTrainedAndSaved) {
   const auto network = model(small())->build(flowers(), 1);
   std::vector<std::string> trained, saved;
   for (const auto& [name, tensor] : trained_parameters(*network)) trained.push_back(name);
@@ -114,7 +99,7 @@ TEST(FineTuned, OnlyTheHeadIsTrainedAndSaved) {
   EXPECT_EQ(base_of(*network), "random, seed 7 as Float");
 }
 
-TEST(FineTuned, SeedOfTheTrainingMovesTheHeadAlone) {
+TEST(LinearProbe, SeedOfTheTrainingMovesTheHeadAlone) {
   const auto fine_tuned = model(small());
   const auto one = fine_tuned->build(flowers(), 1), other = fine_tuned->build(flowers(), 2);
   EXPECT_FALSE(torch::equal(weights(*one).at("head.weight"), weights(*other).at("head.weight")));
@@ -124,7 +109,7 @@ TEST(FineTuned, SeedOfTheTrainingMovesTheHeadAlone) {
   EXPECT_TRUE(torch::equal(features(*one), features(*other)));
 }
 
-TEST(FineTuned, FeaturesStandForTheImage) {
+TEST(LinearProbe, FeaturesStandForTheImage) {
   const auto fine_tuned = model(small());
   const auto network = fine_tuned->build(flowers(), 1);
   const NamedTensors whole = fine_tuned->forward(*network, {{"image", pixels()}});
@@ -132,18 +117,18 @@ TEST(FineTuned, FeaturesStandForTheImage) {
                            whole.at("logits")));
 }
 
-TEST(FineTuned, WeightsAreReadAndWhereTheyAreFromIsSaid) {
+TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
   const SavedTower saved;
   const auto fine_tuned = model(small({{"weights", saved.file()}}));
   const auto network = fine_tuned->build(flowers(), 1);
   const auto parameters = network->named_parameters();
   for (const auto& [name, tensor] : saved.weights()) EXPECT_TRUE(torch::equal(parameters[name], tensor)) << name;
   EXPECT_THAT(fine_tuned->notes(*network),
-              ElementsAre("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
+              testing::Contains("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
   EXPECT_THAT(base_of(*network), testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
 }
 
-TEST(FineTuned, ActivationIsTheConfigsAndNeverGuessed) {
+TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
   const SavedTower quick("quick_gelu"), exact("gelu");
   const auto features = [](const Json& backbone) {
     const auto fine_tuned = model(backbone);
@@ -160,14 +145,14 @@ TEST(FineTuned, ActivationIsTheConfigsAndNeverGuessed) {
   EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})), "");
 }
 
-TEST(FineTuned, ShapeThatContradictsTheConfigIsRefused) {
+TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
   EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
             "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8 in the config.json beside the weights '" +
                 saved.file() + "'");
 }
 
-TEST(FineTuned, WeightsThatDoNotFitAreNamed) {
+TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
   const SavedTower saved;
   EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
             "/model/backbone/weights: the weights '" + saved.file() +
@@ -177,7 +162,7 @@ TEST(FineTuned, WeightsThatDoNotFitAreNamed) {
                 "vision_model.encoder.layers.1.mlp.fc1.weight and 10 more)");
 }
 
-TEST(FineTuned, MistakesOfTheRecipeAreFoundBeforeARun) {
+TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {
   EXPECT_THAT(complaints(small({{"weights", "none.safetensors"}, {"num_attention_heads", 3}, {"image_size", 10}})),
               ElementsAre("/model/backbone/hidden_size hidden_size 8 is not a multiple of num_attention_heads 3",
                           "/model/backbone/image_size image_size 10 is not a multiple of patch_size 4",
@@ -187,7 +172,7 @@ TEST(FineTuned, MistakesOfTheRecipeAreFoundBeforeARun) {
   EXPECT_THAT(complaints(small()), IsEmpty());
 }
 
-TEST(FineTuned, VitHasNoProjectionAndItsOwnDefaults) {
+TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
   const auto fine_tuned = model({{"kind", "vit"}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 2},
                                  {"num_attention_heads", 2}, {"patch_size", 4}, {"names", "timm"}});
   const auto network = fine_tuned->build(flowers(), 1);

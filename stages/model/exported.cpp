@@ -1,0 +1,136 @@
+#include "stages/model/exported.h"
+
+#include <cassert>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name(Activation activation) {
+  switch (activation) {
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kGelu:
+      return "gelu";
+  }
+  assert(false);
+  return "";
+}
+
+std::string_view name(at::ScalarType type) {
+  if (type == at::kBFloat16) return "bfloat16";
+  return type == at::kHalf ? "float16" : "float32";
+}
+
+/// What both of transformers' families call alike.
+Json transformers_config(const ImageClassifierOptions& options, at::ScalarType type) {
+  const BlockOptions& block = options.tower.block;
+  return {{"hidden_size", block.hidden_size},
+          {"intermediate_size", block.intermediate_size},
+          {"num_hidden_layers", options.tower.num_hidden_layers},
+          {"num_attention_heads", block.num_attention_heads},
+          {"num_channels", 3},
+          {"image_size", options.tower.image_size},
+          {"patch_size", options.tower.patch_size},
+          {"hidden_act", name(block.hidden_act)},
+          {"layer_norm_eps", block.layer_norm_eps},
+          {"torch_dtype", name(type)}};
+}
+
+Json clip_config(const ImageClassifierOptions& options, at::ScalarType type) {
+  Json config = transformers_config(options, type);
+  config["model_type"] = "clip_vision_model";
+  config["architectures"] = {options.projection_dim ? "CLIPVisionModelWithProjection" : "CLIPVisionModel"};
+  if (options.projection_dim) config["projection_dim"] = *options.projection_dim;
+  config["attention_dropout"] = 0.0;
+  return config;
+}
+
+Json vit_config(const ImageClassifierOptions& options, at::ScalarType type, const std::vector<std::string>& classes) {
+  Json config = transformers_config(options, type);
+  config["model_type"] = "vit";
+  config["architectures"] = {"ViTForImageClassification"};
+  config["qkv_bias"] = true;
+  config["hidden_dropout_prob"] = 0.0;
+  config["attention_probs_dropout_prob"] = 0.0;
+  config["encoder_stride"] = options.tower.patch_size;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    config["id2label"][std::to_string(label)] = classes[label];
+    config["label2id"][classes[label]] = label;
+  }
+  return config;
+}
+
+/// One of timm's names for the family; model_args say the shape. Its norms' epsilon follows from the name.
+Json timm_config(const ImageClassifierOptions& options, bool is_clip, const std::vector<std::string>& classes) {
+  const BlockOptions& block = options.tower.block;
+  const bool is_quick = block.hidden_act == Activation::kQuickGelu;
+  const std::int64_t outputs = is_clip ? options.projection_dim.value_or(0) : options.num_classes;
+  Json config = {{"architecture", !is_clip   ? "vit_base_patch16_224"
+                                  : is_quick ? "vit_base_patch16_clip_quickgelu_224"
+                                             : "vit_base_patch16_clip_224"},
+                 {"num_classes", outputs},
+                 {"num_features", block.hidden_size},
+                 {"global_pool", "token"},
+                 {"model_args",
+                  {{"img_size", options.tower.image_size},
+                   {"patch_size", options.tower.patch_size},
+                   {"embed_dim", block.hidden_size},
+                   {"depth", options.tower.num_hidden_layers},
+                   {"num_heads", block.num_attention_heads},
+                   {"mlp_ratio", static_cast<double>(block.intermediate_size) / static_cast<double>(block.hidden_size)}}},
+                 {"pretrained_cfg",
+                  {{"num_classes", outputs},
+                   {"input_size", {3, options.tower.image_size, options.tower.image_size}},
+                   {"first_conv", "patch_embed.proj"},
+                   {"classifier", "head"}}}};
+  if (!is_clip) config["label_names"] = classes;
+  return config;
+}
+
+bool has_classifier(WeightLayout layout) { return library_name(layout, "head.weight").has_value(); }
+
+}  // namespace
+
+ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
+  ExportedModel result;
+  result.has_head = has_classifier(layout);
+  for (const auto& item : network.named_parameters()) {
+    const auto theirs = library_name(layout, item.key());
+    if (!theirs) continue;
+    at::Tensor tensor = item.value().detach();
+    // Both of ViT's libraries keep these with dimensions of one sample.
+    const bool is_vit = layout != WeightLayout::kClip && layout != WeightLayout::kClipInner;
+    if (is_vit && item.key() == "vision_model.embeddings.class_embedding") tensor = tensor.view({1, 1, -1});
+    if (is_vit && item.key() == "vision_model.embeddings.position_embedding.weight") tensor = tensor.unsqueeze(0);
+    result.tensors.set(*theirs, tensor.contiguous());
+  }
+  return result;
+}
+
+Json exported_config(const ImageClassifierOptions& options, WeightLayout layout, at::ScalarType type,
+                     const std::vector<std::string>& classes) {
+  switch (layout) {
+    case WeightLayout::kClip:
+    case WeightLayout::kClipInner:
+    case WeightLayout::kOpenClip:
+      return clip_config(options, type);
+    case WeightLayout::kVit:
+    case WeightLayout::kVitInner:
+    case WeightLayout::kVit5:
+    case WeightLayout::kVit5Inner:
+      return vit_config(options, type, classes);
+    case WeightLayout::kTimm:
+      return timm_config(options, false, classes);
+    case WeightLayout::kTimmClip:
+      return timm_config(options, true, classes);
+  }
+  assert(false);
+  return {};
+}
+
+}  // namespace stages

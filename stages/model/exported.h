@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "stages/model/image_classifier.h"
+#include "stages/model/weight_names.h"
+#include "stages/named_tensors.h"
+
+namespace stages {
+
+/// A tower with its head by the names of a library, as files.
+struct ExportedModel {
+  NamedTensors tensors;  ///< of model.safetensors
+  bool has_head = false;  ///< the head is among them; else the library's model has none
+};
+
+/// The weights of `network` by the names of `layout`, whose library computes the same from them. The network keeps its
+/// projections as the layout does, and has no adapters.
+ExportedModel exported(const ImageClassifier& network, WeightLayout layout);
+
+/// The config.json with which the layout's library makes that model again. `classes`: names by label.
+nlohmann::ordered_json exported_config(const ImageClassifierOptions& options, WeightLayout layout, at::ScalarType type,
+                                       const std::vector<std::string>& classes);
+
+}  // namespace stages

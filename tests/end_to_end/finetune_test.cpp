@@ -1,0 +1,116 @@
+// Heads and adapters on a given backbone, through the real programs.
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+class FineTuning : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made = retort("data make flowers102 --out data --classes 3 --per-class 26 --size 32 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  /// Six steps over three epochs, saved at each.
+  Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
+              const std::string& more = "") {
+    return run_shell("RETORT_CACHE=$PWD/cache " + (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+                         "/bin/retort run finetune model=" + model +
+                         " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data data.image_size=28 "
+                         "data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 train.gradient_accumulation_steps=2 "
+                         "train.checkpoint.every.steps=1 run.dir=" + name + ' ' + more,
+                     folder_.path());
+  }
+  std::string weights(const std::string& name) const {
+    const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
+    std::string latest = file_text(checkpoints / "latest");
+    if (!latest.empty()) latest.pop_back();
+    return file_text(checkpoints / latest / "model.safetensors");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(FineTuning, AdaptersGoOnWhereTheyWereKilled) {
+  ASSERT_EQ(train("lora", "whole").exit, 0);
+  ASSERT_NE(train("lora", "run", "retort-worker/step:4:kill").exit, 0);
+  const Ended gone_on = retort("resume run", folder_.path());
+  ASSERT_EQ(gone_on.exit, 0) << gone_on.err;
+  EXPECT_FALSE(weights("whole").empty());
+  EXPECT_TRUE(weights("run") == weights("whole"));
+  EXPECT_EQ(file_text(folder_ / "run/nodes/evaluate/predictions.csv"),
+            file_text(folder_ / "whole/nodes/evaluate/predictions.csv"));
+}
+
+TEST_F(FineTuning, CheckpointHoldsWhatIsTrainedAlone) {
+  const Ended trained = train("lora", "run");
+  ASSERT_EQ(trained.exit, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("train: trainable params: "));
+  EXPECT_THAT(trained.err, HasSubstr("Effective batch size: 16 (2 x 8)"));
+  const std::string file = weights("run");
+  EXPECT_THAT(file, HasSubstr("self_attn.q_proj.lora_B.weight"));
+  EXPECT_THAT(file, HasSubstr("head.weight"));
+  EXPECT_THAT(file, Not(HasSubstr("mlp.fc1.weight")));
+  EXPECT_LT(file.size(), 100'000u);
+}
+
+TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
+  ASSERT_EQ(train("lora", "donor").exit, 0);
+  ASSERT_EQ(train("lora", "other", "", "seed=7").exit, 0);
+  ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("export other --merged --out another", folder_.path()).exit, 0);
+  const Ended killed = train("lora", "run", "retort-worker/step:4:kill", "model.backbone.weights=base");
+  EXPECT_THAT(killed.err, HasSubstr("'base': "));
+  fs::copy_file(folder_ / "another/model.safetensors", folder_ / "base/model.safetensors",
+                fs::copy_options::overwrite_existing);
+  const Ended gone_on = retort("resume run", folder_.path());
+  EXPECT_EQ(gone_on.exit, 78) << gone_on.err;
+  EXPECT_THAT(gone_on.err, HasSubstr("the checkpoint was trained on other frozen weights: 'sha256 "));
+}
+
+TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
+  ASSERT_EQ(train("linear_probe", "cached").exit, 0);
+  ASSERT_EQ(train("linear_probe", "plain", "", "features.cache=false").exit, 0);
+  const json cached = json::parse(file_text(folder_ / "cached/nodes/train/training_metrics.json")),
+             plain = json::parse(file_text(folder_ / "plain/nodes/train/training_metrics.json"));
+  ASSERT_EQ(cached["train_losses"].size(), 3u);
+  for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_NEAR(cached["train_losses"][epoch], plain["train_losses"][epoch], 1e-5);
+    EXPECT_NEAR(cached["val_losses"][epoch], plain["val_losses"][epoch], 1e-5);
+  }
+  EXPECT_THAT(train("linear_probe", "again", "", "lr=0.02").err, HasSubstr("features: reused from "));
+  EXPECT_THAT(train("linear_probe", "larger", "", "data.image_size=42").err,
+              HasSubstr("features: computed anew: data.image_size was 28 and is now 42"));
+}
+
+TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {
+  ASSERT_EQ(train("linear_probe", "run").exit, 0);
+  const Ended evaluated = retort("evaluate run run.dir=evaluated", folder_.path());
+  EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
+  EXPECT_EQ(file_text(folder_ / "evaluated/nodes/evaluate/predictions.csv"),
+            file_text(folder_ / "run/nodes/evaluate/predictions.csv"));
+  const Ended predicted = retort("predict run data/flowers-102/jpg/image_00001.jpg --top 1", folder_.path());
+  EXPECT_EQ(predicted.exit, 0) << predicted.err;
+  EXPECT_THAT(predicted.out, HasSubstr("data/flowers-102/jpg/image_00001.jpg,"));
+}
+
+TEST_F(FineTuning, WeightsThatAreNotThereAreNamedBeforeARun) {
+  const Ended ended = run_shell("HF_HUB_CACHE=$PWD/hub " RETORT_BINARY_DIR
+                                "/bin/retort run finetune data.root=data model/backbone=clip_vit_b32 run.dir=run",
+                                folder_.path());
+  EXPECT_EQ(ended.exit, 66);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0621]: hf:openai/clip-vit-base-patch32 is not in '"));
+  EXPECT_THAT(ended.err, HasSubstr("help: fetch it: retort data fetch hf:openai/clip-vit-base-patch32"));
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+}  // namespace
