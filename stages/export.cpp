@@ -12,6 +12,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
+#include "stages/new_folder.h"
 #include "stages/safetensors.h"
 #include "stages/threads.h"
 #include "stages/trained_checkpoint.h"
@@ -91,46 +92,12 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-/// A folder beside `target` that takes its name when it is whole, and goes when it is not.
-class FolderInTheMaking {
- public:
-  explicit FolderInTheMaking(fs::path target) : target_(std::move(target)) {
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(target_, error)) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
-      throw StageError(ErrorCode::kFolderExists, "", "'" + target_.string() + "' exists already",
-                       "choose another folder, or remove this one");
-    }
-    fs::create_directories(fs::absolute(target_).parent_path(), error);
-    part_ = fs::absolute(target_).lexically_normal();
-    if (!part_.has_filename()) part_ = part_.parent_path();
-    part_ += ".part";
-    fs::remove_all(part_, error);
-    if (fs::create_directory(part_, error)) return;
-    throw StageError(ErrorCode::kCannotCreate, "", "'" + part_.string() + "' cannot be created: " + error.message());
-  }
-  ~FolderInTheMaking() {
-    std::error_code ignored;
-    if (!part_.empty()) fs::remove_all(part_, ignored);
-  }
-  const fs::path& path() const { return part_; }
-  void keep() {
-    std::error_code error;
-    fs::remove(target_, error);  // an empty one
-    fs::rename(part_, part_.parent_path() / part_.stem(), error);
-    if (error) throw StageError(ErrorCode::kCannotCreate, "", "'" + target_.string() + "' cannot be written: " + error.message());
-    part_.clear();
-  }
-
- private:
-  fs::path target_, part_;
-};
-
 }  // namespace
 
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
   const runner::Graph graph = runner::graph_from_json(request.at("graph"));
   const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
-  FolderInTheMaking folder(request.at("out").get<std::string>());
+  NewFolder folder(request.at("out").get<std::string>());
   use_threads(graph.threads);
   const auto loaded = load_trained(graph, request.at("node").get<std::string>(), trained, "cpu", context);
   if (!loaded) return loaded.errors();
@@ -141,10 +108,10 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
            "the weights of this run are in '" + checkpoint.file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  if (request.at("what") == "merged") write_merged(folder.path(), *network, checkpoint);
-  else write_adapter(folder.path(), *network, checkpoint, request.at("names"), request.at("head_inside"));
-  const std::vector<std::string> files = files_in(folder.path());
-  folder.keep();
+  if (request.at("what") == "merged") write_merged(folder.draft(), *network, checkpoint);
+  else write_adapter(folder.draft(), *network, checkpoint, request.at("names"), request.at("head_inside"));
+  const std::vector<std::string> files = files_in(folder.draft());
+  folder.publish();
   return Json{{"folder", request.at("out")}, {"files", files}};
 }
 

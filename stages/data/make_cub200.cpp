@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/data/new_folder.h"
+#include "stages/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/permutation.h"
 
@@ -50,7 +50,7 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images, 
   check(images, kFewest);
   const auto seed = static_cast<std::uint64_t>(images.seed);
   const std::string top = "CUB_200_2011/";
-  NewFolder made(folder);
+  NewFolder made(folder, "/root");
   made.create("CUB_200_2011");
   made.create(top + "images");
   std::string classes, names, labels, parts, boxes;  // the text files

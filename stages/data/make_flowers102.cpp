@@ -10,7 +10,7 @@
 #include "runner/stage.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/mat_file.h"
-#include "stages/data/new_folder.h"
+#include "stages/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/permutation.h"
 
@@ -35,7 +35,7 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
                              "a set of this form has at most " + std::to_string(kMost));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
-  NewFolder made(folder);
+  NewFolder made(folder, "/root");
   made.create("flowers-102");
   made.create("flowers-102/jpg");
 

@@ -20,7 +20,8 @@ namespace stages {
 /// kCannotWrite or kDiskFull.
 class NewFolder {
  public:
-  explicit NewFolder(const std::filesystem::path& folder);
+  /// `option` is that of the stage which names the folder, for what goes wrong; empty: none does.
+  explicit NewFolder(const std::filesystem::path& folder, std::string option = "");
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -30,7 +31,11 @@ class NewFolder {
   void write(const std::string& below, std::string_view text);
   void publish();
 
+  /// Where it is filled.
+  const std::filesystem::path& draft() const { return draft_; }
+
  private:
+  const std::string option_;
   std::filesystem::path folder_, draft_;
 };
 
