@@ -92,6 +92,20 @@ TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
               HasSubstr("features: computed anew: data.image_size was 28 and is now 42"));
 }
 
+TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAnew) {
+  ASSERT_EQ(train("linear_probe", "donor").exit, 0);
+  ASSERT_EQ(train("linear_probe", "other", "", "seed=7").exit, 0);
+  ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("export other --merged --out another", folder_.path()).exit, 0);
+  ASSERT_EQ(train("linear_probe", "first", "", "model.backbone.weights=base").exit, 0);
+  EXPECT_THAT(train("linear_probe", "again", "", "model.backbone.weights=base").err,
+              HasSubstr("features: reused from "));
+  fs::copy_file(folder_ / "another/model.safetensors", folder_ / "base/model.safetensors",
+                fs::copy_options::overwrite_existing);
+  const Ended changed = train("linear_probe", "changed", "", "model.backbone.weights=base");
+  EXPECT_THAT(changed.err, HasSubstr("features: computed anew: "));
+}
+
 TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {
   ASSERT_EQ(train("linear_probe", "run").exit, 0);
   const Ended evaluated = retort("evaluate run run.dir=evaluated", folder_.path());

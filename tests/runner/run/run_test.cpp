@@ -1,6 +1,9 @@
 #include "runner/run/run.h"
 
+#include <chrono>
 #include <csignal>
+#include <fstream>
+#include <functional>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -47,6 +50,7 @@ class RunTest : public testing::Test {
     surroundings.working_folder = folder_.path();
     surroundings.json = json_;
     surroundings.display.verbosity = verbosity_;
+    if (wall_clock_) surroundings.wall_clock = wall_clock_;
     return run(request, surroundings);
   }
   nlohmann::json summary() const { return nlohmann::json::parse(folder_.read("run/summary.json")); }
@@ -62,6 +66,7 @@ class RunTest : public testing::Test {
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
   Verbosity verbosity_ = Verbosity::kNormal;
+  std::function<std::chrono::system_clock::time_point()> wall_clock_;
   std::ostringstream results_, talk_;
 };
 
@@ -98,6 +103,35 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["device"], "cpu");
   EXPECT_EQ(environment["versions"]["libtorch"], "2.11.0");
   EXPECT_EQ(environment["determinism"], "strict");
+}
+
+TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
+  // Every look at the clock is an hour before the last one; a second run falls into the first one's second.
+  const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);
+  auto now = start;
+  wall_clock_ = [&] { return now -= std::chrono::hours(1); };
+  recipe_.run_dir = "";
+  std::vector<std::string> folders;
+  for (int run = 0; run < 2; ++run) {
+    now = start;
+    ASSERT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2), kFinished,
+                          "finished:0"}),
+              ExitCode::kDone);
+    folders.push_back(results_.str().substr(0, results_.str().size() - 1));
+  }
+  EXPECT_NE(folders[0], folders[1]);
+  for (const std::string& folder : folders) {
+    EXPECT_EQ(nlohmann::json::parse(std::ifstream(fs::path(folder) / "summary.json"))["status"], "finished");
+    double last = 0;
+    int lines = 0;
+    std::ifstream metrics(fs::path(folder) / "metrics.jsonl");
+    for (std::string line; std::getline(metrics, line); ++lines) {
+      const double time = nlohmann::json::parse(line)["time"];
+      EXPECT_GE(time, last);
+      last = time;
+    }
+    EXPECT_EQ(lines, 2);
+  }
 }
 
 TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
