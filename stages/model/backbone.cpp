@@ -1,7 +1,6 @@
 #include "stages/model/backbone.h"
 
 #include <algorithm>
-#include <cassert>
 #include <sstream>
 
 #include "runner/config_reader.h"
@@ -38,17 +37,6 @@ Feature feature_of(const std::string& name) {
 at::ScalarType dtype_of(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
   return name == "fp16" ? at::kHalf : at::kFloat;
-}
-
-std::string_view name(Activation activation) {
-  switch (activation) {
-    case Activation::kQuickGelu:
-      return "quick_gelu";
-    case Activation::kGelu:
-      return "gelu";
-  }
-  assert(false);
-  return "";
 }
 
 void check_weights(ConfigReader& reader, const std::string& reference) {

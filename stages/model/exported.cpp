@@ -10,17 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view name(Activation activation) {
-  switch (activation) {
-    case Activation::kQuickGelu:
-      return "quick_gelu";
-    case Activation::kGelu:
-      return "gelu";
-  }
-  assert(false);
-  return "";
-}
-
 std::string_view name(at::ScalarType type) {
   if (type == at::kBFloat16) return "bfloat16";
   return type == at::kHalf ? "float16" : "float32";

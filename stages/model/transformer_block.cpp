@@ -7,6 +7,17 @@
 
 namespace stages {
 
+std::string_view name(Activation activation) {
+  switch (activation) {
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kGelu:
+      return "gelu";
+  }
+  assert(false);
+  return "";
+}
+
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
     case Activation::kQuickGelu:

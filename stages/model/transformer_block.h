@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "stages/dropout.h"
 #include "stages/model/layers.h"
@@ -14,6 +15,8 @@ enum class Activation {
   kGelu,       ///< x · Φ(x), by the error function
 };
 
+/// "quick_gelu" or "gelu".
+std::string_view name(Activation activation);
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
