@@ -80,6 +80,12 @@ class Resume : public testing::Test {
                      folder_.path())
                .exit == 0;
   }
+  /// Whether a training comes to that many points at all.
+  bool has_point(const std::string& program, int point) {
+    const bool is_there = train("probe", program + "/any:" + std::to_string(point) + ":kill").exit != 0;
+    fs::remove_all(folder_ / "probe");
+    return is_there;
+  }
   /// Strikes `program` at its points first, first + stride …; after each the run is gone on with to its end.
   void strike_every(const std::string& program, const std::string& deed, int first, int stride) {
     ASSERT_EQ(train("whole").exit, 0);
@@ -91,7 +97,13 @@ class Resume : public testing::Test {
       SCOPED_TRACE(fault);
       const std::string name = "run" + std::to_string(point);
       const Ended ended = train(name, fault);
-      if (ended.exit == 0) break;  // it has no such point
+      if (ended.exit == 0) {
+        if (!has_point(program, point)) break;
+        expect_whole(name, whole);  // it can do without what failed: what only later runs would take, say
+        fs::remove_all(folder_ / name);
+        if (HasFailure()) return;
+        continue;
+      }
       ++struck;
       for (int wait = 0; somebody_is_at_work() && wait < 50; ++wait) usleep(20'000);
       EXPECT_FALSE(somebody_is_at_work());
