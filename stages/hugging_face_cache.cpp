@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
 #include <iomanip>
 #include <system_error>
 
 #include "runner/stage.h"
+#include "stages/fetch/hub.h"
 #include "stages/printable.h"
 
 namespace stages {
@@ -46,11 +46,6 @@ bool is_commit(std::string_view text) {
   return text.size() == 40 && std::ranges::all_of(text, is_digit);
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 std::string text(const HubModel& model) {
   const bool is_main = model.revision == HubModel().revision;
   return std::string(kPrefix) + (model.organisation.empty() ? "" : model.organisation + '/') + model.name +
@@ -75,20 +70,13 @@ HubModel parse(std::string_view reference) {
                    "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
 }
 
-fs::path cache_folder() {
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  const std::string cache = variable("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "huggingface" / "hub";
-}
-
 }  // namespace
 
 bool is_hub_reference(std::string_view text) { return text.starts_with(kPrefix); }
 
 fs::path hub_snapshot(std::string_view reference) {
   const HubModel model = parse(reference);
-  const fs::path cache = cache_folder();
+  const fs::path cache = hub_cache();
   const fs::path folder =
       cache / ("models--" + (model.organisation.empty() ? "" : model.organisation + "--") + model.name);
   std::error_code error;
