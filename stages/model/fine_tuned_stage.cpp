@@ -41,7 +41,9 @@ class FineTunedStage : public runner::Stage {
   explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
 
   std::string fingerprint() const override {
-    return config_.backbone.weights ? weights_sha256(*config_.backbone.weights) : "";
+    if (!config_.backbone.weights) return "";
+    if (!sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
+    return *sha256_;
   }
   /// Random weights follow from it.
   bool uses_seed() const override { return !config_.backbone.weights; }
@@ -52,6 +54,7 @@ class FineTunedStage : public runner::Stage {
     std::shared_ptr<const SavedWeights> saved;
     if (backbone.weights) {
       saved = std::make_shared<const SavedWeights>(read(backbone));
+      sha256_ = saved->sha256;
       backbone = settled(backbone, config_of(*saved, backbone));
     } else {
       backbone = settled(backbone, std::nullopt);
@@ -64,6 +67,7 @@ class FineTunedStage : public runner::Stage {
 
  private:
   const FineTunedConfig config_;
+  mutable std::optional<std::string> sha256_;  // of the weights: a gigabyte is not read for it again and again
 };
 
 }  // namespace
