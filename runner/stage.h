@@ -3,6 +3,7 @@
 #include <cassert>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 namespace runner {
 
 class ConfigReader;
+class PlanContext;
 class RunContext;
 
 /// The artifacts on a stage's input ports, keyed by port name. A `many` port holds several.
@@ -72,6 +74,10 @@ class Stage {
   /// Does the work. Throws StageError for what the user can mend, anything else for what they cannot;
   /// the executor reports both against the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
+  /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the Meta device. Returns
+  /// stand-ins for its outputs, good enough to plan what comes behind. nullopt: nothing is worth planning; it is run
+  /// instead, and what it puts out is kept for the run itself.
+  virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) { return std::nullopt; }
   /// What the stage found in the world outside its options when it was made, as a short text: the files of a data set,
   /// the bytes of weights. Two stages of the same options and fingerprint do the same. Empty: nothing. Asked again
   /// behind run(), which may have made what there is to find.

@@ -10,6 +10,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "runner/artifact.h"
+#include "stages/activation_checkpointing.h"
+#include "stages/allocator_settings.h"
 #include "stages/batch.h"
 #include "stages/layout.h"
 #include "stages/precision_map.h"
@@ -73,6 +75,9 @@ class Model : public runner::Artifact {
   /// A fresh network for such data, float32 on the CPU, initialised from `seed` alone.
   /// Throws runner::StageError where the model does not suit the data.
   virtual std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const = 0;
+  /// The same network on the Meta device: the same modules, shapes, types and frozen parameters, and no values. Nothing
+  /// is drawn, and of saved weights only the description is read. Throws as build() does, as far as that can be known.
+  virtual std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const = 0;
   /// Runs a network made by build() on the rows of `inputs`. For a classifier {"logits": (n, classes)} is among them.
   /// Where has_frozen_features(), "features" among the inputs stand for what the frozen part makes of the others.
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
@@ -102,6 +107,11 @@ class MemoryPolicy : public runner::Artifact {
   bool tf32 = false;
   std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
   bool two_pass = false;         ///< encode micro-batches twice, so that a loss over the whole batch can be cut
+  ActivationCheckpointing activation_checkpointing;
+  std::optional<std::int64_t> budget;  ///< bytes; nullopt: what the device has
+  double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
+  EmptyCacheEvery empty_cache_every;
+  AllocatorSettings allocator;
 };
 
 /// Trained weights, and how to run them.

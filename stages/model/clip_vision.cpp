@@ -125,6 +125,10 @@ std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& d
   return network;
 }
 
+std::shared_ptr<torch::nn::Module> ClipVision::outline(const DatasetDescription& data) const {
+  return std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat).device(at::kMeta));
+}
+
 NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
   const auto* classifier = dynamic_cast<const ImageClassifier*>(&network);
   if (!classifier) throw std::logic_error("model.clip_vision: not a network that build() has made");

@@ -27,6 +27,7 @@ class ClipVision : public Model {
   explicit ClipVision(const ClipVisionConfig& config) : config_(config) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size) and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }

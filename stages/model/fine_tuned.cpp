@@ -124,18 +124,34 @@ std::string FineTuned::base_text(const FineTunedClassifier& network) const {
   return "sha256 " + saved_->sha256 + of_type + ", " + std::to_string(positions) + " positions";
 }
 
-std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data, std::uint64_t seed) const {
+std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data, at::Device device) const {
   const std::int64_t classes = fitting_classes(data, config_.num_classes, config_.pointer);
-  const auto network = std::make_shared<FineTunedClassifier>(classifier_on(config_.backbone, data, classes));
+  return std::make_shared<FineTunedClassifier>(classifier_on(config_.backbone, data, classes),
+                                               at::TensorOptions(at::kFloat).device(device));
+}
+
+void FineTuned::complete(FineTunedClassifier& network, std::uint64_t seed) const {
+  for (const auto& item : network.named_parameters()) item.value().requires_grad_(is_of_head(item.key()));
+  network.layout = config_.backbone.layout();
+  network.weights_reference = config_.backbone.weights;
+  if (config_.lora) adapt(network, seed);
+  if (config_.backbone.dtype != at::kFloat) store_frozen(network, config_.backbone.dtype);
+}
+
+std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data, std::uint64_t seed) const {
+  const auto network = make(data, at::kCPU);
   load_base(*network);
   initialize(*network, config_.backbone.initializer(), seed, is_of_head);
-  for (const auto& item : network->named_parameters()) item.value().requires_grad_(is_of_head(item.key()));
-  network->layout = config_.backbone.layout();
-  network->weights_reference = config_.backbone.weights;
-  if (config_.lora) adapt(*network, seed);
-  if (config_.backbone.dtype != at::kFloat) store_frozen(*network, config_.backbone.dtype);
+  complete(*network, seed);
   network->freeze(base_text(*network));
   network->notes.push_back(trainable_line(*network));
+  return network;
+}
+
+std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
+  const auto network = make(data, at::kMeta);
+  complete(*network, 0);
+  network->freeze("");
   return network;
 }
 

@@ -28,7 +28,8 @@ struct FineTunedConfig {
 /// A classifier whose backbone is given and frozen. build() of a FineTuned makes it.
 class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
  public:
-  explicit FineTunedClassifier(const ImageClassifierOptions& options) : ImageClassifier(options) {}
+  explicit FineTunedClassifier(const ImageClassifierOptions& options, const at::TensorOptions& tensors = {})
+      : ImageClassifier(options, tensors) {}
 
   bool is_base(std::string_view weight) const override { return base_weights_.contains(weight); }
   const std::string& base() const override { return base_; }
@@ -54,6 +55,7 @@ class FineTuned : public Model {
 
   /// A FineTunedClassifier; `seed` is that of its head and adapters.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
@@ -62,6 +64,9 @@ class FineTuned : public Model {
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
+  std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, at::Device device) const;
+  /// Frozen but for its head, with its adapters and in its types.
+  void complete(FineTunedClassifier& network, std::uint64_t seed) const;
   void load_base(FineTunedClassifier& network) const;
   void adapt(FineTunedClassifier& network, std::uint64_t seed) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "stages/precision_module.h"
+#include "stages/step_phase.h"
 #include "stages/train/encoded_parts.h"
 
 namespace stages {
@@ -72,9 +73,9 @@ class Accumulation {
       at::Tensor loss;
       {
         const ScopedPrecision precision(base(), part.device());
-        loss = measured_loss(taken_in(base(), step_.encode(network_, part)), part);
+        loss = measured_loss(encoded_in_scope(part), part);
       }
-      scaled(loss).backward();
+      backward(loss);
     });
   }
 
@@ -98,6 +99,7 @@ class Accumulation {
         roots.push_back(encoded.at(name));
         given.push_back(gradient);
       }
+      const ScopedPhase phase(StepPhase::kBackward);
       if (!roots.empty()) torch::autograd::backward(roots, given);
     });
   }
@@ -113,7 +115,7 @@ class Accumulation {
       const ScopedPrecision precision(base(), batch_.device());
       loss = measured_loss(leaves, batch_);
     }
-    scaled(loss).backward();
+    backward(loss);
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());
     }
@@ -122,12 +124,23 @@ class Accumulation {
 
   NamedTensors encode(const Batch& part) const {
     const ScopedPrecision precision(base(), part.device());
+    return encoded_in_scope(part);
+  }
+
+  NamedTensors encoded_in_scope(const Batch& part) const {
+    const ScopedPhase phase(StepPhase::kForward);
     return taken_in(base(), step_.encode(network_, part));
+  }
+
+  void backward(const at::Tensor& loss) const {
+    const ScopedPhase phase(StepPhase::kBackward);
+    scaled(loss).backward();
   }
 
   Precision base() const { return plan_.numerics.precision.base; }
 
   at::Tensor measured_loss(const NamedTensors& encoded, const Batch& part) {
+    const ScopedPhase phase(StepPhase::kLoss);
     const NamedTensors terms = step_.loss(encoded, part);
     numbers_.add(terms, step_.score(encoded, part));
     at::Tensor total;

@@ -26,6 +26,9 @@ class FrozenModel final : public stages::Model {
     ++built;
     return std::make_shared<FrozenNetwork>(static_cast<std::int64_t>(data.classes.size()), seed);
   }
+  std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription& data) const override {
+    return build(data, 0);
+  }
   stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
     auto& frozen = dynamic_cast<FrozenNetwork&>(network);
     const at::Tensor features =

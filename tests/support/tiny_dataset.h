@@ -47,13 +47,30 @@ class TinyDataset final : public stages::Dataset {
   const std::int64_t size_, classes_;
 };
 
+/// torch's linear layer, on whatever device.
+struct TinyLinear : torch::nn::Module {
+  TinyLinear(std::int64_t in, std::int64_t out, at::Device device)
+      : weight(register_parameter("weight", torch::empty({out, in}, device))),
+        bias(register_parameter("bias", torch::empty({out}, device))) {
+    if (device.is_meta()) return;
+    const torch::NoGradGuard no_graph;
+    const torch::nn::Linear like(in, out);
+    weight.copy_(like->weight);
+    bias.copy_(like->bias);
+  }
+  at::Tensor forward(const at::Tensor& x) { return torch::linear(x, weight, bias); }
+  at::Tensor weight, bias;
+};
+
 /// Two layers on TinyDataset's points.
 class TinyModel final : public stages::Model {
  public:
   std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data, std::uint64_t seed) const override {
     torch::manual_seed(seed);
-    const auto classes = static_cast<std::int64_t>(data.classes.size());
-    return torch::nn::Sequential(torch::nn::Linear(2, 8), torch::nn::Tanh(), torch::nn::Linear(8, classes)).ptr();
+    return make(data, at::kCPU);
+  }
+  std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription& data) const override {
+    return make(data, at::kMeta);
   }
   stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
     return {{"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
@@ -61,4 +78,10 @@ class TinyModel final : public stages::Model {
   bool mixes_samples() const override { return mixes; }
 
   bool mixes = false;
+
+ private:
+  static std::shared_ptr<torch::nn::Module> make(const stages::DatasetDescription& data, at::Device device) {
+    const auto classes = static_cast<std::int64_t>(data.classes.size());
+    return torch::nn::Sequential(TinyLinear(2, 8, device), torch::nn::Tanh(), TinyLinear(8, classes, device)).ptr();
+  }
 };

@@ -59,6 +59,7 @@ class Echo final : public Model {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
     return torch::nn::Identity().ptr();
   }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     batches.push_back(inputs.at("image").size(0));
     was_training |= network.is_training();
@@ -77,6 +78,7 @@ class ListeningModel final : public Model {
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
     return std::make_shared<ListeningNetwork>();
   }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     tf32.push_back(at::globalContext().allowTF32CuBLAS());
     return {{"logits", dynamic_cast<ListeningNetwork&>(network).forward(inputs.at("image").slice(1, 0, 2))}};

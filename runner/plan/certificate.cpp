@@ -1,0 +1,38 @@
+#include "runner/plan/certificate.h"
+
+#include <stdexcept>
+
+namespace runner {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Certificate& certificate) {
+  Json parameters = Json::array();
+  for (const auto& [name, error] : certificate.parameters) parameters.push_back({{"name", name}, {"relative_error", error}});
+  return {{"schema", 1},
+          {"node", certificate.node},
+          {"compared", certificate.compared},
+          {"holds", certificate.holds()},
+          {"worst", certificate.worst()},
+          {"limit", Certificate::kLimit},
+          {"parameters", std::move(parameters)},
+          {"changed", certificate.changed},
+          {"refused", certificate.refused}};
+}
+
+Certificate certificate_from_json(const Json& json) {
+  try {
+    Certificate certificate;
+    certificate.node = json.at("node");
+    certificate.compared = json.at("compared");
+    for (const Json& parameter : json.at("parameters"))
+      certificate.parameters.push_back({parameter.at("name"), parameter.at("relative_error")});
+    certificate.changed = json.at("changed").get<std::vector<std::string>>();
+    certificate.refused = json.at("refused");
+    return certificate;
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(std::string("not a certificate: ") + error.what());
+  }
+}
+
+}  // namespace runner
