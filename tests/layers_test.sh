@@ -35,15 +35,16 @@ tracked() {
 
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
-  forbid "in runner/ a step knows no later one: config and schema, then graph, then run, then commands" "$(
-    code '#include "runner/(schema|graph|run|commands)/' runner/config
-    code '#include "runner/(config|graph|run|commands)/' runner/schema
-    code '#include "runner/(config|run|commands)/' runner/graph
+  forbid "in runner/ a step knows no later one: config and schema, then graph, then plan, then run, then commands" "$(
+    code '#include "runner/(schema|graph|plan|run|commands)/' runner/config
+    code '#include "runner/(config|graph|plan|run|commands)/' runner/schema
+    code '#include "runner/(config|plan|run|commands)/' runner/graph
+    code '#include "runner/(config|run|commands)/' runner/plan
     code '#include "runner/commands/' runner/run
   )"
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
-      but_not '"runner/(stage|artifact|config_reader|run_context|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8)\.h"' |
+      but_not '"runner/(stage|artifact|config_reader|run_context|plan_context|plan/memory_plan|plan/certificate|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8)\.h"' |
       but_not '^stages/(worker|worker_main|device|requests|predict|export|trained_checkpoint|versions|determinism)\.(cpp|h):'
   )"
   local family
@@ -71,8 +72,8 @@ check_one_loop() {
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages | but_not '^stages/train/gradient\.cpp:'
   )"
-  forbid "the optimizer is stepped in the trainer alone" "$(
-    code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/trainer\.cpp:'
+  forbid "the optimizer is stepped in one place alone" "$(
+    code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/step_execution\.cpp:'
     code '_fused_(sgd|adam|adamw|adagrad)_\(' stages | but_not '^stages/train/optimizer\.cpp:'
     code 'torch::optim' stages
   )"
@@ -160,7 +161,7 @@ self_test() {
 
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value.h'
   expect "runner/ knows no tensor" <<<'echo "#include \"stages/batch.h\"" >>runner/graph/graph.cpp'
-  expect "in runner/ a step knows no later one: config and schema, then graph, then run, then commands" \
+  expect "in runner/ a step knows no later one: config and schema, then graph, then plan, then run, then commands" \
     <<<'echo "#include \"runner/schema/schema.h\"" >>runner/config/compose.h'
   expect "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" \
     <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
@@ -175,7 +176,7 @@ self_test() {
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   expect "gradients are computed in stages/train/gradient.cpp alone" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'
-  expect "the optimizer is stepped in the trainer alone" \
+  expect "the optimizer is stepped in one place alone" \
     <<<'echo "void f(Optimizer& optimizer) { optimizer.step({}); }" >>stages/train/supervised.cpp'
   expect "a kind that has a schema is in the table" <<<'sed -i "/&kMemoryPolicy/d" stages/stages.cpp'
   expect "a kind that has a schema is declared" <<<'sed -i "/ kMemoryPolicy;/d" stages/stages.h'

@@ -39,7 +39,7 @@ void StepNumbers::fetch() {
   if (norm_.defined()) all.push_back(norm_);
   if (scaling_.defined()) all.push_back(scaling_);
   device_values_ = torch::cat(all);
-  if (device_values_.is_cpu()) {
+  if (device_values_.is_cpu() || device_values_.is_meta()) {
     host_values_ = device_values_;
     return;
   }

@@ -25,13 +25,10 @@
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
 #include "stages/train/frozen_base.h"
-#include "stages/train/grad_scaler.h"
-#include "stages/train/gradient.h"
-#include "stages/train/gradient_norm.h"
-#include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/scheduler.h"
 #include "stages/train/step_error.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/step_snapshot.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
@@ -85,14 +82,13 @@ class Training {
         epochs_(context.smoke() ? 1 : options.epochs),
         steps_(context.smoke() ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                : planned_steps_),
-        plan_(make_step_plan(step, policy, std::min(options.batch_size, description_.size),
-                             choose_numerics(policy, network, options.model_stage, context))),
-        tf32_(plan_.numerics.tf32),
-        optimizer_(divide_parameters(network, options.optimizer, options.parameter_groups)),
-        scheduler_(options.schedule, optimizer_.learning_rates(), planned_steps_, options.higher_is_better),
-        scaler_(plan_.numerics.precision.uses(Precision::kFp16)
-                    ? std::make_optional<GradScaler>(GradScaler::Options{}, device_)
-                    : std::nullopt),
+        execution_(step, network, divide_parameters(network, options.optimizer, options.parameter_groups),
+                   make_step_plan(step, policy, std::min(options.batch_size, description_.size),
+                                  choose_numerics(policy, network, options.model_stage, context)),
+                   options.gradient_clip_norm, device_),
+        tf32_(execution_.plan().numerics.tf32),
+        scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
+                   options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
@@ -101,7 +97,7 @@ class Training {
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
         save_clock_(options.checkpoint.every, seconds_now()) {
     check_length(options.schedule, planned_steps_);
-    set_layout(network, plan_.numerics.layout);
+    set_layout(network, execution_.plan().numerics.layout);
   }
 
   TrainingResult run() {
@@ -121,15 +117,6 @@ class Training {
     std::vector<Rates> rates;
     StepSnapshot before;
     bool written = false;  // its commit has run, and nothing is known to have kept it from the weights
-  };
-
-  /// A step up to where the weights are written.
-  struct Computed {
-    StepNumbers numbers;
-    std::vector<at::Tensor> gradients;
-    std::optional<at::Tensor> overflow;  // where the loss is scaled: 1 if the gradients overflowed
-    std::optional<at::Tensor> divisor;   // of clipping
-    std::optional<at::Tensor> skip;      // 1: the weights are to be left alone
   };
 
   TrainingResult run_epochs() {
@@ -195,7 +182,7 @@ class Training {
     if (observer_) show("batch", done_ + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
     const std::vector<Rates> rates = scheduler_.at(done_, epoch_);
-    pending_.push_back({{epoch_ + 1, ++done_, batch.units(), plan_, batch.indices},
+    pending_.push_back({{epoch_ + 1, ++done_, batch.units(), execution_.plan(), batch.indices},
                         std::move(computed.numbers),
                         rates,
                         std::move(before)});
@@ -203,48 +190,18 @@ class Training {
     if (observer_) show_gradient();
 
     // From here on nothing is allocated and nothing can fail.
-    const torch::NoGradGuard no_graph;
-    const auto& divisor = computed.divisor;
-    const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
-    optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
-    if (scaler_) scaler_->update(*computed.overflow);
-    network_.zero_grad();
+    execution_.commit(computed, rates);
     if (!pending_.empty()) pending_.back().written = true;
     if (observer_) show("weights", done_, weights(network_));
   }
 
-  /// Everything of a step that can fail. It writes no weight, and what else it writes the snapshot puts back.
-  Computed compute(const Batch& batch) {
-    const double weight = step_.weight(batch);
-    StepNumbers numbers =
-        accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_,
-                            {context_.seed(), done_ + 1}, scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
-    optimizer_.prepare();
-    std::vector<at::Tensor> gradients = optimizer_.gradients();
-    std::optional<at::Tensor> overflow, divisor;
-    if (scaler_) {
-      overflow = scaler_->unscale(gradients);
-      numbers.set_scaling(scaler_->scale(), *overflow);
-    }
-    if (options_.gradient_clip_norm && !gradients.empty()) {
-      const at::Tensor norm = global_norm(gradients);
-      numbers.set_gradient_norm(norm);
-      divisor = clip_divisor(norm, *options_.gradient_clip_norm);
-    }
-    numbers.fetch();
-    // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
-    // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
-    std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
-    return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
-  }
-
-  /// compute(), once more where memory ran out and a replay is left; and what was before it.
-  std::pair<Computed, StepSnapshot> compute_with_replays(const Batch& batch) {
+  /// The step's first half, once more where memory ran out and a replay is left; and what was before it.
+  std::pair<StepExecution::Computed, StepSnapshot> compute_with_replays(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (std::int64_t replay = 1;; ++replay) {
       try {
         if (!before) before.emplace(network_, device_);
-        Computed computed = compute(batch);
+        StepExecution::Computed computed = execution_.compute(batch, {context_.seed(), done_ + 1});
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (before) before->restore();
@@ -279,7 +236,7 @@ class Training {
               step.numbers.means(),      step.numbers.gradient_norm(),
               step.numbers.loss_scale(), step.numbers.skipped()};
       for (std::size_t group = 1; group < step.rates.size(); ++group)
-        last.group_rates.emplace_back(optimizer_.groups()[group], step.rates[group].learning_rate);
+        last.group_rates.emplace_back(execution_.optimizer().groups()[group], step.rates[group].learning_rate);
       so_far_.means.add(last.means);
       so_far_.skipped_steps += last.skipped;
       log_.step(last);
@@ -293,11 +250,12 @@ class Training {
     ValidationOptions options;
     options.epoch = epoch_;
     // A loss over the whole batch is measured over batches as large as in training.
-    const bool cut = plan_.micro_batch > 0 && !plan_.two_pass;
-    options.batch_size = cut ? plan_.micro_batch : options_.batch_size;
-    options.micro_batch = plan_.micro_batch;
+    const StepPlan& plan = execution_.plan();
+    const bool cut = plan.micro_batch > 0 && !plan.two_pass;
+    options.batch_size = cut ? plan.micro_batch : options_.batch_size;
+    options.micro_batch = plan.micro_batch;
     options.device = device_;
-    options.numerics = plan_.numerics;
+    options.numerics = plan.numerics;
     if (context_.smoke()) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled()) stop();
@@ -319,7 +277,7 @@ class Training {
   TrainingState state(const std::optional<double>& metric, std::int64_t metrics) const {
     TrainingState state;
     state.model = weights(network_);
-    state.optimizer = optimizer_.state();
+    state.optimizer = execution_.optimizer().state();
     state.step = done_;
     state.epoch = epoch_;
     state.batch = batch_;
@@ -330,8 +288,8 @@ class Training {
     state.metric = metric;
     state.about = about(description_, so_far_.last.epoch, done_);
     if (const std::string base = base_of(network_); !base.empty()) state.about["base"] = base;
-    if (scaler_) {
-      const NamedTensors scaling = scaler_->state();
+    if (const GradScaler* scaler = execution_.scaler()) {
+      const NamedTensors scaling = scaler->state();
       state.scaler = {{"scale", scaling.at("scale").item<double>()},
                       {"growth_tracker", scaling.at("growth_tracker").item<std::int64_t>()},
                       {"skipped_in_a_row", skipped_in_a_row_}};
@@ -341,7 +299,7 @@ class Training {
     if (stopping_.best_epoch()) {
       state.stopping = {{"best_epoch", *stopping_.best_epoch()}, {"best", stopping_.best()}};
     }
-    state.plan = to_json(plan_);
+    state.plan = to_json(execution_.plan());
     state.epoch_so_far = to_json(so_far_);
     return state;
   }
@@ -369,9 +327,9 @@ class Training {
   void restore(const TrainingState& state) {
     check_base(network_, state);
     set_weights(network_, state.model);
-    optimizer_.load_state(state.optimizer);
-    if (scaler_ && !state.scaler.is_null()) {
-      scaler_->load_state({{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
+    execution_.optimizer().load_state(state.optimizer);
+    if (GradScaler* scaler = execution_.scaler(); scaler && !state.scaler.is_null()) {
+      scaler->load_state({{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
                            {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
       skipped_in_a_row_ = state.scaler.at("skipped_in_a_row");
     }
@@ -427,11 +385,9 @@ class Training {
   const DatasetDescription description_;
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
-  const StepPlan plan_;
+  StepExecution execution_;
   const ScopedTf32 tf32_;
-  Optimizer optimizer_;
   Scheduler scheduler_;
-  std::optional<GradScaler> scaler_;  // fp16 only
   EarlyStopping stopping_;
   const MemoryMeter meter_;
   TrainingLog log_;

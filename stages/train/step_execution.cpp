@@ -1,0 +1,58 @@
+#include "stages/train/step_execution.h"
+
+#include <torch/torch.h>
+
+#include "stages/step_phase.h"
+#include "stages/train/gradient_norm.h"
+
+namespace stages {
+
+StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
+                             const std::vector<ParameterGroup>& groups, StepPlan plan,
+                             std::optional<double> gradient_clip_norm, at::Device device)
+    : step_(step),
+      network_(network),
+      plan_(std::move(plan)),
+      gradient_clip_norm_(gradient_clip_norm),
+      device_(device),
+      optimizer_(groups) {
+  if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device_);
+}
+
+StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key) {
+  const double weight = step_.weight(batch);
+  StepNumbers numbers =
+      accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_, key,
+                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
+  optimizer_.prepare();
+  std::vector<at::Tensor> gradients = optimizer_.gradients();
+  std::optional<at::Tensor> overflow, divisor;
+  if (scaler_) {
+    const ScopedPhase phase(StepPhase::kUnscale);
+    overflow = scaler_->unscale(gradients);
+    numbers.set_scaling(scaler_->scale(), *overflow);
+  }
+  if (gradient_clip_norm_ && !gradients.empty()) {
+    const ScopedPhase phase(StepPhase::kClip);
+    const at::Tensor norm = global_norm(gradients);
+    numbers.set_gradient_norm(norm);
+    divisor = clip_divisor(norm, *gradient_clip_norm_);
+  }
+  numbers.fetch();
+  // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
+  // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
+  std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
+  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
+}
+
+void StepExecution::commit(const Computed& computed, const std::vector<Rates>& rates) {
+  const ScopedPhase phase(StepPhase::kOptimizer);
+  const torch::NoGradGuard no_graph;
+  const auto& divisor = computed.divisor;
+  const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
+  optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
+  if (scaler_) scaler_->update(*computed.overflow);
+  network_.zero_grad();
+}
+
+}  // namespace stages

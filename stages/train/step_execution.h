@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "stages/train/grad_scaler.h"
+#include "stages/train/gradient.h"
+#include "stages/train/optimizer.h"
+#include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
+
+namespace stages {
+
+/// One optimizer step after another, each in two halves:
+///
+///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
+///   execution.commit(computed, rates);                       // allocates nothing, and cannot fail
+///
+/// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers, random
+/// numbers), a StepSnapshot puts back.
+class StepExecution {
+ public:
+  /// All is borrowed; the network is on `device` and laid out as the plan says. In fp16 the loss is scaled.
+  StepExecution(const TrainingStep& step, torch::nn::Module& network, const std::vector<ParameterGroup>& groups,
+                StepPlan plan, std::optional<double> gradient_clip_norm, at::Device device);
+
+  /// A step up to where the weights are written.
+  struct Computed {
+    StepNumbers numbers;
+    std::vector<at::Tensor> gradients;
+    std::optional<at::Tensor> overflow;  ///< where the loss is scaled: 1 if the gradients overflowed
+    std::optional<at::Tensor> divisor;   ///< of clipping
+    std::optional<at::Tensor> skip;      ///< 1: the weights are to be left alone
+  };
+  Computed compute(const Batch& batch, const StepKey& key);
+  /// Also drops the gradients.
+  void commit(const Computed& computed, const std::vector<Rates>& rates);
+
+  const StepPlan& plan() const { return plan_; }
+  Optimizer& optimizer() { return optimizer_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  /// Null where the loss is not scaled.
+  GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
+  const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
+
+ private:
+  const TrainingStep& step_;
+  torch::nn::Module& network_;
+  const StepPlan plan_;
+  const std::optional<double> gradient_clip_norm_;
+  const at::Device device_;
+  Optimizer optimizer_;
+  std::optional<GradScaler> scaler_;
+};
+
+}  // namespace stages
