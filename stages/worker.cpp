@@ -49,6 +49,21 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
+/// What `plan` and `certify` ask for beside the graph: {"device_model", "budget": {"bytes", "from"}, "alternatives",
+/// "certify"}; none of it in a run.
+runner::DryRunOptions dry_run_options(const Json& request) {
+  try {
+    runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
+                              .wants_alternatives = request.value("alternatives", false),
+                              .wants_certificate = request.value("certify", false)};
+    const auto budget = request.find("budget");
+    if (budget != request.end() && !budget->is_null()) dry.budget = {budget->at("from"), budget->at("bytes")};
+    return dry;
+  } catch (const Json::exception&) {
+    throw std::runtime_error("what its plan is for");
+  }
+}
+
 }  // namespace
 
 Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
@@ -80,12 +95,13 @@ ExitCode Worker::answer(const Json& request) {
     return report({misunderstood("its protocol")});
   const auto name = request.find("request");
   if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
-  if (*name == "run") return run(request);
+  if (*name == "run" || *name == "plan") return run(request);
   const auto kind = std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
   if (kind == other_requests_.end()) return report({misunderstood("'" + name->get<std::string>() + "'")});
   return answer_other(*kind, request);
 }
 
+/// Runs a graph, or finds out what that would need.
 ExitCode Worker::run(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   runner::Graph graph = runner::graph_from_json(request["graph"]);
@@ -98,12 +114,15 @@ ExitCode Worker::run(const Json& request) {
   }
   const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
 
+  const bool is_plan = request["request"] == "plan";
+  const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;
-  const auto device = choose_device(graph.device, find_gpus());
+  const auto device = dry.device_model.empty() ? choose_device(graph.device, find_gpus())
+                                               : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) errors = device.errors();
   const int threads = use_threads(graph.threads);
   CublasWorkspace workspace;
-  if (device && device->is_cuda()) workspace = use_cublas_workspace(graph.determinism);
+  if (device && device->is_cuda() && !is_plan) workspace = use_cublas_workspace(graph.determinism);
   if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
     errors.push_back(*workspace.complaint);
   else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
@@ -118,7 +137,7 @@ ExitCode Worker::run(const Json& request) {
                            runner::Severity::kWarning}});
   });
   const std::unique_ptr<DeterminismCheck> check = make_check(request);
-  MemoryMeter meter(device ? *device : c10::Device(c10::kCPU));
+  MemoryMeter meter(device && !is_plan ? *device : c10::Device(c10::kCPU));
   const auto emit_with_memory = [&](runner::Event event) {
     if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node = started->node;
     if (auto* at = std::get_if<runner::NodeProgress>(&event)) {
@@ -136,6 +155,17 @@ ExitCode Worker::run(const Json& request) {
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
+  if (reuse) {
+    reuse->world = {{"device", device->is_cuda() ? "cuda" : "cpu"},
+                    {"threads", threads},
+                    {"determinism", runner::name(determinism_asked_for)},
+                    {"libtorch", versions()["libtorch"]}};
+  }
+  const Diagnostics unfit = executor.plan({.smoke = is_set("smoke"), .checkpoints = trained, .reuse = reuse}, dry,
+                                          /*strict=*/is_plan, device->str());
+  if (is_stopped()) return stopped();
+  if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});
+  if (is_plan || !unfit.empty()) return report(unfit);
 
   Json variables = Json::object();
   if (workspace.set) variables["CUBLAS_WORKSPACE_CONFIG"] = *workspace.set;
@@ -147,12 +177,6 @@ ExitCode Worker::run(const Json& request) {
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
-  if (reuse) {
-    reuse->world = {{"device", device->is_cuda() ? "cuda" : "cpu"},
-                    {"threads", threads},
-                    {"determinism", runner::name(determinism_asked_for)},
-                    {"libtorch", versions()["libtorch"]}};
-  }
   const ExitCode exit = executor.run({.folder = path,
                                       .smoke = is_set("smoke"),
                                       .observer = check.get(),

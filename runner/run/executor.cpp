@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
 #include <optional>
 #include <set>
-#include <system_error>
 
 #include "runner/config_reader.h"
-#include "runner/graph/determinism.h"
 #include "runner/graph/node_key.h"
+#include "runner/run/dry_run.h"
 #include "runner/run/finished_node.h"
-#include "runner/run_context.h"
+#include "runner/run/stage_failure.h"
+#include "runner/new_file.h"
+#include "runner/plan/refusal.h"
+#include "runner/plan_context.h"
 
 namespace runner {
 namespace {
@@ -101,61 +102,70 @@ class NodeContext : public RunContext {
   std::string last_phase_;
 };
 
-/// A LibTorch exception carries a C++ backtrace in its text: the first line is for the user, the rest for the log,
-/// which is where the worker's stderr goes.
-std::string first_line_logging_rest(const char* what) {
-  const std::string_view text = what;
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  if (end < text.size()) std::fprintf(stderr, "%s\n", what);
-  return std::string(text.substr(0, end));
-}
+/// The world as a node sees it in a dry run: nothing is written, and what it says is kept.
+class DryContext : public PlanContext {
+ public:
+  DryContext(const Node& node, const Graph& graph, const RunOptions& options, const DryRunOptions& dry,
+             std::string_view device, const ExecutorWorld& world, const std::set<std::string>& wanted, DryNode& result)
+      : node_(node),
+        graph_(graph),
+        options_(options),
+        dry_(dry),
+        device_(device),
+        world_(world),
+        wanted_(wanted),
+        result_(result) {}
 
-/// LibTorch's own exception types cannot be named here, so its texts must do.
-bool is_out_of_memory(std::string_view what) {
-  return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
-}
-
-Diagnostic out_of_memory(const Node& node, const std::string& detail) {
-  return {ErrorCode::kOutOfMemory,
-          {},
-          node.pointer,
-          "out of memory" + (detail.empty() ? "" : ": " + detail),
-          "use a smaller memory.micro_batch, train.batch_size or model"};
-}
-
-Diagnostic not_deterministic(const Node& node, const std::string& operation) {
-  return {ErrorCode::kNotDeterministic,
-          {},
-          node.pointer,
-          nondeterminism_text(operation) + " on this device",
-          "determinism: warn goes on and tells of it, determinism: off goes on; device=cpu has such a form of most"};
-}
-
-/// The exception being handled, as an error at the node's place in the recipe.
-Diagnostic current_exception_as_diagnostic(const Node& node) {
-  try {
-    throw;
-  } catch (const StageError& error) {
-    const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
-    return {error.code, {}, stage + error.option, error.what(), error.help};
-  } catch (const std::bad_alloc&) {
-    return out_of_memory(node, "");
-  } catch (const std::system_error& error) {
-    const bool is_full = error.code() == std::errc::no_space_on_device;
-    return {is_full ? ErrorCode::kDiskFull : ErrorCode::kStageFailed,
-            {},
-            node.pointer,
-            first_line_logging_rest(error.what()),
-            is_full ? "make room, then run again" : ""};
-  } catch (const std::exception& error) {
-    const std::string line = first_line_logging_rest(error.what());
-    if (is_out_of_memory(line)) return out_of_memory(node, line);
-    if (const auto operation = nondeterministic_operation(line)) return not_deterministic(node, *operation);
-    return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
-  } catch (...) {
-    return {ErrorCode::kStageFailed, {}, node.pointer, "an exception of unknown type", ""};
+  void metric(std::string_view, double, std::int64_t) override {}
+  void progress(const Progress&) override {}
+  void say(std::string_view line) override { said_.emplace_back(line); }
+  bool cancelled() const override { return world_.is_cancelled(); }
+  bool take_save_request() override { return false; }
+  bool resuming() const override { return false; }
+  void resumed(std::int64_t) override {}
+  std::int64_t flush() override { return 0; }
+  std::uint64_t seed() const override { return node_.seed; }
+  std::string_view recipe_hash() const override { return graph_.recipe_hash; }
+  std::string_view device() const override { return device_; }
+  const std::filesystem::path& folder() const override { return no_folder_; }
+  std::optional<TrainedWeights> trained() const override {
+    const auto found = options_.checkpoints.find(node_.id);
+    if (found != options_.checkpoints.end()) return found->second;
+    if (node_.cacheable || result_.state != DryNode::State::kReused) return std::nullopt;
+    return TrainedWeights{std::filesystem::path(result_.why) / "nodes" / node_.id / "checkpoints",
+                          TrainedWeights::Choice::kKept, /*reused=*/true};
   }
-}
+  bool reuses() const override { return node_.cacheable && result_.state == DryNode::State::kReused; }
+  bool wants(std::string_view output) const override { return wanted_.contains(std::string(output)); }
+  bool smoke() const override { return options_.smoke; }
+
+  std::string_view device_model() const override { return dry_.device_model; }
+  std::optional<NamedBytes> budget() const override { return dry_.budget; }
+  bool wants_alternatives() const override { return dry_.wants_alternatives; }
+  bool wants_certificate() const override { return dry_.wants_certificate; }
+  void plan(MemoryPlan plan) override {
+    plan.node = node_.id;
+    result_.plan = std::move(plan);
+  }
+  void certify(Certificate certificate) override {
+    certificate.node = node_.id;
+    result_.certificate = std::move(certificate);
+  }
+
+  std::vector<std::string>& said() { return said_; }
+
+ private:
+  const Node& node_;
+  const Graph& graph_;
+  const RunOptions& options_;
+  const DryRunOptions& dry_;
+  const std::string device_;
+  const ExecutorWorld& world_;
+  const std::set<std::string>& wanted_;
+  DryNode& result_;
+  const std::filesystem::path no_folder_;
+  std::vector<std::string> said_;
+};
 
 Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds) {
   const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
@@ -174,7 +184,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const St
     if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
     return stage;
   } catch (...) {
-    return current_exception_as_diagnostic(node);
+    return stage_failure(node);
   }
 }
 
@@ -182,6 +192,16 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const St
 bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options) {
   return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
 }
+
+/// May be run to see what comes behind it, where it has nothing to plan.
+bool is_cheap(const Node& node) {
+  return node.kind.starts_with("data.") || node.kind.starts_with("model.") || node.kind.starts_with("memory.");
+}
+
+/// A node that is not run, since it needs more than there is.
+struct DoesNotFit {
+  Diagnostic error;
+};
 
 bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.pointer == b.pointer && a.message == b.message;
@@ -291,15 +311,82 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   return runs;
 }
 
+std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options) const {
+  if (!options.reuse) return nullptr;
+  std::vector<StageFacts> facts;
+  for (const auto& stage : stages_) facts.push_back({stage->fingerprint(), stage->uses_seed()});
+  return std::make_unique<Reuse>(graph_, std::move(facts), options);
+}
+
+Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
+                           std::string_view device) {
+  assert(stages_.size() == graph_.nodes.size());
+  dry_ = dry;
+  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  planned_.assign(graph_.nodes.size(), {});
+  std::vector<bool> runs(graph_.nodes.size(), true);
+  Artifacts artifacts(graph_, options, runs);
+  Diagnostics errors;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    DryNode& dry_node = planned_[i];
+    dry_node.node = node.id;
+    const auto is_unknown = [&](const Edge& edge) { return planned_[edge.from].state == DryNode::State::kUnknown; };
+    if (std::ranges::any_of(node.inputs, is_unknown)) continue;
+    dry_node.state = DryNode::State::kRuns;
+    if (reuse) {
+      if (const auto run = reuse->find(i)) {
+        dry_node.state = DryNode::State::kReused;
+        dry_node.why = run->string();
+      } else if (const auto why = reuse->why_anew(i)) {
+        dry_node.why = *why;
+      }
+    }
+    try {
+      const std::set<std::string> wanted = artifacts.wanted(i);
+      const Inputs inputs = artifacts.take(node);
+      if (auto stand_ins = plan_node(i, inputs, wanted, options, device)) {
+        artifacts.put(i, *stand_ins);
+        if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(refusal(i));
+      } else if (is_cheap(node)) {
+        DryContext context(node, graph_, options, dry_, device, world_, wanted, dry_node);
+        Outputs outputs = stages_[i]->run(inputs, context);
+        artifacts.put(i, outputs);
+        dry_node.done = {std::move(outputs), std::move(context.said())};
+      } else {
+        dry_node.state = DryNode::State::kUnknown;
+        continue;
+      }
+      if (reuse) reuse->note(i, {stages_[i]->fingerprint(), stages_[i]->uses_seed()});
+    } catch (const Cancelled&) {
+      return {};
+    } catch (...) {
+      dry_node.state = DryNode::State::kUnknown;
+      if (strict) errors.push_back(stage_failure(node));
+    }
+  }
+  return errors;
+}
+
+/// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
+std::optional<Outputs> Executor::plan_node(std::size_t index, const Inputs& inputs,
+                                           const std::set<std::string>& wanted, const RunOptions& options,
+                                           std::string_view device) {
+  DryContext context(graph_.nodes[index], graph_, options, dry_, device, world_, wanted, planned_[index]);
+  return stages_[index]->plan(inputs, context);
+}
+
+Diagnostic Executor::refusal(std::size_t index) const {
+  Diagnostic error = does_not_fit(*planned_[index].plan);
+  error.pointer = graph_.nodes[index].pointer;
+  return error;
+}
+
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
-  std::optional<Reuse> reuse;
-  if (options.reuse) {
-    std::vector<StageFacts> facts;
-    for (const auto& stage : stages_) facts.push_back({stage->fingerprint(), stage->uses_seed()});
-    reuse.emplace(graph_, std::move(facts), options);
-  }
-  Reuse* const shared = reuse ? &*reuse : nullptr;
+  if (planned_.empty()) planned_.resize(graph_.nodes.size());
+  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  Reuse* const shared = reuse.get();
   const std::vector<bool> runs = nodes_to_run(options, shared);
   Artifacts artifacts(graph_, options, runs);
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -333,7 +420,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   } catch (const Cancelled&) {
     return stopped();
   } catch (...) {
-    const Diagnostic error = current_exception_as_diagnostic(node);
+    const Diagnostic error = stage_failure(node);
     world_.emit(Reported{error});
     return info(error.code).exit;
   }
@@ -346,11 +433,45 @@ void Executor::tell_reused(std::size_t index, const Reuse::Taken& taken) {
   for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
 }
 
+/// What the dry run has done already, or what the stage does now that it is shown to fit.
+Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+                             std::string_view device) {
+  DryNode& dry = planned_[index];
+  if (dry.done) {
+    for (const std::string& line : dry.done->said) context.say(line);
+    return std::move(dry.done->outputs);
+  }
+  if (!dry.plan) {
+    // What it stands on is there only now.
+    std::set<std::string> wanted;
+    for (const auto& node : graph_.nodes) {
+      for (const Edge& edge : node.inputs) {
+        if (edge.from == index) wanted.insert(edge.output);
+      }
+    }
+    dry.node = graph_.nodes[index].id;
+    plan_node(index, inputs, wanted, options, device);
+    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{refusal(index)};
+  }
+  if (dry.plan) {
+    write_atomically(context.folder() / "plan.json", to_json(*dry.plan).dump(2) + "\n");
+  }
+  return stages_[index]->run(inputs, context);
+}
+
 ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options,
                             std::string_view device, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
+  Stage* const stage = stages_[index].get();
   // Freed on every way out, so that the next node finds the memory.
-  const std::unique_ptr<Stage> stage = std::move(stages_[index]);
+  struct Freed {
+    std::unique_ptr<Stage>& stage;
+    DryNode& planned;
+    ~Freed() {
+      stage.reset();
+      planned.done.reset();
+    }
+  } const freed{stages_[index], planned_[index]};
   const TimePoint start = world_.clock();
   world_.measure_peak();
   world_.emit(NodeStarted{node.id});
@@ -362,7 +483,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     }
     NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
     std::filesystem::create_directories(context.folder());
-    artifacts.put(index, stage->run(artifacts.take(node), context));
+    artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is no result to build on.
     if (world_.is_cancelled()) return stopped();
     std::int64_t metrics = context.metrics();
@@ -384,8 +505,11 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
   } catch (const Cancelled&) {
     return stopped();
+  } catch (const DoesNotFit& refused) {
+    world_.emit(Reported{refused.error});
+    return info(refused.error.code).exit;
   } catch (...) {
-    Diagnostic error = current_exception_as_diagnostic(node);
+    Diagnostic error = stage_failure(node);
     if (node.id != node.stage) error.message = node.id + ": " + error.message;
     world_.emit(Reported{error});
     return info(error.code).exit;

@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
+#include "runner/run/dry_run.h"
 #include "runner/run/event.h"
 #include "runner/run/reuse.h"
 #include "runner/run/trained_weights.h"
@@ -49,6 +51,13 @@ class Executor {
   /// Creates every stage; all errors of all stages at once.
   Diagnostics create();
 
+  /// Finds out what the nodes that will run need, and runs those for which that is nothing; run() takes over what they
+  /// put out. What cannot be found out before the run is found out in it, before the node starts. The errors are those
+  /// of nodes that would not fit; with `strict`, all that keep a node from being planned.
+  Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device);
+  /// By node, once plan() has been called.
+  const std::vector<DryNode>& planned() const { return planned_; }
+
   /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
   /// A run that was cancelled emits no error and ends with kStoppedAfterSave where a node has saved, else with
   /// kInterrupted.
@@ -61,6 +70,12 @@ class Executor {
                     Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Taken& taken);
+  std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
+  std::optional<Outputs> plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
+                                   const RunOptions& options, std::string_view device);
+  Outputs outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+                     std::string_view device);
+  Diagnostic refusal(std::size_t index) const;
   ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;
@@ -68,6 +83,8 @@ class Executor {
   std::span<const StageKind* const> kinds_;
   const ExecutorWorld world_;
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
+  DryRunOptions dry_;
+  std::vector<DryNode> planned_;  // by node
   bool has_saved_ = false;
 };
 

@@ -100,6 +100,13 @@ bool Reuse::take(std::size_t index, bool needed) {
   return node.taken.has_value();
 }
 
+std::optional<fs::path> Reuse::find(std::size_t index) const {
+  const std::string wanted = key(index);
+  if (wanted.empty() || !index_ || !looks_for(index)) return std::nullopt;
+  const auto found = index_->find(graph_.nodes[index].kind, graph_.nodes[index].id, wanted);
+  return found ? std::optional(found->run) : std::nullopt;
+}
+
 /// What a resumed run has finished itself.
 std::optional<Reuse::Taken> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;

@@ -52,6 +52,8 @@ class Reuse {
   /// and taken only where its stage can make use of that. Looks again only after note() told something else.
   bool take(std::size_t index, bool needed);
   const std::optional<Taken>& taken(std::size_t index) const { return nodes_[index].taken; }
+  /// The run that take() would take it from; nothing is taken.
+  std::optional<std::filesystem::path> find(std::size_t index) const;
   /// The taken node turned out to be damaged: its files are removed, here and from the index.
   void drop(std::size_t index);
   /// Why node `index`, which is not taken, is computed although one like it has finished before; nullopt where there is

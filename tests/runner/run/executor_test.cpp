@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config_reader.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 
 namespace runner {
@@ -130,6 +131,135 @@ class ExecutorTest : public testing::Test {
   int flushes_ = 0;
   std::chrono::steady_clock::time_point now_;
 };
+
+/// Plans that it needs `needs` bytes of 100, and puts out a stand-in.
+class PlannedStage : public Stage {
+ public:
+  explicit PlannedStage(std::int64_t needs) : needs_(needs) {}
+  std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
+    if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
+    const bool has_input = inputs.find<Number>("in") != nullptr;
+    context.plan({.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"});
+    return Outputs{{"out", std::make_shared<Number>(0)}};
+  }
+  Outputs run(const Inputs&, RunContext& context) override {
+    context.say("runs");
+    return {{"out", std::make_shared<Number>(1)}};
+  }
+
+ private:
+  const std::int64_t needs_;
+};
+
+const StageKind kPlanned{"train.planned", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+                           std::int64_t needs = 0;
+                           reader.read("needs", needs);
+                           if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+                           return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
+                         }};
+
+/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the folder `where`.
+class CountingStage : public Stage {
+ public:
+  Outputs run(const Inputs&, RunContext& context) override {
+    ++runs;
+    if (!is_there) throw StageError(ErrorCode::kMissingFolder, "", "no data yet");
+    context.say("5 samples");
+    return {{"out", std::make_shared<Number>(5)}};
+  }
+  static inline int runs = 0;
+  static inline bool is_there = true;
+};
+
+const StageKind kCounting{"data.counting", [](ConfigReader&) -> Result<std::unique_ptr<Stage>> {
+                            return std::unique_ptr<Stage>(std::make_unique<CountingStage>());
+                          }};
+
+class DryRunTest : public ExecutorTest {
+ protected:
+  DryRunTest() {
+    CountingStage::runs = 0;
+    CountingStage::is_there = true;
+  }
+  static Node planned(const std::string& id, std::int64_t needs, std::vector<std::size_t> from = {}) {
+    Node made = node(id, 0, "", std::move(from));
+    made.kind = "train.planned";
+    made.options = from_json({{"needs", needs}});
+    return made;
+  }
+  static Node data() {
+    Node made = node("data", 0);
+    made.kind = "data.counting";
+    made.options = from_json(nlohmann::ordered_json::object());
+    return made;
+  }
+  std::unique_ptr<Executor> made(std::vector<Node> nodes) {
+    static const StageKind* const kinds[] = {&kPlanned, &kCounting, &kAdding};
+    auto executor = std::make_unique<Executor>(
+        Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+        ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
+                      .is_cancelled = [this] { return cancelled_; }});
+    EXPECT_TRUE(executor->create().empty());
+    return executor;
+  }
+  static std::string text(const Diagnostics& errors) {
+    std::string text;
+    for (const Diagnostic& error : errors) text += name(error.code) + " " + error.pointer + "; ";
+    return text;
+  }
+};
+
+TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
+  const auto executor = made({data(), planned("train", 60, {0})});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  ASSERT_TRUE(executor->planned()[1].plan);
+  EXPECT_EQ(executor->planned()[1].plan->node, "train");
+  EXPECT_EQ(executor->planned()[1].plan->predicted, 60);
+  EXPECT_EQ(executor->planned()[1].plan->budget_from, "with input");
+  EXPECT_EQ(executor->planned()[0].state, DryNode::State::kRuns);
+  EXPECT_FALSE(executor->planned()[0].plan);
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
+  const auto executor = made({planned("small", 100), planned("large", 101), planned("larger", 102)});
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
+}
+
+TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
+  const auto executor = made({data(), planned("train", 60, {0})});
+  executor->plan({}, {}, /*strict=*/false, "cpu");
+  EXPECT_EQ(CountingStage::runs, 1);
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  EXPECT_EQ(CountingStage::runs, 1);
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line);
+  EXPECT_THAT(said, ElementsAre("data: 5 samples", "train: runs"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
+}
+
+TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
+  CountingStage::is_there = false;
+  const auto executor = made({data(), planned("train", 101, {0})});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/false, "cpu").empty());
+  EXPECT_EQ(executor->planned()[1].state, DryNode::State::kUnknown);
+  CountingStage::is_there = true;
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kRunFailed);
+  EXPECT_THAT(only_error(), HasSubstr("E0706 /train"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes" / "train" / "finished.json"));
+}
+
+TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
+  CountingStage::is_there = false;
+  const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")), "E0601 /data; E0601 /other/root; ");
+}
+
+TEST_F(DryRunTest, WhatCannotBePlannedIsNotRunForIt) {
+  const auto executor = made({node("train", 1)});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  EXPECT_EQ(executor->planned()[0].state, DryNode::State::kUnknown);
+}
 
 TEST_F(ExecutorTest, TellsAStageWhatStageAnInputComesFrom) {
   run({node("a.0-1", 1), node("b", 10, "source", {0})});
