@@ -36,7 +36,7 @@ NamedTensors taken_in(Precision precision, const NamedTensors& tensors) {
   return result;
 }
 
-OwnPrecision::OwnPrecision(const PrecisionModule& module) {
+OwnPrecision::OwnPrecision(const PrecisionModule& module) : running_(module) {
   if (!module.own_) return;
   precision_ = module.own_->precision;
   scope_.emplace(*precision_, module.own_->device);

@@ -7,6 +7,7 @@
 
 #include <torch/nn/module.h>
 
+#include "stages/module_scope.h"
 #include "stages/named_tensors.h"
 #include "stages/precision_map.h"
 
@@ -37,7 +38,8 @@ class PrecisionModule : public torch::nn::Module {
 at::Tensor taken_in(Precision precision, const at::Tensor& x);
 NamedTensors taken_in(Precision precision, const NamedTensors& tensors);
 
-/// While it lives, operations run in the module's own format, where a ScopedPrecisionMap gives it one.
+/// While it lives, operations run in the module's own format, where a ScopedPrecisionMap gives it one, and it is the
+/// running module (stages/module_scope.h).
 class [[nodiscard]] OwnPrecision {
  public:
   explicit OwnPrecision(const PrecisionModule& module);
@@ -48,6 +50,7 @@ class [[nodiscard]] OwnPrecision {
   at::Tensor operator()(const at::Tensor& x) const;
 
  private:
+  const ScopedModule running_;
   std::optional<Precision> precision_;
   std::optional<ScopedPrecision> scope_;
 };

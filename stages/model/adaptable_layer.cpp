@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 
-#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
 namespace stages {
@@ -58,7 +57,7 @@ at::Tensor widened(const at::Tensor& weight, const at::Tensor& x) {
 }
 
 at::Tensor operand(const at::Tensor& weight, const at::Tensor& x) {
-  return at::autocast::is_autocast_enabled(x.device().type()) ? weight : widened(weight, x);
+  return current_precision(x.device()) == Precision::kFp32 ? widened(weight, x) : weight;
 }
 
 }  // namespace stages

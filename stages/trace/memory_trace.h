@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "stages/step_phase.h"
+
+namespace stages {
+
+/// Whose memory a storage is.
+enum class Owner { kParameter, kGradient, kOptimizerState, kSavedActivation, kBuffer, kInput, kTransient };
+/// "parameter", "saved_activation", …
+std::string_view name(Owner owner);
+
+/// Whose kernels a dry run stands in for.
+struct Backend {
+  at::DeviceType device = at::kCPU;
+  int threads = 1;         ///< of a CPU
+  std::string model = {};  ///< of a GPU, "NVIDIA L4"; may be empty
+};
+
+/// A storage that was born during a trace.
+struct TracedStorage {
+  std::int64_t bytes = 0;  ///< as asked for
+  Owner owner = Owner::kTransient;
+  std::string name;       ///< as own() said, or of a saved activation the path of the module that saved it
+  std::string operation;  ///< in which it was born, the outermost: "aten::linear", "AddmmBackward0"
+  StepPhase phase = StepPhase::kIdle;
+  std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
+  at::ScalarType dtype = at::kByte;
+};
+
+struct TraceEvent {
+  std::size_t storage;  ///< index into storages()
+  bool is_birth;
+  StepPhase phase;
+};
+
+/// Records the birth and death of every storage on the Meta device while it lives, with no memory behind any:
+///
+///   register_meta_kernels();
+///   MemoryTrace trace({.device = at::kCPU, .threads = 2});
+///   const auto network = model.outline(data);
+///   for (auto& item : network->named_parameters()) trace.own(item.value(), Owner::kParameter, item.key());
+///   step(*network);
+///   use(trace.events());
+///
+/// One at a time in a process, on one thread: operators, phases and saved tensors are those of the thread that made
+/// it. Tensors that are made before it are not known to it, and may die in it; its own may outlive it. A block of no
+/// bytes is none.
+class MemoryTrace {
+ public:
+  /// Throws std::logic_error where another one lives.
+  explicit MemoryTrace(Backend backend);
+  ~MemoryTrace();
+  MemoryTrace(const MemoryTrace&) = delete;
+  MemoryTrace& operator=(const MemoryTrace&) = delete;
+
+  /// Says whose a tensor's storage is. What own() says counts, whenever it is said while the tensor lives.
+  void own(const at::Tensor& tensor, Owner owner, std::string name);
+
+  const Backend& backend() const;
+  std::vector<TracedStorage> storages() const;
+  std::vector<TraceEvent> events() const;
+  double flops() const;  ///< so far
+
+  class Recorder;
+
+ private:
+  const std::shared_ptr<Recorder> recorder_;
+};
+
+/// Whose kernels the living trace stands in for; null: there is none.
+const Backend* traced_backend();
+/// Adds to the living trace's, if there is one, what a kernel computes.
+void count_flops(double flops);
+
+}  // namespace stages

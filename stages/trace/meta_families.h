@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+namespace stages::meta {
+
+// The families of shape functions, which register_meta_kernels() registers: at the Meta device, and where an operator
+// is chosen by device, above autograd.
+void register_convolutions(torch::Library& meta);
+void register_norms(torch::Library& meta);
+void register_attention(torch::Library& meta, torch::Library& above_autograd);
+void register_losses(torch::Library& meta);
+void register_pointwise(torch::Library& meta);
+void register_optimizers(torch::Library& meta);
+
+/// True where the traced kernels are a CPU's.
+bool on_cpu();
+/// The CPU's threads.
+std::int64_t threads();
+
+/// Memory that a kernel takes and gives back before it returns: `shape` of the type and device of `options`.
+inline at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) { return at::empty(shape, options); }
+
+/// The options of statistics of `x`: of half types they are float32.
+at::TensorOptions statistics_of(const at::Tensor& x);
+
+}  // namespace stages::meta
