@@ -6,14 +6,27 @@ namespace runner {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+/// JSON knows no NaN and no infinities: they are texts.
+Json number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+double number(const Json& json) { return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>(); }
+
+}  // namespace
+
 Json to_json(const Certificate& certificate) {
   Json parameters = Json::array();
-  for (const auto& [name, error] : certificate.parameters) parameters.push_back({{"name", name}, {"relative_error", error}});
+  for (const auto& [name, error] : certificate.parameters) parameters.push_back({{"name", name}, {"relative_error", number(error)}});
   return {{"schema", 1},
           {"node", certificate.node},
           {"compared", certificate.compared},
           {"holds", certificate.holds()},
-          {"worst", certificate.worst()},
+          {"worst", number(certificate.worst())},
           {"limit", Certificate::kLimit},
           {"parameters", std::move(parameters)},
           {"changed", certificate.changed},
@@ -26,11 +39,11 @@ Certificate certificate_from_json(const Json& json) {
     certificate.node = json.at("node");
     certificate.compared = json.at("compared");
     for (const Json& parameter : json.at("parameters"))
-      certificate.parameters.push_back({parameter.at("name"), parameter.at("relative_error")});
+      certificate.parameters.push_back({parameter.at("name"), number(parameter.at("relative_error"))});
     certificate.changed = json.at("changed").get<std::vector<std::string>>();
     certificate.refused = json.at("refused");
     return certificate;
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {  // of the JSON, or of a text that is no number
     throw std::runtime_error(std::string("not a certificate: ") + error.what());
   }
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,13 @@ struct Certificate {
   std::vector<std::string> changed;   ///< what else than the gradient came out otherwise: "buffer running_mean"; none is good
   std::string refused;                ///< why the policy cannot be one; empty: it was computed
 
+  /// The largest error; NaN where one is no number.
   double worst() const {
     double worst = 0;
-    for (const Parameter& parameter : parameters) worst = parameter.relative_error > worst ? parameter.relative_error : worst;
+    for (const auto& [name, error] : parameters) {
+      if (std::isnan(error)) return error;
+      worst = std::max(worst, error);
+    }
     return worst;
   }
   bool holds() const { return refused.empty() && changed.empty() && !parameters.empty() && worst() < kLimit; }
