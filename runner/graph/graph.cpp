@@ -8,6 +8,7 @@
 
 #include "runner/suggest.h"
 #include "runner/graph/key_options.h"
+#include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
 
 namespace runner {
@@ -174,7 +175,12 @@ class Compiler {
 
 }  // namespace
 
-Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) { return Compiler(recipe, schemas).run(); }
+Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
+  auto graph = Compiler(recipe, schemas).run();
+  if (!graph) return graph;
+  if (Diagnostics errors = illegal_memory_options(*graph, schemas); !errors.empty()) return errors;
+  return graph;
+}
 
 Result<Graph> only(const Graph& graph, const std::string& name) {
   std::vector<bool> needed(graph.nodes.size(), false);

@@ -57,6 +57,8 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-outputs", Keyword::kOutputs, Needs::kPorts},
     {"x-unit", Keyword::kUnit, Needs::kText},
     {"x-cacheable", Keyword::kCacheable, Needs::kFlag},
+    {"x-coupling", Keyword::kCoupling, Needs::kCoupling},
+    {"x-mixes-samples", Keyword::kMixesSamples, Needs::kFlag},
     {"x-planned", Keyword::kPlanned, Needs::kFlag},
     {"x-resume", Keyword::kResume, Needs::kResumeClass},
     {"x-kinds", Keyword::kKinds, Needs::kText},
@@ -73,6 +75,14 @@ bool are_unique_texts(const Json& json) {
 bool are_types(const Json& json) {
   if (json.is_string()) return type_bit(json.get<std::string>()) != 0;
   return !json.empty() && are_unique_texts(json) && std::ranges::all_of(json, are_types);
+}
+
+/// One of the three, or one for each value of an option.
+bool is_coupling(const Json& json) {
+  if (json.is_object())
+    return !json.empty() &&
+           std::ranges::all_of(json, [](const Json& one) { return one.is_string() && is_coupling(one); });
+  return json == "per_sample" || json == "per_group" || json == "whole_batch";
 }
 
 bool is_number(const Json& json) {
@@ -100,6 +110,8 @@ bool fits(Needs needs, const Json& json) {
       return json.is_string();
     case Needs::kResumeClass:
       return json == "safe" || json == "force" || json == "refused";
+    case Needs::kCoupling:
+      return is_coupling(json);
     case Needs::kFlag:
       return json.is_boolean();
     case Needs::kCount:
@@ -141,6 +153,8 @@ std::string_view phrase(Needs needs) {
       return "a string";
     case Needs::kResumeClass:
       return "safe, force or refused";
+    case Needs::kCoupling:
+      return "per_sample, per_group or whole_batch, or one of them for each value";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

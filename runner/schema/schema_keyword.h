@@ -48,6 +48,8 @@ enum class Keyword {
   kOutputs,
   kUnit,
   kCacheable,
+  kCoupling,
+  kMixesSamples,
   kPlanned,
   kResume,
   kKinds,
@@ -74,6 +76,7 @@ enum class Needs {
   kSchemasByExpression,
   kPorts,
   kResumeClass,
+  kCoupling,
 };
 
 struct KeywordRule {

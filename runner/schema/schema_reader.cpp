@@ -287,7 +287,9 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kVersion:
     case Keyword::kInputs:
     case Keyword::kOutputs:
-    case Keyword::kCacheable:  // of a kind's file: read there
+    case Keyword::kCacheable:     // of a kind's file: read there
+    case Keyword::kCoupling:      // looked for where a graph is checked: graph/legality.cpp
+    case Keyword::kMixesSamples:
     case Keyword::kSchema:
     case Keyword::kComment:
     case Keyword::kTitle:
