@@ -22,12 +22,16 @@ struct Arguments {
   std::string run_folder;  ///< resume, evaluate, predict, analyze: the folder of a run
   bool force = false;      ///< resume: take changes that make the result neither recipe's
   bool smoke = false;      ///< run: two steps of every stage
-  bool reuse = false;      ///< run: take the results of every node that an earlier run has finished
-  bool no_reuse = false;   ///< run, resume, evaluate: compute also what is otherwise reused
+  bool reuse = false;      ///< run, plan: take the results of every node that an earlier run has finished
+  bool no_reuse = false;   ///< run, plan, resume, evaluate: compute also what is otherwise reused
   std::string show;        ///< run: "job", Hydra's --cfg job: show the recipe instead
   bool multirun = false;   ///< run: a sweep
   bool dry_run = false;    ///< sweep: list the runs, start none
-  std::string only;        ///< run: one node and what it needs
+  std::string only;        ///< run, plan, certify: one node and what it needs
+  std::string budget;      ///< plan: a size to hold the recipe against, "8GiB"
+  std::string gpu;         ///< plan: a GPU that is not here, "NVIDIA L4"
+  std::string svg;         ///< plan: the file to draw the live bytes to
+  bool detailed_exitcode = false;  ///< plan: 2 where something would run
   std::string format;      ///< graph: text, dot, mermaid or json
   bool origin = false;     ///< config show: each value with the file or override it came from
   std::string explain;     ///< config show: the key whose writes are listed

@@ -29,6 +29,8 @@ ExitCode export_command(const Arguments& arguments, Console& console);
 ExitCode analyze_command(const Arguments& arguments, Console& console);
 ExitCode compare_command(const Arguments& arguments, Console& console);
 ExitCode sweep_command(const Arguments& arguments, Console& console);
+ExitCode plan_command(const Arguments& arguments, Console& console);
+ExitCode certify_command(const Arguments& arguments, Console& console);
 ExitCode validate_command(const Arguments& arguments, Console& console);
 ExitCode graph_command(const Arguments& arguments, Console& console);
 ExitCode config_command(const Arguments& arguments, Console& console);

@@ -68,6 +68,22 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     declare_views(app, arguments);
     app.add_flag("-m,--multirun", arguments.multirun, "As `sweep`");
     app.add_flag("--dry-run", arguments.dry_run, "With --multirun: list the runs and start none");
+  } else if (verb == "plan") {
+    declare_recipe(app, arguments);
+    app.add_option("--budget", arguments.budget, "Hold it against this much memory: 8GiB, 512MiB")->type_name("SIZE");
+    app.add_option("--gpu", arguments.gpu,
+                   "Plan for a GPU that is not here: its name, or words of it such as L4; an unknown one lists them all")
+        ->type_name("GPU");
+    app.add_option("--only", arguments.only, "Plan this node and what it needs")->type_name("NODE");
+    app.add_option("--svg", arguments.svg, "Draw the live bytes over a step; of several nodes a file each")
+        ->type_name("FILE");
+    app.add_flag("--detailed-exitcode", arguments.detailed_exitcode,
+                 "Exit with 2 where something would run, with 0 where all is reused");
+    app.add_flag("--reuse", arguments.reuse, "As `run --reuse` would");
+    declare_no_reuse(app, arguments)->excludes("--reuse");
+  } else if (verb == "certify") {
+    declare_recipe(app, arguments);
+    app.add_option("--only", arguments.only, "Certify this node alone")->type_name("NODE");
   } else if (verb == "resume") {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
     app.add_option("overrides", arguments.overrides, "key=value: what is to be different from now on");

@@ -218,7 +218,8 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "a cumulative sum of floats on a GPU",
      "Write determinism: warn to go on and be told of it, or determinism: off; or run on the CPU, where most "
      "operations have a deterministic form."},
-    {kNothingCompared, "retort doctor determinism compares the tensors of trainings, and the recipe trains nothing.",
+    {kNothingCompared, "retort doctor determinism compares the tensors of trainings, retort certify their gradients; the recipe trains "
+     "nothing.",
      "retort doctor determinism on a recipe that only evaluates", "Name a recipe with a stage of the family train."},
 
     {kCannotCreate, "A file or folder cannot be created.", "run.dir in a folder that you may not write to",

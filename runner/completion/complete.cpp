@@ -12,6 +12,8 @@
 #include "runner/completion/value_completion.h"
 #include "runner/data_names.h"
 #include "runner/explain.h"
+#include "runner/plan/byte_size.h"
+#include "runner/plan/devices.h"
 #include "runner/prepare.h"
 
 namespace runner {
@@ -103,6 +105,11 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   Candidates found;
   if (!what.choices.empty()) {
     for (const std::string& choice : what.choices) found.push_back({choice});
+    return found;
+  }
+  if (what.type == "GPU") {
+    for (const DeviceModel& model : device_models())
+      found.push_back({short_name(model), std::string(model.architecture) + ", " + size_text(model.memory)});
     return found;
   }
   if (what.type == "DATA") {

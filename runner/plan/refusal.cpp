@@ -1,11 +1,70 @@
 #include "runner/plan/refusal.h"
 
-#include <string>
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "runner/plan/byte_size.h"
+#include "runner/plan/plan_text.h"
 
 namespace runner {
+namespace {
 
-Diagnostic does_not_fit(const MemoryPlan& plan) {
-  return {ErrorCode::kOutOfMemory, {}, "", plan.node + " needs " + std::to_string(plan.predicted) + " bytes", ""};
+/// What stays for the whole of a training, however its batches are computed.
+constexpr std::array<std::string_view, 3> kLasting = {"parameter", "gradient", "optimizer_state"};
+
+std::int64_t lasting_bytes(const MemoryPlan& plan) {
+  std::int64_t bytes = 0;
+  for (const NamedBytes& owner : plan.owners) bytes += std::ranges::count(kLasting, owner.name) ? owner.bytes : 0;
+  return bytes;
+}
+
+const PlanAlternative* smallest(const MemoryPlan& plan) {
+  const PlanAlternative* least = nullptr;
+  for (const PlanAlternative& other : plan.alternatives) {
+    if (other.refused.empty() && (!least || other.predicted < least->predicted)) least = &other;
+  }
+  return least;
+}
+
+std::string advice(const MemoryPlan& plan) {
+  if (const PlanAlternative* other = cheapest_that_fits(plan)) {
+    return override_text(other->overrides) + " fits: " + size_text(other->predicted) +
+           (other->exactness == "declared" ? ", and changes the training" : "");
+  }
+  if (const std::int64_t lasting = lasting_bytes(plan); lasting > *plan.budget) {
+    return "weights, gradients and optimizer state alone take " + size_text(lasting) +
+           ": a larger budget, another device, or a smaller model";
+  }
+  if (const PlanAlternative* other = smallest(plan); other && other->predicted < plan.predicted) {
+    return "nothing that was considered fits; " + override_text(other->overrides) +
+           " comes nearest: " + size_text(other->predicted);
+  }
+  return "a larger budget, another device, a smaller batch_size, or smaller images";
+}
+
+}  // namespace
+
+const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan) {
+  const auto fits = [&](const PlanAlternative& other) {
+    return other.refused.empty() && (!plan.budget || other.predicted <= *plan.budget);
+  };
+  const auto found = std::ranges::find_if(plan.alternatives, fits);
+  return found == plan.alternatives.end() ? nullptr : &*found;
+}
+
+Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
+  assert(!plan.fits());
+  Diagnostic refusal{ErrorCode::kOutOfMemory,
+                     {},
+                     std::move(pointer),
+                     "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, and may use " +
+                         size_text(*plan.budget) + " (" + plan.budget_from +
+                         "): " + size_text(plan.predicted - *plan.budget) + " too much",
+                     advice(plan)};
+  if (!plan.largest.empty())
+    refusal.notes.push_back({{}, "the largest that is alive then: " + tensor_text(plan.largest.front())});
+  return refusal;
 }
 
 }  // namespace runner

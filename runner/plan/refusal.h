@@ -1,11 +1,17 @@
 #pragma once
 
+#include <string>
+
 #include "runner/diagnostic.h"
 #include "runner/plan/memory_plan.h"
 
 namespace runner {
 
-/// That a node does not fit, and the cheapest way in which it would. Without a place.
-Diagnostic does_not_fit(const MemoryPlan& plan);
+/// Of a plan that does not fit, the first of its alternatives that is one and does; null: none does.
+const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
+
+/// The refusal of a plan that does not fit its budget: by how many bytes, what is alive at the peak, and the cheapest
+/// change that would make it fit. `pointer` is the node's place in the recipe.
+Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

@@ -4,6 +4,7 @@
 #include <regex>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
 #include "tests/support/text_case.h"
@@ -36,6 +37,21 @@ std::string comparable(const std::string& text) {
   return std::regex_replace(named, columns, "$1  ");
 }
 
+/// The program beside a worker that gives `answer` to whatever it is asked, in `folder`.
+std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder / "bin");
+  fs::copy_file(RETORT_BINARY_DIR "/bin/retort", folder / "bin/retort");
+  fs::create_directory_symlink(RETORT_BINARY_DIR "/share", folder / "share");
+  std::string event =
+      nlohmann::ordered_json{{"event", "answer"}, {"answer", nlohmann::ordered_json::parse(answer)}}.dump();
+  for (std::size_t at = 0; (at = event.find('\'', at)) != event.npos; at += 4) event.replace(at, 1, "'\\''");
+  const fs::path worker = folder / "bin/retort-worker";
+  std::ofstream(worker) << "#!/bin/sh\nexec '" RETORT_FAKE_WORKER "' hello read 'line:" + event + "' finished:0\n";
+  fs::permissions(worker, fs::perms::owner_all);
+  return folder / "bin/retort";
+}
+
 class Commands : public testing::TestWithParam<TextCase> {};
 
 TEST_P(Commands, SayWhatTheyDo) {
@@ -45,7 +61,12 @@ TEST_P(Commands, SayWhatTheyDo) {
     if (name.starts_with("file ")) folder.write(name.substr(5), trimmed(text));
   }
   ASSERT_TRUE(sections["run"].starts_with("retort ")) << "a case runs retort";
-  const Ended ended = retort(sections["run"].substr(std::string("retort ").size()), folder.path());
+  const TemporaryFolder beside;
+  const std::string arguments = sections["run"].substr(std::string("retort ").size());
+  const Ended ended =
+      sections.contains("answer")
+          ? run_shell(installation(beside.path(), sections["answer"]).string() + " " + arguments, folder.path())
+          : retort(arguments, folder.path());
   EXPECT_EQ(comparable(ended.out), comparable(sections["out"]));
   EXPECT_EQ(comparable(ended.err), comparable(sections["err"]));
   const std::string exit = sections.contains("exit") ? sections["exit"] : "0";

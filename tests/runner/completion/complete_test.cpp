@@ -69,6 +69,8 @@ std::vector<std::string> texts(std::vector<std::string> words) {
 
 TEST_F(Complete, Verbs) {
   EXPECT_THAT(texts({"va"}), ElementsAre("validate"));
+  EXPECT_THAT(texts({"pl"}), ElementsAre("plan"));
+  EXPECT_THAT(texts({"plan", "--gpu", "L4"}), ElementsAre("L4", "L40", "L40S"));
   EXPECT_THAT(texts({"--v"}), ElementsAre("--version"));
   EXPECT_THAT(texts({"nosuch", ""}), IsEmpty());
 }

@@ -1,0 +1,231 @@
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/command.h"
+#include "runner/new_file.h"
+#include "runner/plan/byte_size.h"
+#include "runner/plan/certificate_text.h"
+#include "runner/plan/devices.h"
+#include "runner/plan/plan_picture.h"
+#include "runner/plan/plan_request.h"
+#include "runner/plan/plan_text.h"
+#include "runner/plan/refusal.h"
+#include "runner/prepare.h"
+#include "runner/printable.h"
+#include "runner/report/table.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What the recipe allows no longer holds beside --budget: that is another question.
+void forget_budgets(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (!node.kind.starts_with("memory.")) continue;
+    if (Value* budget = node.options.find("budget")) budget->data = std::string("auto");
+  }
+}
+
+Diagnostic misused(std::string message, std::string help) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+/// --budget and --gpu, in the request.
+Diagnostics read_flags(const Arguments& arguments, PlanRequest& request) {
+  Diagnostics errors;
+  const DeviceModel* device = nullptr;
+  if (!arguments.gpu.empty()) {
+    const auto found = device_model(arguments.gpu);
+    if (!found) errors.push_back(found.errors().front());
+    else device = *found;
+  }
+  if (device) {
+    request.device_model = device->name;
+    request.graph.device = "cuda";
+    request.budget = {std::string(device->name), device->memory};
+  }
+  if (arguments.budget.empty()) return errors;
+  const auto bytes = byte_size(arguments.budget);
+  if (!bytes) {
+    errors.push_back(misused("--budget is no size: '" + arguments.budget + "'", "write a size such as 8GiB or 512MiB"));
+  } else if (*bytes == 0) {
+    errors.push_back(misused("--budget is 0 bytes: nothing fits", "write a size such as 8GiB or 512MiB"));
+  } else {
+    forget_budgets(request.graph);
+    request.budget = {"--budget", *bytes};
+    if (device && device->memory < *bytes) request.budget = {std::string(device->name), device->memory};
+  }
+  return errors;
+}
+
+struct Asked {
+  Prepared prepared;
+  PlanAnswer answer;
+};
+
+/// The recipe of the command line, and what a worker shows of it.
+Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources, bool certify) {
+  const SchemaSet schemas = shipped_schemas();
+  auto prepared = prepare(arguments, schemas, sources);
+  if (!prepared) return prepared.errors();
+  if (Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty()) return errors;
+  if (!arguments.only.empty()) {
+    auto part = only(prepared->graph, arguments.only);
+    if (!part) return part.errors();
+    prepared->graph = *std::move(part);
+  }
+  using Which = ReuseOptions::Which;
+  PlanRequest request{.graph = prepared->graph,
+                      .budget = std::nullopt,
+                      .device_model = "",
+                      .alternatives = !certify,
+                      .certify = certify,
+                      .reuse = arguments.no_reuse ? Which::kNone
+                               : arguments.reuse  ? Which::kAll
+                                                  : Which::kCacheable,
+                      .node_index = node_index_folder()};
+  if (Diagnostics errors = read_flags(arguments, request); !errors.empty()) return errors;
+  const auto worker = find_worker(own_executable());
+  if (!worker) return worker.errors();
+  warn(console, prepared->composition.warnings);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  auto answer = ask_for_plan({.program = *worker}, request, display);
+  if (answer) return Asked{*std::move(prepared), *std::move(answer)};
+  Diagnostics errors = answer.errors();
+  for (Diagnostic& error : errors) {
+    if (!error.pointer.empty()) error.where = nearest(prepared->recipe.resolved, error.pointer).where;
+  }
+  return errors;
+}
+
+/// The refusals of what does not fit, each at its stage.
+Diagnostics refusals(const Asked& asked) {
+  Diagnostics errors;
+  for (const MemoryPlan& plan : asked.answer.plans) {
+    if (plan.fits()) continue;
+    const auto node = std::ranges::find(asked.prepared.graph.nodes, plan.node, &Node::id);
+    Diagnostic error = does_not_fit(plan, node == asked.prepared.graph.nodes.end() ? "" : node->pointer);
+    if (!error.pointer.empty()) error.where = nearest(asked.prepared.recipe.resolved, error.pointer).where;
+    errors.push_back(std::move(error));
+  }
+  return errors;
+}
+
+/// "picture.svg", with the node's name where several are drawn.
+std::string picture_name(const std::string& file, const std::string& node, std::size_t count) {
+  if (count < 2) return file;
+  const std::string stem = file.ends_with(".svg") ? file.substr(0, file.size() - 4) : file;
+  return stem + "." + node + ".svg";
+}
+
+/// Draws every plan that has a curve; the files written.
+std::vector<std::string> draw(const Asked& asked, const std::string& file) {
+  std::vector<std::string> written;
+  if (file.empty()) return written;
+  const auto count =
+      std::ranges::count_if(asked.answer.plans, [](const MemoryPlan& plan) { return !plan.curve.empty(); });
+  for (const MemoryPlan& plan : asked.answer.plans) {
+    if (plan.curve.empty()) continue;
+    written.push_back(picture_name(file, plan.node, static_cast<std::size_t>(count)));
+    try {
+      write_atomically(written.back(), draw_plan(plan, asked.prepared.recipe.name));
+    } catch (const WriteError& error) {
+      Diagnostic diagnostic = error.diagnostic();
+      if (const std::size_t at = diagnostic.help.find("run.dir"); at != diagnostic.help.npos)
+        diagnostic.help.replace(at, 7, "--svg");
+      throw WriteError(diagnostic);
+    }
+  }
+  return written;
+}
+
+std::string reuse_text(const PlanAnswer& answer) {
+  if (answer.reuse.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
+  for (const NodeReuse& node : answer.reuse) {
+    rows.push_back({printable(node.node), node.would_run() ? "runs" : "is reused",
+                    (node.state == "miss" ? "miss: " : "") + printable(node.why)});
+    if (node.state == "miss" && node.why.empty()) rows.back().back() = "miss";
+  }
+  return table_text(rows) + "\n";
+}
+
+std::string summary(const PlanAnswer& answer) {
+  std::string text;
+  const auto peak = std::ranges::max_element(answer.plans, {}, &MemoryPlan::predicted);
+  if (peak == answer.plans.end()) {
+    text = "nothing trains or evaluates";
+  } else {
+    const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
+    const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
+    text = fitting == count ? "fits" : "does not fit";
+    text += ": " + printable(peak->node) + " needs the most, " + size_text(peak->predicted);
+    if (peak->budget) text += " of " + size_text(*peak->budget);
+  }
+  const auto reused = std::ranges::count_if(answer.reuse, [](const NodeReuse& node) { return !node.would_run(); });
+  return text + "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused\n";
+}
+
+void write_json(Console& console, Json json, const Diagnostics& errors) {
+  if (!errors.empty()) {
+    json["diagnostics"] = Json::array();
+    for (const Diagnostic& error : errors) json["diagnostics"].push_back(to_json(error));
+  }
+  console.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
+
+ExitCode plan_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const auto asked = ask(arguments, console, sources, /*certify=*/false);
+  if (!asked) return report(console, asked.errors());
+  const Diagnostics errors = refusals(*asked);
+  try {
+    const std::vector<std::string> pictures = draw(*asked, arguments.svg);
+    if (console.json) {
+      Json json = asked->answer.json;
+      if (!pictures.empty()) json["pictures"] = pictures;
+      write_json(console, std::move(json), errors);
+    } else {
+      const TextStyle style = standard_output_style();
+      for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
+      console.out << reuse_text(asked->answer);
+      for (const std::string& path : pictures) console.out << path << '\n';
+      console.out << summary(asked->answer);
+      console.out.flush();
+    }
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
+  const bool would_run = std::ranges::any_of(asked->answer.reuse, &NodeReuse::would_run);
+  return arguments.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
+}
+
+ExitCode certify_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const auto asked = ask(arguments, console, sources, /*certify=*/true);
+  if (!asked) return report(console, asked.errors());
+  const std::vector<Certificate>& certificates = asked->answer.certificates;
+  if (certificates.empty()) {
+    return report(console, {{ErrorCode::kNothingCompared,
+                             {},
+                             "",
+                             "the recipe trains nothing: there is no gradient to compare",
+                             "name a recipe with a training"}});
+  }
+  const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
+  if (console.json) {
+    console.out << Json{{"certificates", asked->answer.json["certificates"]}}.dump(2, ' ', false,
+                                                                                   Json::error_handler_t::replace)
+                << '\n';
+  } else {
+    for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
+  }
+  return all_hold ? ExitCode::kDone : ExitCode::kRunFailed;
+}
+
+}  // namespace runner

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace runner {
+
+/// The bytes of a size as memory.budget has it: "8GiB", "512MiB", "1.5GiB", part of a byte left out. nullopt for any
+/// other text.
+std::optional<std::int64_t> byte_size(std::string_view text);
+
+/// A size to be compared with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0 MiB".
+std::string size_text(std::int64_t bytes);
+
+}  // namespace runner

@@ -1,0 +1,59 @@
+#include "runner/plan/plan_request.h"
+
+#include <stdexcept>
+
+#include "runner/run/supervise.h"
+
+namespace runner {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const PlanRequest& request) {
+  Json budget;
+  if (request.budget) budget = {{"bytes", request.budget->bytes}, {"from", request.budget->name}};
+  return {{"protocol", kProtocolVersion},
+          {"request", "plan"},
+          {"graph", to_json(request.graph)},
+          {"reuse", name(request.reuse)},
+          {"index", request.node_index.string()},
+          {"budget", std::move(budget)},
+          {"device_model", request.device_model},
+          {"alternatives", request.alternatives},
+          {"certify", request.certify}};
+}
+
+PlanAnswer plan_answer_from_json(Json json) {
+  try {
+    PlanAnswer answer;
+    for (const Json& plan : json.at("plans")) answer.plans.push_back(memory_plan_from_json(plan));
+    for (const Json& certificate : json.at("certificates"))
+      answer.certificates.push_back(certificate_from_json(certificate));
+    for (const Json& node : json.at("reuse"))
+      answer.reuse.push_back({node.at("node"), node.at("state"), node.value("why", "")});
+    answer.json = std::move(json);
+    return answer;
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(std::string("not an answer: ") + error.what());
+  }
+}
+
+Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
+  Conversation conversation;
+  conversation.on_event = [&](const Event& event, WorkerProcess&) {
+    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(at->node, at->progress);
+    if (const auto* said = std::get_if<Said>(&event)) display.say(said->node, said->line);
+  };
+  conversation.on_resize = [&] { display.resize(); };
+  conversation.tick = [&] { return display.tick(); };
+  auto answer = ask_worker(worker, to_json(request), conversation);
+  display.clear();
+  if (!answer) return answer.errors();
+  try {
+    return plan_answer_from_json(*std::move(answer));
+  } catch (const std::runtime_error& error) {
+    return Diagnostic{
+        ErrorCode::kProtocol, {}, "", std::string("the worker gave what is ") + error.what(), "please report it"};
+  }
+}
+
+}  // namespace runner

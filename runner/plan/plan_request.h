@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/graph/graph.h"
+#include "runner/plan/certificate.h"
+#include "runner/plan/memory_plan.h"
+#include "runner/run/progress_display.h"
+#include "runner/run/reuse.h"
+#include "runner/run/worker_process.h"
+
+namespace runner {
+
+/// What a worker is asked to show of a graph without running it.
+struct PlanRequest {
+  Graph graph;
+  std::optional<NamedBytes> budget;  ///< that holds where the recipe sets none
+  std::string device_model;          ///< of a GPU that is not here (devices.h); empty: the graph's own device
+  bool alternatives = true;          ///< look at other ways of computing the same
+  bool certify = false;              ///< hold the recipe's way of computing against the whole batch
+  ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
+  std::filesystem::path node_index = {};
+};
+
+nlohmann::ordered_json to_json(const PlanRequest& request);
+
+/// What becomes of a node in a run.
+struct NodeReuse {
+  std::string node;
+  std::string state;  ///< "hit": reused; "miss": it could be and is not; "run": it is always run
+  std::string why;    ///< of a miss: which field changed; may be empty
+
+  bool would_run() const { return state != "hit"; }
+};
+
+/// What a worker has shown.
+struct PlanAnswer {
+  std::vector<MemoryPlan> plans;          ///< of the nodes that train or evaluate, in order
+  std::vector<Certificate> certificates;  ///< likewise
+  std::vector<NodeReuse> reuse;           ///< of all nodes, in order
+  nlohmann::ordered_json json;            ///< all of it as it came
+};
+
+/// Throws std::runtime_error for what is no answer to a PlanRequest.
+PlanAnswer plan_answer_from_json(nlohmann::ordered_json json);
+
+/// Asks a worker, and shows on `display` what it says meanwhile. kProtocol where its answer is none.
+Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display);
+
+}  // namespace runner
