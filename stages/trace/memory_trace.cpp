@@ -28,6 +28,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
 
   c10::DataPtr birth(std::int64_t bytes);
   void own(const at::Tensor& tensor, Owner owner, std::string name);
+  void mark_scratch(const at::Tensor& tensor);
+  double flops_so_far() const { return flops + (operations ? operations->flops() : 0); }
 
   const Backend backend;
   mutable std::mutex mutex;  // storages may die on any thread
@@ -134,7 +136,7 @@ c10::DataPtr MemoryTrace::Recorder::birth(std::int64_t bytes) {
   stands_for_.push_back(index);
   if (sum_ && sum_->result) sum_.reset();
   if (sum_) sum_->birth = events.size();
-  events.push_back({.storage = index, .is_birth = true, .phase = phase});
+  events.push_back({.storage = index, .is_birth = true, .phase = phase, .flops = flops_so_far()});
   return {nullptr, new Block{shared_from_this(), index}, &death, at::Device(at::kMeta)};
 }
 
@@ -151,7 +153,7 @@ void MemoryTrace::Recorder::death(void* context) {
     self.sum_.reset();
     return;
   }
-  self.events.push_back({.storage = index, .is_birth = false, .phase = current_phase()});
+  self.events.push_back({.storage = index, .is_birth = false, .phase = current_phase(), .flops = self.flops_so_far()});
 }
 
 std::optional<std::size_t> MemoryTrace::Recorder::index_of(const at::Tensor& tensor) const {
@@ -176,6 +178,11 @@ void MemoryTrace::Recorder::own(const at::Tensor& tensor, Owner owner, std::stri
   storages[*index].name = std::move(name);
   describe(*index, tensor);
   is_owned_[*index] = true;
+}
+
+void MemoryTrace::Recorder::mark_scratch(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex);
+  if (const auto index = index_of(tensor)) storages[*index].is_scratch = true;
 }
 
 void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
@@ -245,12 +252,16 @@ std::vector<TraceEvent> MemoryTrace::events() const {
   return recorder_->events;
 }
 
-double MemoryTrace::flops() const { return recorder_->flops + recorder_->operations->flops(); }
+double MemoryTrace::flops() const { return recorder_->flops_so_far(); }
 
 const Backend* traced_backend() { return living ? &living->backend : nullptr; }
 
 void count_flops(double flops) {
   if (living) living->flops += flops;
+}
+
+void mark_scratch(const at::Tensor& tensor) {
+  if (living) living->mark_scratch(tensor);
 }
 
 }  // namespace stages

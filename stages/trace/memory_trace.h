@@ -34,12 +34,14 @@ struct TracedStorage {
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
   at::ScalarType dtype = at::kByte;
+  bool is_scratch = false;  ///< memory of a kernel, which it gives back when it returns
 };
 
 struct TraceEvent {
   std::size_t storage;  ///< index into storages()
   bool is_birth;
   StepPhase phase;
+  double flops;  ///< of all that had begun by then
 };
 
 /// Records the birth and death of every storage on the Meta device while it lives, with no memory behind any:
@@ -80,5 +82,7 @@ class MemoryTrace {
 const Backend* traced_backend();
 /// Adds to the living trace's, if there is one, what a kernel computes.
 void count_flops(double flops);
+/// Says to the living trace, if there is one, that this is a kernel's own memory.
+void mark_scratch(const at::Tensor& tensor);
 
 }  // namespace stages

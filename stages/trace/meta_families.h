@@ -24,7 +24,7 @@ bool on_cpu();
 std::int64_t threads();
 
 /// Memory that a kernel takes and gives back before it returns: `shape` of the type and device of `options`.
-inline at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) { return at::empty(shape, options); }
+at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// The options of statistics of `x`: of half types they are float32.
 at::TensorOptions statistics_of(const at::Tensor& x);

@@ -58,6 +58,12 @@ std::int64_t threads() {
   return backend ? backend->threads : 1;
 }
 
+at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) {
+  at::Tensor memory = at::empty(shape, options);
+  mark_scratch(memory);
+  return memory;
+}
+
 at::TensorOptions statistics_of(const at::Tensor& x) {
   return x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }

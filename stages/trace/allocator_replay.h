@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <list>
+#include <set>
+#include <unordered_map>
+
+#include "stages/allocator_settings.h"
+
+namespace stages {
+
+/// What LibTorch's caching allocator of GPUs goes by.
+struct AllocatorRules {
+  bool expandable_segments = false;
+  std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();  ///< bytes; larger blocks are never split
+  std::int64_t roundup_power2_divisions = 0;                               ///< steps between powers of two; 0: none
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();           ///< bytes that the device gives
+};
+
+/// What a recipe leaves open is as LibTorch has it.
+AllocatorRules rules_of(const AllocatorSettings& settings);
+
+/// Does with numbers what LibTorch 2.11's caching allocator does with a GPU's memory: rounds sizes to 512 bytes, takes
+/// the best fit of two pools (up to 1 MiB, and above), splits and merges blocks, and asks the device for segments of
+/// 2 MiB, of 20 MiB for blocks below 10 MiB, or of their size rounded up to 2 MiB. Expandable segments grow by 2 MiB
+/// and 20 MiB instead. When the device has no more it gives back what is unused and tries once more.
+///
+///   AllocatorReplay replay({.limit = 8 << 30});
+///   for (const TraceEvent& event : trace.events()) {
+///     if (!event.is_birth) replay.free(event.storage);
+///     else if (!replay.allocate(event.storage, bytes)) return "out of memory";
+///   }
+///   use(replay.peak_reserved());
+///
+/// One stream. Of an expandable segment only its unused end is given back.
+class AllocatorReplay {
+ public:
+  explicit AllocatorReplay(const AllocatorRules& rules) : rules_(rules) {}
+  AllocatorReplay(const AllocatorReplay&) = delete;
+  AllocatorReplay& operator=(const AllocatorReplay&) = delete;
+
+  /// A block of `bytes` under a name that no living one has. False where the device has no more; then nothing changes
+  /// but retries(). No bytes are no block.
+  bool allocate(std::size_t name, std::int64_t bytes);
+  /// The block of that name; one that was never there is none.
+  void free(std::size_t name);
+  /// Gives unused segments back to the device.
+  void empty_cache();
+
+  std::int64_t reserved() const { return reserved_; }
+  std::int64_t peak_reserved() const { return peak_reserved_; }
+  std::int64_t allocated() const { return allocated_; }  ///< in blocks that are in use, rounded as they are
+  std::int64_t peak_allocated() const { return peak_allocated_; }
+  std::int64_t segments() const { return segments_; }  ///< asked for so far
+  std::int64_t retries() const { return retries_; }    ///< times that unused blocks were given back to try once more
+
+ private:
+  /// A piece of a segment; its neighbours lie before and after it in memory.
+  struct Block {
+    std::int64_t address = 0, size = 0;
+    bool is_used = false, is_small = false;
+    Block *before = nullptr, *behind = nullptr;
+    std::list<Block>::iterator self = {};
+  };
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->address < b->address;
+    }
+  };
+  using Pool = std::set<Block*, BySize>;
+
+  std::int64_t rounded(std::int64_t bytes) const;
+  Pool& pool(bool is_small) { return is_small ? small_ : large_; }
+  Block*& end_of(bool is_small) { return is_small ? small_end_ : large_end_; }
+  Block* best_fit(bool is_small, std::int64_t size);
+  Block* from_device(bool is_small, std::int64_t size);
+  Block* new_segment(bool is_small, std::int64_t size);
+  Block* grown_segment(bool is_small, std::int64_t size);
+  bool reserve(std::int64_t bytes);
+  bool is_split(const Block& block, std::int64_t size) const;
+  void split(Block& block, std::int64_t size);
+  Block* joined(Block* block, Block* neighbour);
+  Block* make(const Block& block);
+  void give_back_end(bool is_small);
+
+  const AllocatorRules rules_;
+  std::list<Block> blocks_;
+  Pool small_, large_;                                 // what is unused
+  Block *small_end_ = nullptr, *large_end_ = nullptr;  // the last blocks of the expandable segments
+  std::unordered_map<std::size_t, Block*> used_;
+  std::int64_t next_address_ = 0;
+  std::int64_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
+  std::int64_t segments_ = 0, retries_ = 0;
+};
+
+}  // namespace stages

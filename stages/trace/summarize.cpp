@@ -1,0 +1,183 @@
+#include "stages/trace/summarize.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <c10/core/ScalarType.h>
+
+#include "stages/trace/allocator_replay.h"
+#include "stages/trace/backend_terms.h"
+
+namespace stages {
+namespace {
+
+constexpr std::size_t kLargest = 10;
+constexpr std::size_t kPoints = 512;
+
+/// "float32": torch's own word of Python.
+std::string type_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kLong:
+      return "int64";
+    case at::kInt:
+      return "int32";
+    case at::kByte:
+      return "uint8";
+    case at::kBool:
+      return "bool";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// What was alive, and how much, after each event.
+class History {
+ public:
+  History(const MemoryTrace& trace, std::size_t first)
+      : storages_(trace.storages()), events_(trace.events()), first_(std::min(first, events_.size())) {
+    std::int64_t live = 0;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      live += (events_[i].is_birth ? 1 : -1) * storage(i).bytes;
+      if (i + 1 == first_) before_ = live;
+      if (i >= first_) live_.push_back(live);
+    }
+    const auto most = std::ranges::max_element(live_);
+    if (most != live_.end() && *most > before_) peak_ = static_cast<std::size_t>(most - live_.begin());
+  }
+
+  /// Bytes at the peak, which may lie before the first event.
+  std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
+  /// The event that leads to the peak; nullopt: what was there before is never exceeded.
+  std::optional<std::size_t> peak_event() const { return peak_ ? std::optional(first_ + *peak_) : std::nullopt; }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const TracedStorage& storage(std::size_t event) const { return storages_[events_[event].storage]; }
+  std::size_t first() const { return first_; }
+  const std::vector<std::int64_t>& live() const { return live_; }
+
+  std::vector<const TracedStorage*> alive_at_peak() const {
+    const std::size_t end = peak_ ? first_ + *peak_ + 1 : first_;
+    std::vector<bool> is_alive(storages_.size());
+    for (std::size_t i = 0; i < end; ++i) is_alive[events_[i].storage] = events_[i].is_birth;
+    std::vector<const TracedStorage*> result;
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      if (is_alive[i]) result.push_back(&storages_[i]);
+    }
+    return result;
+  }
+
+  /// Of the events from the first on.
+  double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
+
+ private:
+  const std::vector<TracedStorage> storages_;
+  const std::vector<TraceEvent> events_;
+  const std::size_t first_;
+  std::int64_t before_ = 0;
+  std::vector<std::int64_t> live_;  // after each event from the first on
+  std::optional<std::size_t> peak_;
+};
+
+std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& alive) {
+  std::map<Owner, std::int64_t> bytes;
+  for (const TracedStorage* storage : alive) bytes[storage->owner] += storage->bytes;
+  std::vector<runner::NamedBytes> result;
+  for (const auto& [owner, sum] : bytes) result.push_back({.name = std::string(name(owner)), .bytes = sum});
+  return result;
+}
+
+std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive) {
+  std::ranges::stable_sort(alive, [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  if (alive.size() > kLargest) alive.resize(kLargest);
+  std::vector<runner::AliveTensor> result;
+  for (const TracedStorage* storage : alive) {
+    result.push_back({.owner = std::string(name(storage->owner)),
+                      .name = storage->name,
+                      .operation = storage->operation,
+                      .shape = storage->shape,
+                      .dtype = storage->shape.empty() && storage->dtype == at::kByte ? "" : type_name(storage->dtype),
+                      .bytes = storage->bytes});
+  }
+  return result;
+}
+
+/// The curve, where each point is the most of the events that it stands for, and where its phases begin.
+void draw(const History& history, runner::MemoryPlan& plan) {
+  const std::vector<std::int64_t>& live = history.live();
+  const std::size_t points = std::min(kPoints, live.size());
+  plan.curve.assign(points, 0);
+  StepPhase before = StepPhase::kIdle;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const std::size_t point = i * points / live.size();
+    plan.curve[point] = std::max(plan.curve[point], live[i]);
+    const StepPhase phase = history.events()[history.first() + i].phase;
+    if (phase == before) continue;
+    before = phase;
+    if (phase == StepPhase::kIdle) continue;
+    if (!plan.phases.empty() && plan.phases.back().point == point) plan.phases.pop_back();
+    plan.phases.push_back({.phase = std::string(name(phase)), .point = point});
+  }
+}
+
+/// What the caching allocator holds for the trace at its peak, or would if it had all it asks for.
+std::int64_t reserved_bytes(const History& history, const AllocatorSettings& settings) {
+  AllocatorReplay replay(rules_of(settings));
+  for (std::size_t i = 0; i < history.events().size(); ++i) {
+    const TraceEvent& event = history.events()[i];
+    if (event.is_birth) replay.allocate(event.storage, history.storage(i).bytes);
+    else replay.free(event.storage);
+  }
+  return replay.peak_reserved();
+}
+
+}  // namespace
+
+runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
+                             const AllocatorSettings& settings) {
+  const History history(trace, first_event);
+  const std::vector<const TracedStorage*> alive = history.alive_at_peak();
+  runner::MemoryPlan plan;
+  plan.threads = backend.device == at::kCPU ? backend.threads : 0;
+  plan.live = history.peak_bytes();
+  if (const auto peak = history.peak_event()) {
+    plan.peak_phase = name(history.events()[*peak].phase);
+    plan.peak_operation = history.storage(*peak).operation;
+  }
+  plan.owners = owners(alive);
+  plan.largest = largest(alive);
+  plan.flops = history.flops(trace.flops());
+  draw(history, plan);
+
+  plan.terms_version = backend_terms_version();
+  plan.reserved = backend.device == at::kCUDA ? reserved_bytes(history, settings) : plan.live;
+  plan.predicted = plan.reserved;
+  for (runner::NamedBytes& term : backend_terms(backend)) {
+    plan.predicted += term.bytes;
+    plan.terms.push_back(std::move(term));
+  }
+  if (backend.device == at::kCUDA) {
+    plan.terms.push_back({.name = "allocator_rounding",
+                          .bytes = plan.reserved - plan.live,
+                          .note = "in reserved: sizes rounded to 512 bytes, and unused parts of segments"});
+    return plan;
+  }
+  std::int64_t scratch = 0;
+  for (const TracedStorage* storage : alive) scratch += storage->is_scratch ? storage->bytes : 0;
+  plan.terms.push_back({.name = "kernel_scratch",
+                        .bytes = scratch,
+                        .note = "in live: what the kernel at the peak takes for itself, with " +
+                                std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads")});
+  return plan;
+}
+
+}  // namespace stages

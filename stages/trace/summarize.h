@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+
+#include "runner/plan/memory_plan.h"
+#include "stages/allocator_settings.h"
+#include "stages/trace/memory_trace.h"
+
+namespace stages {
+
+/// What a trace says of memory from event `first_event` on, with what was alive by then: the peak, whose it is, the
+/// curve and the operations computed. Where the backend is a GPU, its caching allocator is replayed from the first
+/// event of all, and the terms that stand beside it are added. Node, device, budget and options are left open.
+///
+///   const std::size_t second_step = trace.events().size();
+///   step(*network);
+///   runner::MemoryPlan plan = summarize(trace, second_step, backend, policy.allocator);
+///
+/// Terms whose note begins with "in live" or "in reserved" are parts of these; the others are what `predicted` has more
+/// than `reserved`. On a CPU reserved is live: a budget counts bytes as they are asked for.
+runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
+                             const AllocatorSettings& settings);
+
+}  // namespace stages

@@ -1,0 +1,147 @@
+#include "stages/trace/summarize.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "stages/trace/backend_terms.h"
+#include "stages/trace/meta_kernels.h"
+#include "tests/support/traced_tower.h"
+
+namespace stages {
+namespace {
+
+using runner::NamedBytes;
+using testing::ElementsAre;
+using testing::SizeIs;
+
+at::Tensor bytes(std::int64_t count) { return torch::empty({count}, at::TensorOptions(at::kMeta).dtype(at::kByte)); }
+
+class SummarizeTest : public testing::Test {
+ protected:
+  SummarizeTest() { register_meta_kernels(); }
+  MemoryTrace trace{{}};
+};
+
+TEST_F(SummarizeTest, ThePeakAndWhoseItIs) {
+  const at::Tensor weight = bytes(100);
+  trace.own(weight, Owner::kParameter, "weight");
+  at::Tensor first = bytes(40);
+  {
+    const ScopedPhase phase(StepPhase::kForward);
+    const at::Tensor second = bytes(30);
+  }
+  first.reset();
+  const at::Tensor later = bytes(50);
+  const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
+  EXPECT_EQ(plan.live, 170);
+  EXPECT_EQ(plan.reserved, 170);
+  EXPECT_EQ(plan.predicted, 170);
+  EXPECT_EQ(plan.peak_phase, "forward");
+  EXPECT_EQ(plan.peak_operation, "aten::empty");
+  EXPECT_THAT(plan.owners, ElementsAre(NamedBytes{"parameter", 100}, NamedBytes{"transient", 70}));
+  EXPECT_THAT(plan.curve, ElementsAre(100, 140, 170, 140, 100, 150));
+  EXPECT_THAT(plan.phases, ElementsAre(runner::PhaseMark{"forward", 2}));
+}
+
+TEST_F(SummarizeTest, WhatCameBeforeTheFirstEventCountsAsAlive) {
+  at::Tensor early = bytes(1000);
+  early.reset();
+  const at::Tensor kept = bytes(10);
+  const std::size_t first = trace.events().size();
+  const at::Tensor late = bytes(5);
+  const runner::MemoryPlan plan = summarize(trace, first, {}, {});
+  EXPECT_EQ(plan.live, 15);
+  EXPECT_THAT(plan.curve, ElementsAre(15));
+  EXPECT_THAT(plan.largest, SizeIs(2));
+}
+
+TEST_F(SummarizeTest, WithoutFurtherEventsThePeakIsWhatIsThere) {
+  const at::Tensor kept = bytes(10);
+  const runner::MemoryPlan plan = summarize(trace, trace.events().size(), {}, {});
+  EXPECT_EQ(plan.live, 10);
+  EXPECT_THAT(plan.largest, SizeIs(1));
+  EXPECT_EQ(plan.peak_phase, "");
+}
+
+TEST_F(SummarizeTest, TheTenLargestComeByTheirSize) {
+  std::vector<at::Tensor> kept;
+  for (std::int64_t size = 1; size <= 12; ++size) kept.push_back(bytes(size * 7));
+  trace.own(kept[11].view({12, 7}), Owner::kBuffer, "last");
+  const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
+  ASSERT_THAT(plan.largest, SizeIs(10));
+  EXPECT_EQ(plan.largest[0], (runner::AliveTensor{.owner = "buffer",
+                                                  .name = "last",
+                                                  .operation = "aten::empty",
+                                                  .shape = {12, 7},
+                                                  .dtype = "uint8",
+                                                  .bytes = 84}));
+  EXPECT_EQ(plan.largest[9].bytes, 21);
+}
+
+TEST_F(SummarizeTest, ALongCurveKeepsThePeak) {
+  for (int i = 0; i < 5000; ++i) bytes(i == 3333 ? 99 : 3);
+  const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
+  EXPECT_THAT(plan.curve, SizeIs(512));
+  EXPECT_EQ(*std::max_element(plan.curve.begin(), plan.curve.end()), 99);
+  EXPECT_EQ(plan.live, 99);
+}
+
+TEST_F(SummarizeTest, FlopsAreThoseOfTheStepAlone) {
+  const at::Tensor x = torch::empty({10, 8}, at::kMeta), w = torch::empty({8, 16}, at::kMeta);
+  at::Tensor y = x.mm(w);
+  const std::size_t first = trace.events().size();
+  y = x.mm(w);
+  y = x.mm(w);
+  EXPECT_EQ(summarize(trace, first, {}, {}).flops, 2 * 2560);
+}
+
+TEST_F(SummarizeTest, AGpuReservesMore) {
+  const at::Tensor kept = bytes(100);
+  const Backend backend{.device = at::kCUDA, .model = "NVIDIA L4"};
+  const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
+  EXPECT_EQ(plan.live, 100);
+  EXPECT_EQ(plan.reserved, 2 << 20);
+  std::int64_t beside = 0;
+  for (const NamedBytes& term : backend_terms(backend)) beside += term.bytes;
+  EXPECT_GT(beside, 0);
+  EXPECT_EQ(plan.predicted, plan.reserved + beside);
+  EXPECT_EQ(plan.terms.back().name, "allocator_rounding");
+  EXPECT_EQ(plan.terms.back().bytes, (2 << 20) - 100);
+}
+
+TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
+  for (std::int64_t mib = 30; mib < 60; mib += 4) bytes(mib << 20);
+  const Backend backend{.device = at::kCUDA, .model = {}};
+  EXPECT_LT(summarize(trace, 0, backend, {.expandable_segments = true}).reserved,
+            summarize(trace, 0, backend, {.expandable_segments = false}).reserved);
+}
+
+TEST_F(SummarizeTest, ScratchOfTheKernelAtThePeakIsATerm) {
+  TowerRun run({.batch = 2}, at::kMeta);
+  run.step();
+  const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
+  ASSERT_THAT(plan.terms, SizeIs(1));
+  EXPECT_EQ(plan.terms[0].name, "kernel_scratch");
+  EXPECT_EQ(plan.terms[0].note, "in live: what the kernel at the peak takes for itself, with 1 thread");
+  EXPECT_EQ(plan.predicted, plan.live);
+}
+
+TEST(BackendTerms, HopperTakesTheLargeWorkspace) {
+  const auto workspace = [](const char* model) {
+    for (const NamedBytes& term : backend_terms({.device = at::kCUDA, .model = model})) {
+      if (term.name == "cublas_workspace") return term.bytes;
+    }
+    return std::int64_t{-1};
+  };
+  EXPECT_EQ(workspace("NVIDIA H100 80GB HBM3"), 32 << 20);
+  EXPECT_EQ(workspace("NVIDIA A100-SXM4-40GB"), 8320 << 10);
+  EXPECT_EQ(workspace(""), 8320 << 10);
+}
+
+TEST(BackendTerms, EachHasASource) {
+  for (const NamedBytes& term : backend_terms({.device = at::kCUDA, .model = "NVIDIA L4"})) EXPECT_NE(term.note, "");
+  EXPECT_THAT(backend_terms({.device = at::kCPU, .model = {}}), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace stages
