@@ -1,0 +1,120 @@
+// The peak that a dry run predicts beside the one that the counting allocator measures on the CPU.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "stages/counting_allocator.h"
+#include "stages/trace/memory_trace.h"
+#include "stages/trace/meta_kernels.h"
+#include "stages/trace/summarize.h"
+#include "tests/support/traced_tower.h"
+
+namespace stages {
+namespace {
+
+struct Case {
+  TowerTraining training;
+  int threads;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  const auto add = [&](int threads, TowerTraining training) {
+    training.name += "_" + std::to_string(threads);
+    result.push_back({std::move(training), threads});
+  };
+  const Layout last = Layout::kChannelsLast;
+  for (const int threads : {1, 2, 4}) {
+    add(threads, {.name = "plain"});
+    add(threads, {.name = "two_images", .batch = 2});
+    add(threads, {.name = "channels_last", .layout = last});
+    add(threads, {.name = "micro_batches", .micro_batch = 3});
+  }
+  for (const int threads : {1, 2}) {
+    add(threads, {.name = "one_image", .batch = 1});
+    add(threads, {.name = "many_patches", .batch = 4, .image_size = 160, .patch = 8, .activation = Activation::kGelu});
+    add(threads, {.name = "large_patches", .batch = 3, .image_size = 96, .patch = 32});
+    add(threads, {.name = "two_pass", .micro_batch = 2, .two_pass = true, .clip = 1});
+    add(threads, {.name = "lora", .lora = true});
+    add(threads, {.name = "lora_drops", .lora = true, .dropout = 0.1, .attention_dropout = 0.1, .lora_dropout = 0.1});
+    add(threads, {.name = "frozen", .frozen = true});
+    add(threads, {.name = "drops", .dropout = 0.1, .attention_dropout = 0.1, .drop_path = 0.2});
+    add(threads, {.name = "fused", .fused_qkv = true, .layout = last, .sgd = true});
+  }
+  add(2, {.name = "wide", .batch = 2, .image_size = 224, .width = 192, .heads = 3});
+  return result;
+}
+
+class Threads {
+ public:
+  explicit Threads(int wanted) : before_(at::get_num_threads()) { at::set_num_threads(wanted); }
+  ~Threads() { at::set_num_threads(before_); }
+
+ private:
+  const int before_;
+};
+
+constexpr int kSteps = 2;
+
+std::int64_t measured_peak(const Case& one) {
+  const Threads threads(one.threads);
+  const CountingAllocator counter;
+  TowerRun run(one.training, at::kCPU);
+  for (int step = 0; step < kSteps; ++step) run.step();
+  return counter.peak_bytes();
+}
+
+std::int64_t predicted_peak(const Case& one) {
+  register_meta_kernels();
+  const Backend backend{.device = at::kCPU, .threads = one.threads, .model = {}};
+  const MemoryTrace trace(backend);
+  TowerRun run(one.training, at::kMeta);
+  for (int step = 0; step < kSteps; ++step) run.step();
+  return summarize(trace, 0, backend, {}).predicted;
+}
+
+/// Of the prediction, by what is measured; each case is run once.
+double error(const Case& one) {
+  static std::map<std::string, double> known;
+  const auto found = known.find(one.training.name);
+  if (found != known.end()) return found->second;
+  const auto measured = static_cast<double>(measured_peak(one));
+  return known[one.training.name] = (static_cast<double>(predicted_peak(one)) - measured) / measured;
+}
+
+// The kernels that are modelled are those of a CPU with AVX-512; others take other memory.
+bool has_modelled_kernels() { return at::get_cpu_capability() == "AVX512" && at::globalContext().hasMKLDNN(); }
+
+class AccuracyTest : public testing::TestWithParam<Case> {};
+
+TEST_P(AccuracyTest, ThePeakIsPredicted) {
+  if (!has_modelled_kernels()) GTEST_SKIP() << "another CPU's kernels";
+  EXPECT_LT(std::abs(error(GetParam())), 0.04);
+}
+
+INSTANTIATE_TEST_SUITE_P(Towers, AccuracyTest, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.training.name; });
+
+TEST(Accuracy, TheMedianErrorIsBelowAPercent) {
+  if (!has_modelled_kernels()) GTEST_SKIP() << "another CPU's kernels";
+  std::vector<double> errors;
+  for (const Case& one : cases()) errors.push_back(std::abs(error(one)));
+  std::ranges::nth_element(errors, errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2));
+  EXPECT_LT(errors[errors.size() / 2], 0.01);
+}
+
+// What would be seen if scratch by threads were forgotten: it is what makes the difference here.
+TEST(Accuracy, MoreThreadsTakeMoreMemory) {
+  const Case one{{.batch = 2, .patch = 32}, 1}, four{{.batch = 2, .patch = 32}, 4};
+  EXPECT_GT(predicted_peak(four), predicted_peak(one) * 3 / 2);
+}
+
+}  // namespace
+}  // namespace stages
