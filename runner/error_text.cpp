@@ -205,8 +205,12 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "Its last lines are shown; make the batch smaller if memory ran out."},
     {kWorkerMismatch, "retort and retort-worker were not built together.", "one of them was copied by hand",
      "Install both from one build."},
-    {kOutOfMemory, "The device has not enough memory for a step.", "train.batch_size=4096 on a small GPU",
-     "Make the batch or the images smaller, or use a device with more memory."},
+    {kOutOfMemory,
+     "A step needs more memory than the device has, or than memory.budget allows; where that is known before, nothing "
+     "runs.",
+     "train.batch_size=4096 on a small GPU",
+     "`retort plan` shows where every byte goes and what would fit; make the batch or the images smaller, or use a device "
+     "with more memory."},
     {kInterrupted, "The run was stopped by a signal.", "Ctrl-C", "What was written until then is in the run folder."},
     {kProtocol, "retort and retort-worker did not understand each other. A mistake of ours.", "a message cut in half",
      "Please report it, with log.txt of the run folder."},

@@ -6,7 +6,6 @@
 #include "runner/new_file.h"
 #include "runner/plan/byte_size.h"
 #include "runner/plan/certificate_text.h"
-#include "runner/plan/devices.h"
 #include "runner/plan/plan_picture.h"
 #include "runner/plan/plan_request.h"
 #include "runner/plan/plan_text.h"
@@ -19,46 +18,6 @@ namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// What the recipe allows no longer holds beside --budget: that is another question.
-void forget_budgets(Graph& graph) {
-  for (Node& node : graph.nodes) {
-    if (!node.kind.starts_with("memory.")) continue;
-    if (Value* budget = node.options.find("budget")) budget->data = std::string("auto");
-  }
-}
-
-Diagnostic misused(std::string message, std::string help) {
-  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
-}
-
-/// --budget and --gpu, in the request.
-Diagnostics read_flags(const Arguments& arguments, PlanRequest& request) {
-  Diagnostics errors;
-  const DeviceModel* device = nullptr;
-  if (!arguments.gpu.empty()) {
-    const auto found = device_model(arguments.gpu);
-    if (!found) errors.push_back(found.errors().front());
-    else device = *found;
-  }
-  if (device) {
-    request.device_model = device->name;
-    request.graph.device = "cuda";
-    request.budget = {std::string(device->name), device->memory};
-  }
-  if (arguments.budget.empty()) return errors;
-  const auto bytes = byte_size(arguments.budget);
-  if (!bytes) {
-    errors.push_back(misused("--budget is no size: '" + arguments.budget + "'", "write a size such as 8GiB or 512MiB"));
-  } else if (*bytes == 0) {
-    errors.push_back(misused("--budget is 0 bytes: nothing fits", "write a size such as 8GiB or 512MiB"));
-  } else {
-    forget_budgets(request.graph);
-    request.budget = {"--budget", *bytes};
-    if (device && device->memory < *bytes) request.budget = {std::string(device->name), device->memory};
-  }
-  return errors;
-}
 
 struct Asked {
   Prepared prepared;
@@ -86,7 +45,7 @@ Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources
                                : arguments.reuse  ? Which::kAll
                                                   : Which::kCacheable,
                       .node_index = node_index_folder()};
-  if (Diagnostics errors = read_flags(arguments, request); !errors.empty()) return errors;
+  if (Diagnostics errors = hold_against(request, arguments.budget, arguments.gpu); !errors.empty()) return errors;
   const auto worker = find_worker(own_executable());
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);

@@ -2,9 +2,28 @@
 
 #include <stdexcept>
 
+#include "runner/plan/byte_size.h"
+#include "runner/plan/devices.h"
 #include "runner/run/supervise.h"
 
 namespace runner {
+namespace {
+
+Diagnostic misused(std::string message) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), "write a size such as 8GiB or 512MiB"};
+}
+
+/// The recipe's own budgets above `most` bytes no longer hold.
+void forget_budgets(Graph& graph, std::int64_t most) {
+  for (Node& node : graph.nodes) {
+    if (!node.kind.starts_with("memory.")) continue;
+    Value* budget = node.options.find("budget");
+    const auto bytes = budget && budget->text() ? byte_size(*budget->text()) : std::nullopt;
+    if (bytes && *bytes > most) budget->data = std::string("auto");
+  }
+}
+
+}  // namespace
 
 using Json = nlohmann::ordered_json;
 
@@ -20,6 +39,29 @@ Json to_json(const PlanRequest& request) {
           {"device_model", request.device_model},
           {"alternatives", request.alternatives},
           {"certify", request.certify}};
+}
+
+Diagnostics hold_against(PlanRequest& request, const std::string& budget, const std::string& gpu) {
+  Diagnostics errors;
+  if (!gpu.empty()) {
+    if (const auto found = device_model(gpu)) {
+      const DeviceModel& device = **found;
+      request.device_model = device.name;
+      request.graph.device = "cuda";
+      request.budget = {request.device_model, device.memory};
+      forget_budgets(request.graph, device.memory);
+    } else {
+      errors.push_back(found.errors().front());
+    }
+  }
+  if (budget.empty()) return errors;
+  const auto bytes = byte_size(budget);
+  if (!bytes) errors.push_back(misused("--budget is no size: '" + budget + "'"));
+  else if (*bytes == 0) errors.push_back(misused("--budget is 0 bytes: nothing fits"));
+  if (!errors.empty()) return errors;
+  forget_budgets(request.graph, 0);
+  if (!request.budget || *bytes < request.budget->bytes) request.budget = {"--budget", *bytes};
+  return errors;
 }
 
 PlanAnswer plan_answer_from_json(Json json) {

@@ -28,6 +28,10 @@ struct PlanRequest {
 
 nlohmann::ordered_json to_json(const PlanRequest& request);
 
+/// Takes in what --budget ("8GiB") and --gpu ("L4") say; empty: nothing. A budget holds instead of the recipe's; of a
+/// GPU, its memory is the most that holds. kUsage, all of them, for what is no size and no GPU.
+Diagnostics hold_against(PlanRequest& request, const std::string& budget, const std::string& gpu);
+
 /// What becomes of a node in a run.
 struct NodeReuse {
   std::string node;

@@ -120,7 +120,8 @@ std::string alternatives_text(const MemoryPlan& plan) {
 std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   std::string text = plan.node + " on " + plan.device;
   if (plan.threads > 0) text += ", " + std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads");
-  text += "\n  " + need_text(plan) + "\n  peak in " + plan.peak_phase;
+  text += "\n  " + need_text(plan) + "\n  peak";
+  if (!plan.peak_phase.empty()) text += " in " + plan.peak_phase;
   if (!plan.peak_operation.empty()) text += " at " + plan.peak_operation;
   text += ": live " + size_text(plan.live) + ", reserved " + size_text(plan.reserved) + "\n";
   if (const std::string step = step_text(plan); !step.empty()) text += "  a step: " + step + "\n";

@@ -41,6 +41,25 @@ TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
   EXPECT_TRUE(arguments.quiet);
 }
 
+TEST(CommandLine, PlanTakesABudgetAndADevice) {
+  const Arguments arguments = parsed({"plan", "classify", "--gpu", "NVIDIA L4", "--budget", "8GiB", "--svg", "a.svg",
+                                      "--detailed-exitcode", "--no-reuse", "--only", "train", "lr=1"});
+  EXPECT_EQ(arguments.recipe, "classify");
+  EXPECT_EQ(arguments.gpu, "NVIDIA L4");
+  EXPECT_EQ(arguments.budget, "8GiB");
+  EXPECT_EQ(arguments.svg, "a.svg");
+  EXPECT_EQ(arguments.only, "train");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"lr=1"}));
+  EXPECT_TRUE(arguments.detailed_exitcode);
+  EXPECT_TRUE(arguments.no_reuse);
+}
+
+TEST(CommandLine, CertifyTakesARecipe) {
+  EXPECT_EQ(parsed({"certify", "classify", "--only", "train"}).only, "train");
+  EXPECT_EQ(error_of({"certify"}),
+            "E0501: no recipe is named | write its name or file: retort certify classify");
+}
+
 TEST(CommandLine, EvaluateTakesARunAndOverrides) {
   const Arguments arguments = parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best", "device=cpu"});
   EXPECT_EQ(arguments.run_folder, "outputs/a");

@@ -41,6 +41,66 @@ TEST(PlanRequest, SaysWhatIsWanted) {
   EXPECT_TRUE(to_json(PlanRequest{})["budget"].is_null());
 }
 
+constexpr std::int64_t kGiB = 1 << 30;
+
+/// A graph whose recipe says memory.budget: `budget`.
+PlanRequest request_with(const std::string& budget) {
+  PlanRequest request;
+  request.graph.device = "cpu";
+  Node& memory = request.graph.nodes.emplace_back();
+  memory.kind = "memory.policy";
+  memory.options.data = Value::Map(1);
+  memory.options.map()->front().key = "budget";
+  memory.options.map()->front().value.data = budget;
+  return request;
+}
+
+std::string recipes_budget(const PlanRequest& request) {
+  return *request.graph.nodes[0].options.find("budget")->text();
+}
+
+TEST(HoldAgainst, ABudgetTakesThePlaceOfTheRecipes) {
+  PlanRequest request = request_with("2GiB");
+  EXPECT_TRUE(hold_against(request, "8GiB", "").empty());
+  EXPECT_EQ(request.budget, (NamedBytes{"--budget", 8 * kGiB}));
+  EXPECT_EQ(recipes_budget(request), "auto");
+  EXPECT_EQ(request.graph.device, "cpu");
+}
+
+TEST(HoldAgainst, WithoutFlagsTheRecipeHolds) {
+  PlanRequest request = request_with("2GiB");
+  EXPECT_TRUE(hold_against(request, "", "").empty());
+  EXPECT_EQ(request.budget, std::nullopt);
+  EXPECT_EQ(recipes_budget(request), "2GiB");
+}
+
+TEST(HoldAgainst, AGpuHasItsMemoryAndNoMore) {
+  PlanRequest small = request_with("2GiB"), large = request_with("900GiB");
+  for (PlanRequest* request : {&small, &large}) {
+    EXPECT_TRUE(hold_against(*request, "", "l4").empty());
+    EXPECT_EQ(request->device_model, "NVIDIA L4");
+    EXPECT_EQ(request->graph.device, "cuda");
+    EXPECT_EQ(request->budget->name, "NVIDIA L4");
+    EXPECT_GT(request->budget->bytes, 21 * kGiB);
+  }
+  EXPECT_EQ(recipes_budget(small), "2GiB");
+  EXPECT_EQ(recipes_budget(large), "auto");
+}
+
+TEST(HoldAgainst, OfABudgetAndAGpuTheSmallerHolds) {
+  PlanRequest request = request_with("auto"), larger = request_with("auto");
+  hold_against(request, "8GiB", "l4");
+  EXPECT_EQ(request.budget, (NamedBytes{"--budget", 8 * kGiB}));
+  hold_against(larger, "64GiB", "l4");
+  EXPECT_EQ(larger.budget->name, "NVIDIA L4");
+}
+
+TEST(HoldAgainst, BothMistakesAreTold) {
+  PlanRequest request = request_with("auto");
+  EXPECT_EQ(hold_against(request, "much", "L5").size(), 2u);
+  EXPECT_EQ(hold_against(request, "0MiB", "").size(), 1u);
+}
+
 TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
   const auto result = asked({"hello", "read", line(answer()), "finished:0"});
   ASSERT_TRUE(result);

@@ -69,9 +69,8 @@ TEST(PlanText, WhatIsNotThereIsLeftOut) {
   MemoryPlan plan;
   plan.node = "evaluate";
   plan.device = "NVIDIA L4";
-  plan.peak_phase = "evaluate";
   EXPECT_EQ(plan_text(plan, kStyle),
-            "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak in evaluate: live 0 B, reserved 0 B\n");
+            "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak: live 0 B, reserved 0 B\n");
 }
 
 TEST(PlanText, WithoutBlocksItIsPlain) {
