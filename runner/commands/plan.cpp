@@ -13,6 +13,7 @@
 #include "runner/prepare.h"
 #include "runner/printable.h"
 #include "runner/report/table.h"
+#include "runner/trained_request.h"
 
 namespace runner {
 namespace {
@@ -51,25 +52,38 @@ Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources
   warn(console, prepared->composition.warnings);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   auto answer = ask_for_plan({.program = *worker}, request, display);
-  if (answer) return Asked{*std::move(prepared), *std::move(answer)};
-  Diagnostics errors = answer.errors();
-  for (Diagnostic& error : errors) {
-    if (!error.pointer.empty()) error.where = nearest(prepared->recipe.resolved, error.pointer).where;
-  }
-  return errors;
+  if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
+  answer->diagnostics = placed(std::move(answer->diagnostics), prepared->recipe.resolved);
+  return Asked{*std::move(prepared), *std::move(answer)};
 }
 
-/// The refusals of what does not fit, each at its stage.
-Diagnostics refusals(const Asked& asked) {
-  Diagnostics errors;
+bool is_refusal(const Diagnostic& error, const PlanAnswer& answer) {
+  return std::ranges::any_of(answer.plans, [&](const MemoryPlan& plan) {
+    return !plan.fits() && does_not_fit(plan).message == error.message;
+  });
+}
+
+/// What the worker found wrong, and the refusals of what does not fit, each once and in the order of the file.
+Diagnostics errors_of(const Asked& asked, const Sources& sources) {
+  Diagnostics errors = asked.answer.diagnostics;
+  std::erase_if(errors, [](const Diagnostic& one) { return one.severity == Severity::kWarning; });
   for (const MemoryPlan& plan : asked.answer.plans) {
     if (plan.fits()) continue;
     const auto node = std::ranges::find(asked.prepared.graph.nodes, plan.node, &Node::id);
     Diagnostic error = does_not_fit(plan, node == asked.prepared.graph.nodes.end() ? "" : node->pointer);
+    if (std::ranges::count(errors, error.message, &Diagnostic::message) > 0) continue;
     if (!error.pointer.empty()) error.where = nearest(asked.prepared.recipe.resolved, error.pointer).where;
     errors.push_back(std::move(error));
   }
+  sort_by_place(errors, sources);
   return errors;
+}
+
+/// The warnings among what the worker said.
+Diagnostics warnings_of(const Asked& asked) {
+  Diagnostics warnings = asked.answer.diagnostics;
+  std::erase_if(warnings, [](const Diagnostic& one) { return one.severity == Severity::kError; });
+  return warnings;
 }
 
 /// "picture.svg", with the node's name where several are drawn.
@@ -100,14 +114,17 @@ std::vector<std::string> draw(const Asked& asked, const std::string& file) {
   return written;
 }
 
+std::string reuse_note(const NodeReuse& node) {
+  if (node.state == "unknown") return "what it needs shows once those before it have run";
+  if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
+  return printable(node.why);
+}
+
 std::string reuse_text(const PlanAnswer& answer) {
   if (answer.reuse.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
-  for (const NodeReuse& node : answer.reuse) {
-    rows.push_back({printable(node.node), node.would_run() ? "runs" : "is reused",
-                    (node.state == "miss" ? "miss: " : "") + printable(node.why)});
-    if (node.state == "miss" && node.why.empty()) rows.back().back() = "miss";
-  }
+  for (const NodeReuse& node : answer.reuse)
+    rows.push_back({printable(node.node), node.would_run() ? "runs" : "is reused", reuse_note(node)});
   return table_text(rows) + "\n";
 }
 
@@ -115,7 +132,7 @@ std::string summary(const PlanAnswer& answer) {
   std::string text;
   const auto peak = std::ranges::max_element(answer.plans, {}, &MemoryPlan::predicted);
   if (peak == answer.plans.end()) {
-    text = "nothing trains or evaluates";
+    text = "nothing was planned";
   } else {
     const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
     const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
@@ -124,7 +141,9 @@ std::string summary(const PlanAnswer& answer) {
     if (peak->budget) text += " of " + size_text(*peak->budget);
   }
   const auto reused = std::ranges::count_if(answer.reuse, [](const NodeReuse& node) { return !node.would_run(); });
-  return text + "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused\n";
+  text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
+  const auto unknown = std::ranges::count(answer.reuse, "unknown", &NodeReuse::state);
+  return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
 }
 
 void write_json(Console& console, Json json, const Diagnostics& errors) {
@@ -141,7 +160,8 @@ ExitCode plan_command(const Arguments& arguments, Console& console) {
   Sources sources;
   const auto asked = ask(arguments, console, sources, /*certify=*/false);
   if (!asked) return report(console, asked.errors());
-  const Diagnostics errors = refusals(*asked);
+  warn(console, warnings_of(*asked));
+  const Diagnostics errors = errors_of(*asked, sources);
   try {
     const std::vector<std::string> pictures = draw(*asked, arguments.svg);
     if (console.json) {
@@ -168,8 +188,13 @@ ExitCode certify_command(const Arguments& arguments, Console& console) {
   Sources sources;
   const auto asked = ask(arguments, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
+  warn(console, warnings_of(*asked));
+  // That the recipe does not fit here is no matter of its gradient.
+  Diagnostics errors = errors_of(*asked, sources);
+  std::erase_if(errors, [&](const Diagnostic& error) { return is_refusal(error, asked->answer); });
   const std::vector<Certificate>& certificates = asked->answer.certificates;
   if (certificates.empty()) {
+    if (!errors.empty()) return report(console, errors);
     return report(console, {{ErrorCode::kNothingCompared,
                              {},
                              "",
@@ -178,12 +203,12 @@ ExitCode certify_command(const Arguments& arguments, Console& console) {
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
-    console.out << Json{{"certificates", asked->answer.json["certificates"]}}.dump(2, ' ', false,
-                                                                                   Json::error_handler_t::replace)
-                << '\n';
+    write_json(console, {{"certificates", asked->answer.json["certificates"]}}, errors);
   } else {
     for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
+    console.out.flush();
   }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
   return all_hold ? ExitCode::kDone : ExitCode::kRunFailed;
 }
 

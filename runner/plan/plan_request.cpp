@@ -80,18 +80,34 @@ PlanAnswer plan_answer_from_json(Json json) {
 }
 
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
+  SignalSource signals;
+  auto process = WorkerProcess::start(worker, signals);
+  if (!process) return process.errors();
+  std::optional<Json> given;
+  Diagnostics diagnostics;
   Conversation conversation;
   conversation.on_event = [&](const Event& event, WorkerProcess&) {
     if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(at->node, at->progress);
     if (const auto* said = std::get_if<Said>(&event)) display.say(said->node, said->line);
+    if (const auto* answer = std::get_if<Answer>(&event)) given = answer->json;
+    if (const auto* reported = std::get_if<Reported>(&event)) diagnostics.push_back(reported->diagnostic);
   };
   conversation.on_resize = [&] { display.resize(); };
   conversation.tick = [&] { return display.tick(); };
-  auto answer = ask_worker(worker, to_json(request), conversation);
+  const Ending ending = supervise(*process, to_json(request), conversation);
   display.clear();
-  if (!answer) return answer.errors();
+  const bool is_whole = given && ending.errors.empty() && !ending.interrupted;
+  if (!is_whole) {
+    diagnostics.insert(diagnostics.end(), ending.errors.begin(), ending.errors.end());
+    if (ending.interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
+    if (exit_code(diagnostics) == ExitCode::kDone)
+      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"});
+    return diagnostics;
+  }
   try {
-    return plan_answer_from_json(*std::move(answer));
+    PlanAnswer answer = plan_answer_from_json(*std::move(given));
+    answer.diagnostics = std::move(diagnostics);
+    return answer;
   } catch (const std::runtime_error& error) {
     return Diagnostic{
         ErrorCode::kProtocol, {}, "", std::string("the worker gave what is ") + error.what(), "please report it"};

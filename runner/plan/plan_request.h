@@ -35,8 +35,9 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
 /// What becomes of a node in a run.
 struct NodeReuse {
   std::string node;
-  std::string state;  ///< "hit": reused; "miss": it could be and is not; "run": it is always run
-  std::string why;    ///< of a miss: which field changed; may be empty
+  std::string state;  ///< "hit": reused; "miss": it could be and is not; "run": it is always run; "unknown": it cannot
+                      ///< be planned before others have run
+  std::string why;    ///< of a hit: the run it is taken from; of a miss: which field changed; may be empty
 
   bool would_run() const { return state != "hit"; }
 };
@@ -47,12 +48,14 @@ struct PlanAnswer {
   std::vector<Certificate> certificates;  ///< likewise
   std::vector<NodeReuse> reuse;           ///< of all nodes, in order
   nlohmann::ordered_json json;            ///< all of it as it came
+  Diagnostics diagnostics = {};           ///< what it said beside: warnings, what does not fit or cannot be planned
 };
 
 /// Throws std::runtime_error for what is no answer to a PlanRequest.
 PlanAnswer plan_answer_from_json(nlohmann::ordered_json json);
 
-/// Asks a worker, and shows on `display` what it says meanwhile. kProtocol where its answer is none.
+/// Asks a worker, and shows on `display` what it says meanwhile. Errors where it gives no answer; kProtocol where that
+/// is none.
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display);
 
 }  // namespace runner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -37,17 +38,26 @@ std::string comparable(const std::string& text) {
   return std::regex_replace(named, columns, "$1  ");
 }
 
-/// The program beside a worker that gives `answer` to whatever it is asked, in `folder`.
-std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer) {
+std::string quoted(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4) text.replace(at, 1, "'\\''");
+  return "'" + text + "'";
+}
+
+/// The program beside a worker that gives `answer` to whatever it is asked, in `folder`; then the events `more`, a line
+/// each, and fails where there are any.
+std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer,
+                                   const std::string& more) {
   namespace fs = std::filesystem;
   fs::create_directories(folder / "bin");
   fs::copy_file(RETORT_BINARY_DIR "/bin/retort", folder / "bin/retort");
   fs::create_directory_symlink(RETORT_BINARY_DIR "/share", folder / "share");
-  std::string event =
-      nlohmann::ordered_json{{"event", "answer"}, {"answer", nlohmann::ordered_json::parse(answer)}}.dump();
-  for (std::size_t at = 0; (at = event.find('\'', at)) != event.npos; at += 4) event.replace(at, 1, "'\\''");
+  const nlohmann::ordered_json event = {{"event", "answer"}, {"answer", nlohmann::ordered_json::parse(answer)}};
+  std::string acts = "hello read " + quoted("line:" + event.dump());
+  std::istringstream lines(trimmed(more));
+  for (std::string line; std::getline(lines, line);) acts += " " + quoted("line:" + line);
   const fs::path worker = folder / "bin/retort-worker";
-  std::ofstream(worker) << "#!/bin/sh\nexec '" RETORT_FAKE_WORKER "' hello read 'line:" + event + "' finished:0\n";
+  std::ofstream(worker) << "#!/bin/sh\nexec '" RETORT_FAKE_WORKER "' " + acts +
+                               (more.empty() ? " finished:0\n" : " finished:1\n");
   fs::permissions(worker, fs::perms::owner_all);
   return folder / "bin/retort";
 }
@@ -65,7 +75,8 @@ TEST_P(Commands, SayWhatTheyDo) {
   const std::string arguments = sections["run"].substr(std::string("retort ").size());
   const Ended ended =
       sections.contains("answer")
-          ? run_shell(installation(beside.path(), sections["answer"]).string() + " " + arguments, folder.path())
+          ? run_shell(installation(beside.path(), sections["answer"], sections["more"]).string() + " " + arguments,
+                      folder.path())
           : retort(arguments, folder.path());
   EXPECT_EQ(comparable(ended.out), comparable(sections["out"]));
   EXPECT_EQ(comparable(ended.err), comparable(sections["err"]));

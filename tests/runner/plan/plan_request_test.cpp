@@ -111,6 +111,29 @@ TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
   EXPECT_EQ(result->json, answer());
 }
 
+TEST(PlanRequest, WhatDoesNotFitComesBesideTheAnswer) {
+  const Diagnostic refused{ErrorCode::kOutOfMemory, {}, "/train", "too much", "less"};
+  const auto result =
+      asked({"hello", "read", line(answer()), "line:" + to_line(Reported{refused}), "finished:1", "exit:1"});
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->diagnostics.size(), 1u);
+  EXPECT_EQ(result->diagnostics[0].message, "too much");
+}
+
+TEST(PlanRequest, ErrorsWithoutAnAnswerAreTheResult) {
+  const Diagnostic missing{ErrorCode::kMissingFolder, {}, "/data/root", "no folder", ""};
+  const auto result = asked({"hello", "read", "line:" + to_line(Reported{missing}), "finished:66", "exit:66"});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.errors()[0].code, ErrorCode::kMissingFolder);
+  EXPECT_EQ(asked({"hello", "read", "finished:0"}).errors()[0].code, ErrorCode::kProtocol);
+}
+
+TEST(PlanRequest, AWorkerThatDiesBehindItsAnswerHasNotAnswered) {
+  const auto result = asked({"hello", "read", line(answer()), "die:9"});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.errors()[0].code, ErrorCode::kWorkerDied);
+}
+
 TEST(PlanRequest, WhatIsNoAnswerIsAProtocolError) {
   for (const char* missing : {"plans", "certificates", "reuse"}) {
     Json json = answer();
