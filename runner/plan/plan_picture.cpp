@@ -45,7 +45,7 @@ void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
     if (begin >= end) continue;
     const double left = kFrame.left + static_cast<double>(begin) * per_point;
     const double width = static_cast<double>(end - begin) * per_point;
-    drawing.rectangle({left, kFrame.top}, width, kFrame.height, "band", i % 2 == 0 ? 0.4 : 0.9, plan.phases[i].phase);
+    drawing.rectangle({left, kFrame.top}, width, kFrame.height, "heat", i % 2 == 0 ? 0.04 : 0.12, plan.phases[i].phase);
     const double letters = 7.0 * static_cast<double>(plan.phases[i].phase.size());
     if (letters < width) drawing.text({left + width / 2, bottom + 16}, plan.phases[i].phase, Align::kMiddle, "small");
   }

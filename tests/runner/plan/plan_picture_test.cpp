@@ -49,6 +49,8 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
   EXPECT_THAT(svg, HasSubstr(">forward</text>"));
   EXPECT_THAT(svg, HasSubstr(">backward</text>"));
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\""));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.04\"><title>forward</title></rect>"));
+  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.12\"><title>backward</title></rect>"));
 }
 
 TEST(PlanPicture, DrawsABudgetThatIsNear) {
