@@ -42,7 +42,7 @@ std::string type_name(at::Device device) { return c10::DeviceTypeName(device.typ
 GeneratorStates generator_states(at::Device device) {
   GeneratorStates states;
   std::vector<at::Device> devices = {at::kCPU};
-  if (!device.is_cpu()) devices.push_back(device);
+  if (!device.is_cpu() && !device.is_meta()) devices.push_back(device);  // Meta has none
   for (const at::Device& one : devices) {
     at::Generator generator = at::globalContext().defaultGenerator(one);
     const std::lock_guard lock(generator.mutex());

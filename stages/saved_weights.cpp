@@ -209,6 +209,10 @@ fs::path find_weights(const std::string& reference) {
                    "name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
 }
 
+std::optional<nlohmann::json> weights_config(const std::string& reference) {
+  return config_beside(find_weights(reference));
+}
+
 std::string weights_sha256(const std::string& reference) {
   const fs::path path = find_weights(reference);
   return sha256_of(files_of(path, shards_of(path)));

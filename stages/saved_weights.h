@@ -26,6 +26,9 @@ struct SavedWeights {
 /// Throws runner::StageError (kMissingWeights) where nothing is there, and where a folder holds two things.
 std::filesystem::path find_weights(const std::string& reference);
 
+/// SavedWeights::config of what find_weights() finds. Throws as that, and kDamagedWeights.
+std::optional<nlohmann::json> weights_config(const std::string& reference);
+
 /// The digest SavedWeights::sha256 of what find_weights() finds, without a tensor in memory. Throws as that.
 std::string weights_sha256(const std::string& reference);
 

@@ -377,9 +377,7 @@ std::optional<Outputs> Executor::plan_node(std::size_t index, const Inputs& inpu
 }
 
 Diagnostic Executor::refusal(std::size_t index) const {
-  Diagnostic error = does_not_fit(*planned_[index].plan);
-  error.pointer = graph_.nodes[index].pointer;
-  return error;
+  return does_not_fit(*planned_[index].plan, graph_.nodes[index].pointer);
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {

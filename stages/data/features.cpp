@@ -7,11 +7,13 @@
 #include <torch/torch.h>
 
 #include "runner/config_reader.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/loader.h"
 #include "stages/numerics.h"
+#include "stages/plan_forward.h"
 #include "stages/precision_module.h"
 #include "stages/stages.h"
 #include "stages/tf32.h"
@@ -95,6 +97,40 @@ class Features final : public runner::Stage {
   explicit Features(const FeaturesConfig& config) : config_(config) {}
 
   bool uses_seed() const override { return false; }
+
+  /// In place of features it puts out their shape.
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    const auto model = inputs.get<Model>("model");
+    if (config_.cache && !model->has_frozen_features()) refuse(inputs.source("model"));
+    runner::Outputs outputs;
+    for (const std::string part : {"train", "validation", "test"}) {
+      const auto dataset = inputs.find<Dataset>(part);
+      if (!dataset || !context.wants(part)) continue;
+      const DatasetDescription data = dataset->describe();
+      outputs[part] = dataset;
+      if (!config_.cache || data.size == 0 || data.augmented) continue;
+      const auto policy = inputs.get<MemoryPolicy>("memory");
+      const ForwardToPlan forward{
+          .name = inputs.source("model"),
+          .data = data,
+          .loader = dataset->loader(),
+          .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
+          .policy = *policy,
+          .outline = [&] { return model->outline(inputs.get<Dataset>("train")->describe()); },
+          .forward =
+              [&](torch::nn::Module& network, const NamedTensors& batch) {
+                return model->frozen_features(network, batch).at("features");
+              }};
+      const PlannedForward planned = plan_forward(forward, /*keeps_results=*/false, context);
+      std::vector<std::int64_t> shape = planned.output.sizes().vec();
+      shape[0] = data.size;
+      FeatureTable table{.present = torch::zeros({0}, at::kBool), .tensors = {}};
+      table.tensors.set("features", torch::empty(shape, at::TensorOptions(config_.storage).device(at::kMeta)));
+      if (part == "train" && !context.reuses()) context.plan(planned.plan);
+      outputs[part] = std::make_shared<FeatureDataset>(dataset, std::move(table));
+    }
+    return outputs;
+  }
 
   runner::Outputs run(const runner::Inputs& inputs, RunContext& context) override {
     if (!config_.cache) context.say("nothing is kept: cache is false");

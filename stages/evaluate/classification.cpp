@@ -6,6 +6,7 @@
 
 #include "runner/config_reader.h"
 #include "runner/new_file.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
@@ -15,6 +16,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/plan_forward.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -88,27 +90,36 @@ class ClassificationStage : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    const auto test = inputs.get<Dataset>("test");
+    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
+    const auto memory = inputs.find<MemoryPolicy>("memory");
+    const auto [batch_size, numerics] = settle(*test, *checkpoint, memory.get(), context);
+    const MemoryPolicy by_default;
+    const DatasetDescription data = test->describe();
+    const DatasetDescription trained_on{
+        .size = data.size, .tensors = checkpoint->inputs, .classes = checkpoint->classes};
+    const ForwardToPlan forward{
+        .name = checkpoint->model_stage,
+        .data = data,
+        .loader = test->loader(),
+        .batch_size = batch_size,
+        .policy = memory ? *memory : by_default,
+        .outline = [&] { return checkpoint->model->outline(trained_on); },
+        .forward =
+            [&](torch::nn::Module& network, const NamedTensors& inputs) {
+              return checkpoint->model->forward(network, inputs).at("logits");
+            }};
+    context.plan(plan_forward(forward, /*keeps_results=*/true, context).plan);
+    return runner::Outputs{};
+  }
+
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const auto test = inputs.get<Dataset>("test");
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     const auto memory = inputs.find<MemoryPolicy>("memory");
-    const DatasetDescription description = test->describe();
-    if (description.size == 0) {
-      throw StageError(ErrorCode::kTooFewSamples, "", "the test set is empty",
-                       "give the data stage samples for testing, or a share of them");
-    }
-    check_classes(description.classes, checkpoint->classes);
-    check_inputs(description, *checkpoint, context);
-    if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
-      throw StageError(ErrorCode::kLabelOutOfRange, "", "the test set has no labels",
-                       "evaluation compares predictions with labels: wire a labelled data set");
-    }
-
-    const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
-    const Numerics numerics =
-        memory ? choose_numerics(*memory, *checkpoint->network, checkpoint->model_stage, context) : Numerics{};
-    const ClassifiedSamples samples =
-        classify(test, *checkpoint, std::min(limit, config_.batch_size), numerics, context);
+    const auto [batch_size, numerics] = settle(*test, *checkpoint, memory.get(), context);
+    const ClassifiedSamples samples = classify(test, *checkpoint, batch_size, numerics, context);
     const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));
     const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
     const ClassificationCurves curves = classification_curves(samples.logits, samples.labels);
@@ -117,6 +128,29 @@ class ClassificationStage : public runner::Stage {
   }
 
  private:
+  /// How the test set is gone through.
+  struct Settled {
+    std::int64_t batch_size;
+    Numerics numerics;
+  };
+  Settled settle(const Dataset& test, const Checkpoint& checkpoint, const MemoryPolicy* memory,
+                 runner::RunContext& context) const {
+    const DatasetDescription description = test.describe();
+    if (description.size == 0) {
+      throw StageError(ErrorCode::kTooFewSamples, "", "the test set is empty",
+                       "give the data stage samples for testing, or a share of them");
+    }
+    check_classes(description.classes, checkpoint.classes);
+    check_inputs(description, checkpoint, context);
+    if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
+      throw StageError(ErrorCode::kLabelOutOfRange, "", "the test set has no labels",
+                       "evaluation compares predictions with labels: wire a labelled data set");
+    }
+    const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
+    return {std::min(limit, config_.batch_size),
+            memory ? choose_numerics(*memory, *checkpoint.network, checkpoint.model_stage, context) : Numerics{}};
+  }
+
   void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics, const ClassificationCurves& curves,
              const std::vector<std::string>& classes, const Checkpoint& checkpoint,
              const runner::RunContext& context) const {

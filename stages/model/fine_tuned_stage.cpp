@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config_reader.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 
@@ -16,10 +17,10 @@ using runner::ErrorCode;
 using runner::StageError;
 
 /// What the config beside the weights says, where there is one.
-std::optional<PretrainedConfig> config_of(const SavedWeights& saved, const BackboneConfig& backbone) {
-  if (!saved.config) return std::nullopt;
+std::optional<PretrainedConfig> config_of(const std::optional<nlohmann::json>& config, const BackboneConfig& backbone) {
+  if (!config) return std::nullopt;
   try {
-    return pretrained_config(*saved.config);
+    return pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kOptionConflict, "/weights",
                      "the config.json beside '" + *backbone.weights + "' is of a model that cannot be computed: " +
@@ -28,9 +29,11 @@ std::optional<PretrainedConfig> config_of(const SavedWeights& saved, const Backb
   }
 }
 
-SavedWeights read(const BackboneConfig& backbone) {
+/// What `read` finds by the backbone's reference.
+template <typename Read>
+auto read_by(const BackboneConfig& backbone, Read read) {
   try {
-    return read_saved_weights(*backbone.weights);
+    return read(*backbone.weights);
   } catch (const StageError& error) {
     throw StageError(error.code, "/weights", error.what(), error.help, backbone.pointer);
   }
@@ -48,14 +51,23 @@ class FineTunedStage : public runner::Stage {
   /// Random weights follow from it.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
+  /// Of the weights only the config beside them is read.
+  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+    FineTunedConfig config = config_;
+    std::optional<PretrainedConfig> pretrained;
+    if (config.backbone.weights) pretrained = config_of(read_by(config.backbone, weights_config), config.backbone);
+    config.backbone = settled(config.backbone, pretrained);
+    return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.seed())}};
+  }
+
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     FineTunedConfig config = config_;
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<const SavedWeights> saved;
     if (backbone.weights) {
-      saved = std::make_shared<const SavedWeights>(read(backbone));
+      saved = std::make_shared<const SavedWeights>(read_by(backbone, read_saved_weights));
       sha256_ = saved->sha256;
-      backbone = settled(backbone, config_of(*saved, backbone));
+      backbone = settled(backbone, config_of(saved->config, backbone));
     } else {
       backbone = settled(backbone, std::nullopt);
     }

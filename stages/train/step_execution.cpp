@@ -41,7 +41,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   numbers.fetch();
   // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
   // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
-  std::optional<at::Tensor> skip = device_.is_cpu() ? overflow : std::optional(numbers.broken());
+  const bool host_looks = device_.is_cpu() || device_.is_meta();
+  std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
 }
 

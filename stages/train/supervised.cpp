@@ -5,11 +5,13 @@
 #include <torch/torch.h>
 
 #include "runner/config_reader.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
 #include "stages/stages.h"
 #include "stages/train/loss.h"
+#include "stages/train/plan_training.h"
 #include "stages/train/schedule_options.h"
 #include "stages/train/trained_weights.h"
 #include "stages/train/trainer.h"
@@ -119,17 +121,17 @@ class Supervised final : public runner::Stage {
 
   explicit Supervised(SupervisedConfig config) : config_(std::move(config)) {}
 
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    const std::optional<Trained> trained = find_trained(config_.trainer, context);
+    const auto [checkpoint, description] = begin(trained, inputs);
+    if (!trained) plan_anew(*checkpoint, description, inputs, context);
+    checkpoint->network = checkpoint->model->outline(description);
+    return runner::Outputs{{"checkpoint", checkpoint}};
+  }
+
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const std::optional<Trained> trained = find_trained(config_.trainer, context);
-    const DatasetDescription description =
-        trained ? trained->data : source_of(inputs.get<Dataset>("train")->describe());
-    auto checkpoint = std::make_shared<Checkpoint>();
-    checkpoint->model = inputs.get<Model>("model");
-    checkpoint->classes = description.classes;
-    checkpoint->model_stage = inputs.source("model");
-    checkpoint->inputs = description.tensors;
-    checkpoint->transform = description.transform;
-    if (!trained) check_labels(*inputs.get<Dataset>("train"), inputs.find<Dataset>("validation").get());
+    const auto [checkpoint, description] = begin(trained, inputs);
     checkpoint->network = checkpoint->model->build(description, context.seed());
     const TrainingResult result = trained ? take_over(*trained, *checkpoint->network, context)
                                           : train_anew(*checkpoint, inputs, context);
@@ -137,20 +139,65 @@ class Supervised final : public runner::Stage {
     checkpoint->epoch = result.epoch;
     checkpoint->step = result.step;
     checkpoint->file = result.file;
-    return {{"checkpoint", std::move(checkpoint)}};
+    return {{"checkpoint", checkpoint}};
   }
 
  private:
+  struct Begun {
+    std::shared_ptr<Checkpoint> checkpoint;  // without a network yet
+    DatasetDescription description;          // that the network is made for
+  };
+  static Begun begin(const std::optional<Trained>& trained, const runner::Inputs& inputs) {
+    Begun begun{std::make_shared<Checkpoint>(),
+                trained ? trained->data : source_of(inputs.get<Dataset>("train")->describe())};
+    begun.checkpoint->model = inputs.get<Model>("model");
+    begun.checkpoint->classes = begun.description.classes;
+    begun.checkpoint->model_stage = inputs.source("model");
+    begun.checkpoint->inputs = begun.description.tensors;
+    begun.checkpoint->transform = begun.description.transform;
+    if (!trained) check_labels(*inputs.get<Dataset>("train"), inputs.find<Dataset>("validation").get());
+    return begun;
+  }
+
+  void plan_anew(const Checkpoint& checkpoint, const DatasetDescription& description, const runner::Inputs& inputs,
+                 runner::PlanContext& context) const {
+    const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
+                                  config_.label_smoothing);
+    const auto [options, policy] = settled(checkpoint, inputs, context);
+    const auto train = inputs.get<Dataset>("train");
+    const auto validation = inputs.find<Dataset>("validation");
+    const DatasetDescription data = train->describe();
+    const std::optional<DatasetDescription> measured =
+        validation ? std::optional(validation->describe()) : std::nullopt;
+    context.plan(plan_training({.step = step,
+                                .model = *checkpoint.model,
+                                .data = data,
+                                .network_data = description,
+                                .validation = measured ? &*measured : nullptr,
+                                .loader = train->loader(),
+                                .options = options,
+                                .policy = policy},
+                               context));
+  }
+
+  struct Settled {
+    TrainerOptions options;
+    MemoryPolicy policy;
+  };
+  Settled settled(const Checkpoint& checkpoint, const runner::Inputs& inputs, runner::RunContext& context) const {
+    Settled settled{config_.trainer, *inputs.get<MemoryPolicy>("memory")};
+    settled.options.model_stage = checkpoint.model_stage;
+    if (config_.gradient_accumulation_steps > 1) accumulate(settled.options, settled.policy, context);
+    return settled;
+  }
+
   TrainingResult train_anew(const Checkpoint& checkpoint, const runner::Inputs& inputs,
                             runner::RunContext& context) const {
     const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
                                   config_.label_smoothing);
     for (const std::string& line : checkpoint.model->notes(*checkpoint.network)) context.say(line);
     if (config_.warm_start) warm_start(*checkpoint.network, *config_.warm_start, context);
-    TrainerOptions options = config_.trainer;
-    options.model_stage = checkpoint.model_stage;
-    MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
-    if (config_.gradient_accumulation_steps > 1) accumulate(options, policy, context);
+    const auto [options, policy] = settled(checkpoint, inputs, context);
     return train(step, *checkpoint.network, {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")}, options,
                  policy, context);
   }

@@ -11,7 +11,6 @@
 #include "stages/scoped.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
-#include "stages/train/step_numbers.h"
 
 namespace stages {
 namespace {
@@ -27,6 +26,16 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
 
 }  // namespace
 
+StepNumbers measure(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const Numerics& numerics,
+                    std::int64_t micro_batch, double weight) {
+  const ScopedPrecision precision(numerics.precision.base, batch.device());
+  const NamedTensors encoded = taken_in(numerics.precision.base, encode(step, network, batch, micro_batch));
+  StepNumbers numbers(weight);
+  numbers.add(step.loss(encoded, batch), step.score(encoded, batch));
+  numbers.fetch();
+  return numbers;
+}
+
 Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
                const ValidationOptions& options) {
   const ScopedEval eval(network);
@@ -40,14 +49,8 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
-    const double weight = step.weight(*batch);
-    const Batch moved = in_layout(batch->to(options.device), options.numerics.layout);
-    const ScopedPrecision precision(options.numerics.precision.base, options.device);
-    const NamedTensors encoded =
-        taken_in(options.numerics.precision.base, encode(step, network, moved, options.micro_batch));
-    StepNumbers& numbers = measured.emplace_back(weight);
-    numbers.add(step.loss(encoded, moved), step.score(encoded, moved));
-    numbers.fetch();
+    measured.push_back(measure(step, network, in_layout(batch->to(options.device), options.numerics.layout),
+                               options.numerics, options.micro_batch, step.weight(*batch)));
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "", "no sample of the validation data could be read");

@@ -10,6 +10,7 @@
 #include "stages/artifacts.h"
 #include "stages/numerics.h"
 #include "stages/train/means.h"
+#include "stages/train/step_numbers.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
@@ -24,6 +25,10 @@ struct ValidationOptions {
   std::optional<std::int64_t> batches;                                         ///< at most so many
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch;  ///< 1-based; may throw to stop
 };
+
+/// What `step` measures on one batch on the device, whose weight is `weight`, without a graph and in its numerics.
+StepNumbers measure(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const Numerics& numerics,
+                    std::int64_t micro_batch, double weight);
 
 /// The means of `step`'s loss and scores over `dataset`, with the network in eval mode and no graph; its modes are put
 /// back. Throws runner::StageError where a sample is unreadable or bad.

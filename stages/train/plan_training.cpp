@@ -1,0 +1,152 @@
+#include "stages/train/plan_training.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/device.h"
+#include "stages/memory_budget.h"
+#include "stages/meta_batch.h"
+#include "stages/module_scope.h"
+#include "stages/precision_module.h"
+#include "stages/read_ahead.h"
+#include "stages/scoped.h"
+#include "stages/trace/meta_kernels.h"
+#include "stages/trace/summarize.h"
+#include "stages/train/encoded_parts.h"
+#include "stages/train/parameter_groups.h"
+#include "stages/train/plan_alternatives.h"
+#include "stages/train/step_execution.h"
+#include "stages/train/step_snapshot.h"
+#include "stages/train/validation.h"
+#include "stages/weights.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kTracedSteps = 2;  // the second finds the optimizer's state there
+
+/// Goes through a training on the Meta device, under one way of computing it.
+class TracedTraining {
+ public:
+  TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
+                 runner::PlanContext& context)
+      : training_(training),
+        policy_(policy),
+        backend_(backend),
+        context_(context),
+        trace_(backend),
+        network_(training.model.outline(training.network_data)),
+        names_(*network_, training.options.model_stage) {
+    network_->train();
+  }
+
+  runner::MemoryPlan run() {
+    const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
+    StepPlan plan = make_step_plan(training_.step, policy_, units,
+                                   choose_numerics(policy_, *network_, training_.options.model_stage, context_));
+    set_layout(*network_, plan.numerics.layout);
+    const std::vector<ParameterGroup> groups =
+        divide_parameters(*network_, training_.options.optimizer, training_.options.parameter_groups);
+    own_network();
+    StepExecution execution(training_.step, *network_, groups, plan, training_.options.gradient_clip_norm, at::kMeta);
+    std::size_t second_step = 0;
+    for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
+      second_step = trace_.events().size();
+      make_step(execution, units, step);
+    }
+    if (training_.validation) validate_on_meta(plan, units);
+    end(execution);
+    runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
+    result.step = to_json(plan);
+    add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
+    return result;
+  }
+
+ private:
+  std::string in_network(const std::string& name) const { return training_.options.model_stage + "." + name; }
+
+  void own_network() {
+    for (const auto& item : network_->named_parameters())
+      trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
+    for (const auto& item : network_->named_buffers()) trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
+  }
+
+  Batch make_batch(const DatasetDescription& data, std::int64_t units) {
+    Batch batch = meta_batch(data, units);
+    for (const auto& [name, tensor] : batch.tensors()) trace_.own(tensor, Owner::kInput, name);
+    return batch;
+  }
+
+  void make_step(StepExecution& execution, std::int64_t units, std::int64_t step) {
+    std::optional<Batch> batch = make_batch(training_.data, units);
+    const StepSnapshot before(*network_, at::kMeta);
+    StepExecution::Computed computed = execution.compute(*batch, {context_.seed(), step});
+    for (const auto& item : network_->named_parameters()) {
+      if (item.value().grad().defined()) trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
+    }
+    // Of a GPU's batch the host keeps the original, and the copy is gone.
+    if (backend_.device != at::kCPU) batch.reset();
+    execution.commit(computed, std::vector<Rates>(execution.optimizer().groups().size()));
+    for (const auto& [name, tensor] : execution.optimizer().state())
+      trace_.own(tensor, Owner::kOptimizerState, in_network(name));
+  }
+
+  void validate_on_meta(const StepPlan& plan, std::int64_t units) {
+    const ScopedPhase phase(StepPhase::kEvaluate);
+    const ScopedEval eval(*network_);
+    const torch::NoGradGuard no_graph;
+    const ScopedPrecisionMap modules(*network_, plan.numerics.precision, at::kMeta);
+    const bool cut = plan.micro_batch > 0 && !plan.two_pass;
+    const std::int64_t at_once = std::min(cut ? plan.micro_batch : units, training_.validation->size);
+    if (at_once == 0) return;
+    const Batch batch = make_batch(*training_.validation, at_once);
+    measure(training_.step, *network_, in_layout(batch, plan.numerics.layout), plan.numerics, plan.micro_batch,
+            training_.step.weight(batch));
+  }
+
+  /// The weights that are kept come back from the disk, beside those that are there.
+  void end(const StepExecution&) {
+    if (training_.options.keep != Keep::kBest || !training_.validation || backend_.device != at::kCPU) return;
+    const ScopedPhase phase(StepPhase::kCheckpointLoad);
+    std::vector<at::Tensor> read;
+    for (const auto& [name, tensor] : weights(*network_)) {
+      read.push_back(torch::empty_like(tensor));
+      trace_.own(read.back(), Owner::kBuffer, in_network(name) + " of the best checkpoint");
+    }
+  }
+
+  const TrainingToPlan& training_;
+  const MemoryPolicy& policy_;
+  const Backend backend_;
+  runner::PlanContext& context_;
+  MemoryTrace trace_;
+  const std::shared_ptr<torch::nn::Module> network_;
+  const ScopedModuleNames names_;
+};
+
+}  // namespace
+
+runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context) {
+  register_meta_kernels();
+  const at::Device device{std::string(context.device())};
+  const Backend backend{.device = device.type(),
+                        .threads = at::get_num_threads(),
+                        .model = std::string(context.device_model())};
+  const auto trace = [&](const MemoryPolicy& policy) {
+    return TracedTraining(training, policy, backend, context).run();
+  };
+  runner::MemoryPlan plan = trace(training.policy);
+  plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;
+  plan.threads = backend.threads;
+  set_budget(plan, training.policy, context);
+  add_option_effects(plan, training.policy, trace);
+  if (context.wants_alternatives() || !plan.fits()) {
+    add_alternatives(plan, training.policy, std::min(training.options.batch_size, training.data.size), trace);
+  };
+  return plan;
+}
+
+}  // namespace stages

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runner/plan_context.h"
+#include "stages/artifacts.h"
+#include "stages/train/trainer.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+/// A training that is to be planned; all of it is borrowed.
+struct TrainingToPlan {
+  const TrainingStep& step;
+  const Model& model;
+  const DatasetDescription& data;         ///< that it learns from
+  const DatasetDescription& network_data; ///< that the network is made for
+  const DatasetDescription* validation = nullptr;
+  LoaderOptions loader;
+  const TrainerOptions& options;
+  const MemoryPolicy& policy;
+};
+
+/// Shows what train() would need: makes its first two steps, a validation and the end of a training on the Meta device,
+/// by the code that train() runs. Where the plan does not fit, or the context asks for them, other ways of computing
+/// the same are looked at too. Throws runner::StageError where train() would refuse the options.
+runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context);
+
+}  // namespace stages

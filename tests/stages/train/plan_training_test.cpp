@@ -1,0 +1,218 @@
+#include "stages/train/plan_training.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/counting_allocator.h"
+#include "stages/model/clip_vision.h"
+#include "stages/train/loss.h"
+#include "tests/support/noise_images.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/recording_context.h"
+
+namespace stages {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ClipVisionConfig tower() {
+  ClipVisionConfig config;
+  config.pointer = "/model";
+  config.tower.block = {.hidden_size = 64, .intermediate_size = 256, .num_attention_heads = 4, .layer_norm_eps = 1e-5};
+  config.tower.num_hidden_layers = 3;
+  config.tower.patch_size = 8;
+  config.initializer_range = 0.02;
+  config.initializer_factor = 1;
+  return config;
+}
+
+class ClassifyingStep final : public TrainingStep {
+ public:
+  explicit ClassifyingStep(const Model& model, Coupling coupling = Coupling::kPerSample)
+      : model_(model), coupling_(coupling) {}
+  std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling_}}; }
+  bool mixes_samples() const override { return mixes; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
+  }
+  bool mixes = false;
+
+ private:
+  const Model& model_;
+  const Coupling coupling_;
+};
+
+struct TowerPlanning {
+  TowerPlanning() {
+    policy.pointer = "/memory";
+    options.epochs = 2;
+    options.batch_size = 16;
+    options.optimizer = AdamOptions{.learning_rate = 1e-3,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.999,
+                                    .epsilon = 1e-8,
+                                    .weight_decay = 0,
+                                    .amsgrad = false,
+                                    .decoupled = true};
+    options.monitor = "loss";
+    options.keep = Keep::kLast;
+    context.budget_value = {"a test", 1 << 30};
+  }
+  runner::MemoryPlan plan() {
+    const DatasetDescription description = data.describe();
+    return plan_training({.step = step,
+                          .model = model,
+                          .data = description,
+                          .network_data = description,
+                          .loader = data.loader(),
+                          .options = options,
+                          .policy = policy},
+                         context);
+  }
+  /// The peak of the training itself, by the allocator.
+  std::int64_t measured() const {
+    RecordingContext running;
+    CountingAllocator counter;
+    const auto network = model.build(data.describe(), 1);
+    TrainingData given{std::make_shared<NoiseImages>(data), nullptr};
+    train(step, *network, given, options, policy, running);
+    return counter.peak_bytes();
+  }
+
+  NoiseImages data{40, 32};
+  ClipVision model{tower()};
+  ClassifyingStep step{model};
+  TrainerOptions options;
+  MemoryPolicy policy;
+  PlanningContext context;
+};
+
+std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::string& name) {
+  const auto found = std::ranges::find(owners, name, &runner::NamedBytes::name);
+  return found == owners.end() ? 0 : found->bytes;
+}
+
+TEST(PlanTraining, PeakIsThatOfTheTraining) {
+  TowerPlanning planning;
+  const auto predicted = static_cast<double>(planning.plan().predicted);
+  const auto measured = static_cast<double>(planning.measured());
+  EXPECT_NEAR(predicted / measured, 1, 0.04);
+}
+
+TEST(PlanTraining, PeakOfMicroBatchesIsThatOfTheTraining) {
+  TowerPlanning planning;
+  planning.policy.micro_batch = 5;
+  const auto predicted = static_cast<double>(planning.plan().predicted);
+  const auto measured = static_cast<double>(planning.measured());
+  EXPECT_NEAR(predicted / measured, 1, 0.04);
+}
+
+TEST(PlanTraining, KnowsWhoseTheBytesAre) {
+  TowerPlanning planning;
+  const runner::MemoryPlan plan = planning.plan();
+  std::int64_t parameters = 0;
+  for (const at::Tensor& parameter : planning.model.build(planning.data.describe(), 1)->parameters())
+    parameters += static_cast<std::int64_t>(parameter.nbytes());
+  EXPECT_EQ(bytes_of(plan.owners, "parameter"), parameters);
+  // Two moments of each, and its age.
+  EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")), 2.0 * static_cast<double>(parameters),
+              0.01 * static_cast<double>(parameters));
+  EXPECT_GE(bytes_of(plan.owners, "input"), 16 * 3 * 32 * 32 * 4);
+  EXPECT_GT(bytes_of(plan.owners, "saved_activation"), 0);
+  EXPECT_EQ(plan.device, "cpu");
+  EXPECT_EQ(plan.step.at("micro_batch"), 0);
+  EXPECT_LE(plan.largest.size(), 10U);
+}
+
+TEST(PlanTraining, LargestTensorsHaveTheirModulesPath) {
+  TowerPlanning planning;
+  std::vector<std::string> names;
+  for (const runner::AliveTensor& tensor : planning.plan().largest) {
+    if (tensor.owner == "saved_activation") names.push_back(tensor.name);
+  }
+  ASSERT_FALSE(names.empty());
+  EXPECT_THAT(names, Each(testing::StartsWith("model.vision_model.")));
+}
+
+TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
+  TowerPlanning planning;
+  const DatasetDescription data = planning.data.describe();
+  planning.options.keep = Keep::kBest;
+  const TrainingToPlan training{.step = planning.step,
+                                .model = planning.model,
+                                .data = data,
+                                .network_data = data,
+                                .validation = &data,
+                                .options = planning.options,
+                                .policy = planning.policy};
+  const runner::MemoryPlan plan = plan_training(training, planning.context);
+  std::vector<std::string> phases;
+  for (const runner::PhaseMark& mark : plan.phases) phases.push_back(mark.phase);
+  EXPECT_THAT(phases, testing::IsSupersetOf({"forward", "backward", "evaluate", "checkpoint load"}));
+}
+
+TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
+  TowerPlanning planning;
+  const std::int64_t whole = planning.plan().predicted;
+  planning.context.budget_value = {"a test", whole - 1};
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_FALSE(plan.fits());
+  EXPECT_EQ(plan.budget_from, "a test");
+  const auto fits = [&](const runner::PlanAlternative& one) { return one.refused.empty() && one.predicted < whole; };
+  ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
+  EXPECT_THAT(std::ranges::find_if(plan.alternatives, fits)->overrides, Each(HasSubstr("memory.")));
+}
+
+TEST(PlanTraining, OptionsSayWhatTheySave) {
+  TowerPlanning planning;
+  const std::int64_t whole = planning.plan().predicted;
+  planning.policy.micro_batch = 4;
+  planning.policy.empty_cache_every.steps = 10;
+  const runner::MemoryPlan plan = planning.plan();
+  ASSERT_EQ(plan.options.size(), 2U);
+  EXPECT_EQ(plan.options[0].option, "memory.micro_batch");
+  EXPECT_EQ(plan.options[0].bytes, whole - plan.predicted);
+  EXPECT_GT(plan.options[0].bytes, 0);
+  EXPECT_EQ(plan.options[1].option, "memory.empty_cache_every");
+  EXPECT_EQ(plan.options[1].value, "{steps: 10}");
+  EXPECT_EQ(plan.options[1].bytes, 0);
+}
+
+TEST(PlanTraining, CutThatWouldTrainSomethingElseIsRefused) {
+  TowerPlanning planning;
+  planning.step.mixes = true;
+  planning.policy.micro_batch = 4;
+  EXPECT_THROW(planning.plan(), runner::StageError);
+}
+
+TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
+  TowerPlanning planning;
+  const std::int64_t alone = planning.plan().predicted;
+  planning.data.options.workers = 2;
+  planning.data.options.prefetch = 2;
+  const std::int64_t sample = 3 * 32 * 32 * 4 + 8;
+  EXPECT_EQ(planning.plan().predicted, alone + (2 * 16 + 2) * sample);  // of three batches two are ahead
+}
+
+TEST(PlanTraining, SmallestBudgetHolds) {
+  TowerPlanning planning;
+  planning.context.budget_value = {"a test", 1000};
+  planning.policy.memory_fraction = 0.5;
+  EXPECT_EQ(planning.plan().budget, 500);
+  EXPECT_EQ(planning.plan().budget_from, "memory_fraction of a test");
+  planning.policy.budget = 400;
+  EXPECT_EQ(planning.plan().budget, 400);
+  EXPECT_EQ(planning.plan().budget_from, "memory.budget");
+}
+
+}  // namespace
+}  // namespace stages

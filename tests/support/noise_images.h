@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "stages/artifacts.h"
+
+/// Images of noise, the same at every call, of a few classes.
+class NoiseImages final : public stages::Dataset {
+ public:
+  NoiseImages(std::int64_t size, std::int64_t image_size, std::int64_t classes = 3)
+      : size_(size), image_size_(image_size), classes_(classes) {}
+
+  stages::DatasetDescription describe() const override {
+    stages::DatasetDescription description;
+    description.size = size_;
+    description.tensors = {{"image", {3, image_size_, image_size_}, torch::kFloat}, {"label", {}, torch::kLong}};
+    for (std::int64_t i = 0; i < classes_; ++i) description.classes.push_back("class" + std::to_string(i));
+    return description;
+  }
+  std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    return stages::NamedTensors{
+        {"image", torch::arange(3 * image_size_ * image_size_, torch::kFloat)
+                      .add(index * 31)
+                      .sin()
+                      .reshape({3, image_size_, image_size_})},
+        {"label", torch::tensor(index % classes_)}};
+  }
+  std::string sample_name(std::int64_t index) const override { return "noise" + std::to_string(index); }
+  stages::LoaderOptions loader() const override { return options; }
+
+  stages::LoaderOptions options;
+
+ private:
+  const std::int64_t size_, image_size_, classes_;
+};
