@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/memory_budget.h"
+#include "stages/planned_budget.h"
 #include "stages/meta_batch.h"
 #include "stages/module_scope.h"
 #include "stages/precision_module.h"

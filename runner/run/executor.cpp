@@ -11,6 +11,7 @@
 #include "runner/run/finished_node.h"
 #include "runner/run/stage_failure.h"
 #include "runner/new_file.h"
+#include "runner/plan/byte_size.h"
 #include "runner/plan/refusal.h"
 #include "runner/plan_context.h"
 
@@ -452,6 +453,10 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
     if (dry.plan && !dry.plan->fits()) throw DoesNotFit{refusal(index)};
   }
   if (dry.plan) {
+    if (dry.plan->budget) {
+      context.say("needs " + size_text(dry.plan->predicted) + " by its plan, of " + size_text(*dry.plan->budget) + " (" +
+                  dry.plan->budget_from + ")");
+    }
     write_atomically(context.folder() / "plan.json", to_json(*dry.plan).dump(2) + "\n");
   }
   return stages_[index]->run(inputs, context);

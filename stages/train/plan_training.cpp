@@ -7,7 +7,7 @@
 
 #include "runner/stage.h"
 #include "stages/device.h"
-#include "stages/memory_budget.h"
+#include "stages/planned_budget.h"
 #include "stages/meta_batch.h"
 #include "stages/module_scope.h"
 #include "stages/precision_module.h"

@@ -1,4 +1,4 @@
-#include "stages/memory_budget.h"
+#include "stages/planned_budget.h"
 
 #include <string>
 

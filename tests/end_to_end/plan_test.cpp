@@ -1,0 +1,97 @@
+// What a run needs, shown before it, through the real program.
+
+#include <cstdint>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Plan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    folder_.write(
+        "r.yaml",
+        "schema: 1\n"
+        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
+        "data: {root: photos}\n"
+        "train: {epochs: 1, batch_size: 8}\n"
+        "evaluate: {kind: evaluate.classification}\n");
+  }
+  Ended plan(const std::string& more = "") { return retort("plan r.yaml " + more, folder_.path()); }
+  json answer(const std::string& more = "") { return json::parse(plan("--json " + more).out); }
+  std::int64_t needs(const std::string& more = "") { return answer(more).at("plans").at(0).at("predicted"); }
+  bool wrote_anything() const {
+    return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {
+  const Ended ended = plan();
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("train on cpu, "));
+  EXPECT_THAT(ended.out, HasSubstr("peak in backward"));
+  EXPECT_THAT(ended.out, HasSubstr("saved_activation"));
+  EXPECT_THAT(ended.out, HasSubstr("model.vision_model.encoder.layers.0"));
+  EXPECT_THAT(ended.out, HasSubstr("evaluate on cpu, "));
+  EXPECT_THAT(ended.out, HasSubstr("fits: train needs the most"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(Plan, SmallerPartsOfABatchNeedLess) {
+  EXPECT_LT(needs("memory.micro_batch=2"), needs());
+  EXPECT_LT(needs("train.batch_size=2"), needs());
+}
+
+TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
+  const json alone = answer("memory.micro_batch=2");
+  const std::string budget = std::to_string(alone.at("plans").at(0).at("predicted").get<double>() / (1 << 20) + 0.1);
+  const std::string enough = budget.substr(0, budget.find('.') + 4) + "MiB";
+  const Ended planned = plan("--budget " + enough);
+  EXPECT_EQ(planned.exit, 1);
+  EXPECT_THAT(planned.err, HasSubstr("error[E0706]: 'train' needs"));
+  EXPECT_THAT(planned.err, HasSubstr("help: memory."));
+  EXPECT_THAT(planned.err, HasSubstr(" fits: "));
+}
+
+TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+  const Ended ended = retort("run r.yaml run.dir=run memory.budget=1MiB", folder_.path());
+  EXPECT_EQ(ended.exit, 1);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: 'train' needs"));
+  EXPECT_THAT(ended.err, HasSubstr("(memory.budget)"));
+  EXPECT_FALSE(wrote_anything());
+}
+
+TEST_F(Plan, RunRecordsWhatItWasPlannedToNeed) {
+  const Ended ended = retort("run r.yaml run.dir=run", folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const json record = json::parse(file_text(folder_ / "run" / "nodes" / "train" / "plan.json"));
+  EXPECT_EQ(record.at("predicted"), needs());
+}
+
+TEST_F(Plan, DeviceThatIsNotHereIsPlannedForByItsName) {
+  const json plan = answer("--gpu L4").at("plans").at(0);
+  EXPECT_EQ(plan.at("device"), "NVIDIA L4");
+  EXPECT_EQ(plan.at("budget_from"), "NVIDIA L4");
+  EXPECT_GT(plan.at("predicted").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
+}
+
+TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) { EXPECT_EQ(plan("--detailed-exitcode").exit, 2); }
+
+TEST_F(Plan, CurveIsDrawn) {
+  EXPECT_EQ(plan("--svg curve.svg").exit, 0);
+  EXPECT_THAT(file_text(folder_ / "curve.svg"), HasSubstr("<svg"));
+}
+
+}  // namespace
