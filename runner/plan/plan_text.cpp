@@ -148,7 +148,7 @@ std::string override_text(const std::vector<std::string>& overrides) {
 }
 
 std::string tensor_text(const AliveTensor& tensor) {
-  return tensor.name + " " + shape_text(tensor.shape) + " " + tensor.dtype + ", " + size_text(tensor.bytes);
+  return (tensor.name.empty() ? tensor.owner : tensor.name) + " " + shape_text(tensor.shape) + " " + tensor.dtype + ", " + size_text(tensor.bytes);
 }
 
 }  // namespace runner

@@ -10,13 +10,29 @@
 namespace runner {
 namespace {
 
-/// What stays for the whole of a training, however its batches are computed.
-constexpr std::array<std::string_view, 3> kLasting = {"parameter", "gradient", "optimizer_state"};
+/// What stays for the whole of a training, however its batches are computed, and what it is called.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting = {
+    {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
 
-std::int64_t lasting_bytes(const MemoryPlan& plan) {
+struct Lasting {
+  std::string names;  ///< "weights, gradients and optimizer state"
   std::int64_t bytes = 0;
-  for (const NamedBytes& owner : plan.owners) bytes += std::ranges::count(kLasting, owner.name) ? owner.bytes : 0;
-  return bytes;
+};
+
+Lasting lasting(const MemoryPlan& plan) {
+  Lasting result;
+  std::vector<std::string_view> names;
+  for (const auto& [owner, name] : kLasting) {
+    const auto found = std::ranges::find(plan.owners, owner, &NamedBytes::name);
+    if (found == plan.owners.end()) continue;
+    names.push_back(name);
+    result.bytes += found->bytes;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) result.names += i + 1 < names.size() ? ", " : " and ";
+    result.names += names[i];
+  }
+  return result;
 }
 
 const PlanAlternative* smallest(const MemoryPlan& plan) {
@@ -32,10 +48,8 @@ std::string advice(const MemoryPlan& plan) {
     return override_text(other->overrides) + " fits: " + size_text(other->predicted) +
            (other->exactness == "declared" ? ", and changes the training" : "");
   }
-  if (const std::int64_t lasting = lasting_bytes(plan); lasting > *plan.budget) {
-    return "weights, gradients and optimizer state alone take " + size_text(lasting) +
-           ": a larger budget, another device, or a smaller model";
-  }
+  if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)
+    return names + " alone take " + size_text(bytes) + ": a larger budget, another device, or a smaller model";
   if (const PlanAlternative* other = smallest(plan); other && other->predicted < plan.predicted) {
     return "nothing that was considered fits; " + override_text(other->overrides) +
            " comes nearest: " + size_text(other->predicted);

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
-
-#include "runner/printable.h"
+#include <vector>
 
 namespace runner {
 namespace {
@@ -62,14 +62,26 @@ std::string sparkline(std::span<const std::int64_t> values, const TextStyle& sty
 
 std::string phase_line(std::span<const PhaseMark> phases, std::size_t points, const TextStyle& style) {
   const std::size_t columns = columns_for(points, style);
-  std::string line;
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    const std::size_t at = points == 0 ? 0 : std::min(phases[i].point, points) * columns / points;
-    const std::size_t filled = runner::columns(line);
-    const bool has_room = (line.empty() || filled < at) && at + runner::columns(phases[i].phase) <= columns;
-    if (!has_room) continue;
-    line += std::string(at - filled, ' ') + phases[i].phase;
+  struct Name {
+    std::string_view text;
+    std::size_t at = 0, lasts = 0;
+  };
+  std::vector<Name> names;
+  for (std::size_t i = 0; i < phases.size() && points > 0; ++i) {
+    const std::size_t begin = std::min(phases[i].point, points);
+    const std::size_t end = i + 1 < phases.size() ? std::min(phases[i + 1].point, points) : points;
+    names.push_back({phases[i].phase, begin * columns / points, end > begin ? end - begin : 0});
   }
+  std::ranges::stable_sort(names, std::greater(), &Name::lasts);
+  std::string line(columns, ' ');
+  for (const Name& name : names) {
+    if (name.lasts == 0 || name.at + name.text.size() > columns) continue;
+    const std::size_t before = name.at == 0 ? 0 : name.at - 1;
+    const std::size_t behind = std::min(columns, name.at + name.text.size() + 1);
+    if (line.substr(before, behind - before).find_first_not_of(' ') != line.npos) continue;
+    line.replace(name.at, name.text.size(), name.text);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
   return line;
 }
 

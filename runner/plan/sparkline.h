@@ -22,7 +22,8 @@ TextStyle standard_output_style();
 /// of all. Where something is, no column is empty. Empty for no values.
 std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style);
 
-/// The names of phases where they begin under the sparkline of `points` values; one that finds no room is left out.
+/// The names of phases where they begin under the sparkline of `points` values; those that last longest first, and
+/// one that then finds no room is left out.
 std::string phase_line(std::span<const PhaseMark> phases, std::size_t points, const TextStyle& style);
 
 }  // namespace runner

@@ -87,6 +87,9 @@ TEST(PlanText, NamesFromElsewhereRuleNoTerminal) {
 
 TEST(PlanText, ATensorReadsAsOneLine) {
   EXPECT_EQ(tensor_text(memory_plan().largest[1]), "head.weight (1000, 512) float32, 2.0 MiB");
+  AliveTensor nameless = memory_plan().largest[1];
+  nameless.name = "";
+  EXPECT_EQ(tensor_text(nameless), "parameter (1000, 512) float32, 2.0 MiB");
   EXPECT_EQ(override_text({"a=1", "b=2"}), "a=1 b=2");
 }
 

@@ -47,10 +47,20 @@ TEST(Refusal, SaysOfWhatChangesTheTrainingThatItDoes) {
 TEST(Refusal, ABudgetBelowTheWeightsIsToldSo) {
   MemoryPlan plan = memory_plan();
   plan.budget = 150 * kMiB;
+  EXPECT_EQ(help(plan),
+            "weights and gradients alone take 200.0 MiB: a larger budget, another device, or a smaller "
+            "model");
+}
+
+TEST(Refusal, OnlyWhatIsThereIsNamed) {
+  MemoryPlan plan = memory_plan();
+  plan.budget = 1;
+  plan.owners = {{"parameter", 3 << 20}};
+  EXPECT_EQ(help(plan), "weights alone take 3.0 MiB: a larger budget, another device, or a smaller model");
+  plan.owners = {{"parameter", 1 << 20}, {"optimizer_state", 2 << 20}, {"gradient", 1 << 20}};
   EXPECT_EQ(
       help(plan),
-      "weights, gradients and optimizer state alone take 200.0 MiB: a larger budget, another device, or a smaller "
-      "model");
+      "weights, gradients and optimizer state alone take 4.0 MiB: a larger budget, another device, or a smaller model");
 }
 
 TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {

@@ -49,7 +49,13 @@ TEST(PhaseLine, NamesStandWhereTheirPhaseBegins) {
 
 TEST(PhaseLine, ANameWithoutRoomIsLeftOut) {
   const std::vector<PhaseMark> phases = {{"forward", 0}, {"loss", 4}, {"backward", 9}, {"optimizer", 18}};
-  EXPECT_EQ(phase_line(phases, 20, kPlain), "forward  backward");
+  EXPECT_EQ(phase_line(phases, 20, kPlain), "    loss backward");
+}
+
+TEST(PhaseLine, ThePhaseThatLastsLongestHasItsName) {
+  const std::vector<PhaseMark> phases = {
+      {"forward", 0}, {"loss", 20}, {"backward", 22}, {"clip", 50}, {"optimizer", 51}};
+  EXPECT_EQ(phase_line(phases, 70, kPlain), "forward               backward                     optimizer");
 }
 
 TEST(PhaseLine, APointBeyondTheCurveHarmsNothing) {
