@@ -120,11 +120,17 @@ std::string reuse_note(const NodeReuse& node) {
   return printable(node.why);
 }
 
-std::string reuse_text(const PlanAnswer& answer) {
-  if (answer.reuse.empty()) return "";
+std::string reuse_text(const Asked& asked) {
+  const std::vector<NodeReuse>& nodes = asked.answer.reuse;
+  if (nodes.empty()) return "";
+  const std::set<std::string> computed = nodes_to_compute(asked.prepared.graph, nodes);
   std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
-  for (const NodeReuse& node : answer.reuse)
-    rows.push_back({printable(node.node), node.would_run() ? "runs" : "is reused", reuse_note(node)});
+  for (const NodeReuse& node : nodes) {
+    const char* what = node.state == "hit"            ? "is reused"
+                       : computed.contains(node.node) ? "runs"
+                                                      : "feeds what is reused";
+    rows.push_back({printable(node.node), what, reuse_note(node)});
+  }
   return table_text(rows) + "\n";
 }
 
@@ -140,7 +146,7 @@ std::string summary(const PlanAnswer& answer) {
     text += ": " + printable(peak->node) + " needs the most, " + size_text(peak->predicted);
     if (peak->budget) text += " of " + size_text(*peak->budget);
   }
-  const auto reused = std::ranges::count_if(answer.reuse, [](const NodeReuse& node) { return !node.would_run(); });
+  const auto reused = std::ranges::count(answer.reuse, "hit", &NodeReuse::state);
   text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
   const auto unknown = std::ranges::count(answer.reuse, "unknown", &NodeReuse::state);
   return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
@@ -171,7 +177,7 @@ ExitCode plan_command(const Arguments& arguments, Console& console) {
     } else {
       const TextStyle style = standard_output_style();
       for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
-      console.out << reuse_text(asked->answer);
+      console.out << reuse_text(*asked);
       for (const std::string& path : pictures) console.out << path << '\n';
       console.out << summary(asked->answer);
       console.out.flush();
@@ -180,7 +186,7 @@ ExitCode plan_command(const Arguments& arguments, Console& console) {
     return report(console, {error.diagnostic()});
   }
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
-  const bool would_run = std::ranges::any_of(asked->answer.reuse, &NodeReuse::would_run);
+  const bool would_run = !nodes_to_compute(asked->prepared.graph, asked->answer.reuse).empty();
   return arguments.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
 }
 

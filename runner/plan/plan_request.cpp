@@ -1,5 +1,6 @@
 #include "runner/plan/plan_request.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "runner/plan/byte_size.h"
@@ -62,6 +63,23 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
   forget_budgets(request.graph, 0);
   if (!request.budget || *bytes < request.budget->bytes) request.budget = {"--budget", *bytes};
   return errors;
+}
+
+std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse) {
+  std::vector<bool> feeds_one(graph.nodes.size(), false), feeds_one_that_runs(graph.nodes.size(), false);
+  std::set<std::string> running;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // what takes in stands behind what puts out
+    const Node& node = graph.nodes[i];
+    const bool is_reused =
+        std::ranges::any_of(reuse, [&](const NodeReuse& one) { return one.node == node.id && one.state == "hit"; });
+    const bool runs = !is_reused && (!feeds_one[i] || feeds_one_that_runs[i]);
+    if (runs) running.insert(node.id);
+    for (const Edge& edge : node.inputs) {
+      feeds_one[edge.from] = true;
+      if (runs) feeds_one_that_runs[edge.from] = true;
+    }
+  }
+  return running;
 }
 
 PlanAnswer plan_answer_from_json(Json json) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,8 +41,6 @@ struct NodeReuse {
   std::string state;  ///< "hit": reused; "miss": it could be and is not; "run": it is always run; "unknown": it cannot
                       ///< be planned before others have run
   std::string why;    ///< of a hit: the run it is taken from; of a miss: which field changed; may be empty
-
-  bool would_run() const { return state != "hit"; }
 };
 
 /// What a worker has shown.
@@ -50,6 +51,10 @@ struct PlanAnswer {
   nlohmann::ordered_json json;            ///< all of it as it came
   Diagnostics diagnostics = {};           ///< what it said beside: warnings, what does not fit or cannot be planned
 };
+
+/// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are listed
+/// once more in a run, but nothing comes of them.
+std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse);
 
 /// Throws std::runtime_error for what is no answer to a PlanRequest.
 PlanAnswer plan_answer_from_json(nlohmann::ordered_json json);

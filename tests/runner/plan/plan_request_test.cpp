@@ -101,12 +101,36 @@ TEST(HoldAgainst, BothMistakesAreTold) {
   EXPECT_EQ(hold_against(request, "0MiB", "").size(), 1u);
 }
 
+/// data feeds train and evaluate, train feeds evaluate.
+Graph three_nodes() {
+  Graph graph;
+  for (const char* id : {"data", "train", "evaluate"}) graph.nodes.emplace_back().id = id;
+  graph.nodes[1].inputs = {{"train", 0, "train", ArtifactType::kDataset}};
+  graph.nodes[2].inputs = {{"test", 0, "test", ArtifactType::kDataset},
+                           {"checkpoint", 1, "checkpoint", ArtifactType::kCheckpoint}};
+  return graph;
+}
+
+std::set<std::string> running(const std::vector<NodeReuse>& reuse) { return nodes_to_compute(three_nodes(), reuse); }
+
+TEST(NodesToCompute, WithoutReuseAll) {
+  EXPECT_EQ(running({}), (std::set<std::string>{"data", "train", "evaluate"}));
+  EXPECT_EQ(running({{"train", "miss", ""}, {"evaluate", "unknown", ""}}),
+            (std::set<std::string>{"data", "train", "evaluate"}));
+}
+
+TEST(NodesToCompute, WhatFeedsReusedOnesAloneDoesNot) {
+  EXPECT_EQ(running({{"train", "hit", ""}, {"evaluate", "hit", ""}}), std::set<std::string>());
+  EXPECT_EQ(running({{"train", "hit", ""}}), (std::set<std::string>{"data", "evaluate"}));
+  EXPECT_EQ(running({{"evaluate", "hit", ""}}), std::set<std::string>());
+}
+
 TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
   const auto result = asked({"hello", "read", line(answer()), "finished:0"});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->plans, std::vector{memory_plan()});
   ASSERT_EQ(result->reuse.size(), 1u);
-  EXPECT_TRUE(result->reuse[0].would_run());
+  EXPECT_EQ(result->reuse[0].state, "miss");
   EXPECT_EQ(result->reuse[0].why, "seed was 1 and is now 2");
   EXPECT_EQ(result->json, answer());
 }
