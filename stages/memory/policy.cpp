@@ -21,6 +21,20 @@ PrecisionMap precision_map(const runner::Value& value) {
   return map;
 }
 
+/// "none", "block" or a list of names.
+ActivationCheckpointing recomputed_modules(const runner::Value& value) {
+  ActivationCheckpointing modules;
+  if (const runner::Value::List* names = value.list()) {
+    for (const runner::Value& name : *names) modules.modules.push_back(*name.text());
+  } else {
+    modules.blocks = *value.text() == "block";
+  }
+  return modules;
+}
+
+/// YAML's on and off are words; true and false are not.
+bool is_on(const runner::Value& value) { return value.text() ? *value.text() == "on" : std::get<bool>(value.data); }
+
 /// Hands its options on: what they mean for a training is decided where the training is known.
 class Policy final : public runner::Stage {
  public:
@@ -28,6 +42,7 @@ class Policy final : public runner::Stage {
     auto policy = std::make_shared<MemoryPolicy>();
     runner::Value micro_batch;
     runner::Value precision;
+    runner::Value activation_checkpointing, two_pass;
     std::string layout, budget;
     policy->pointer = reader.pointer();
     reader.read("micro_batch", micro_batch);
@@ -35,8 +50,12 @@ class Policy final : public runner::Stage {
     reader.read("tf32", policy->tf32);
     reader.read("layout", layout);
     reader.read("budget", budget);
+    reader.read("activation_checkpointing", activation_checkpointing);
+    reader.read("two_pass", two_pass);
     if (const auto* units = std::get_if<std::int64_t>(&micro_batch.data)) policy->micro_batch = *units;
     policy->precision = precision_map(precision);
+    policy->activation_checkpointing = recomputed_modules(activation_checkpointing);
+    policy->two_pass = is_on(two_pass);
     if (layout != "auto") policy->layout = layout_from(layout);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));

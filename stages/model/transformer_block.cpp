@@ -62,7 +62,7 @@ Attention::Heads Attention::project(const at::Tensor& x) const {
   return {parts[0], parts[1], parts[2]};
 }
 
-at::Tensor Attention::forward(const at::Tensor& input) const {
+at::Tensor Attention::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   const auto [queries, keys, values] = project(x);
@@ -83,7 +83,7 @@ Mlp::Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, co
       first_(register_module("fc1", std::make_shared<Linear>(width, inner_width, true, options))),
       second_(register_module("fc2", std::make_shared<Linear>(inner_width, width, true, options))) {}
 
-at::Tensor Mlp::forward(const at::Tensor& x) const {
+at::Tensor Mlp::compute(const at::Tensor& x) const {
   const OwnPrecision own(*this);
   return second_->forward(activate(activation_, first_->forward(own(x))));
 }
@@ -100,7 +100,7 @@ TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, 
       path_of_attention_(register_module("drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
       path_of_mlp_(register_module("drop_path2", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
 
-at::Tensor TransformerBlock::forward(const at::Tensor& input) const {
+at::Tensor TransformerBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   const at::Tensor attended = x + path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x)));

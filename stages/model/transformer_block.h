@@ -6,6 +6,7 @@
 
 #include "stages/dropout.h"
 #include "stages/model/layers.h"
+#include "stages/recomputable_module.h"
 
 namespace stages {
 
@@ -19,17 +20,18 @@ enum class Activation {
 std::string_view name(Activation activation);
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
-/// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762).
+/// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762):
+/// (n, tokens, width) to the same.
 /// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj, or
 /// fused in qkv, whose rows are the queries', the keys' and the values'; out_proj and dropout. All have biases.
-class Attention : public PrecisionModule {
+class Attention : public RecomputableModule {
  public:
   /// `width` is a multiple of `heads`.
   Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout, const at::TensorOptions& options);
-  /// (n, tokens, width) to the same.
-  at::Tensor forward(const at::Tensor& x) const;
 
  private:
+  at::Tensor compute(const at::Tensor& x) const override;
+
   const std::int64_t heads_;
   struct Heads {
     at::Tensor queries, keys, values;  // (n, heads, tokens, width / heads)
@@ -42,12 +44,13 @@ class Attention : public PrecisionModule {
 };
 
 /// Two layers with an activation between them. Children: fc1, fc2.
-class Mlp : public PrecisionModule {
+class Mlp : public RecomputableModule {
  public:
   Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
 
  private:
+  at::Tensor compute(const at::Tensor& x) const override;
+
   const Activation activation_;
   std::shared_ptr<Linear> first_, second_;
 };
@@ -65,12 +68,14 @@ struct BlockOptions {
 
 /// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability
 /// `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1, drop_path2.
-class TransformerBlock : public PrecisionModule {
+class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
-  at::Tensor forward(const at::Tensor& x) const;
+  bool is_block() const override { return true; }
 
  private:
+  at::Tensor compute(const at::Tensor& x) const override;
+
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<LayerNorm> norm_before_attention_;
   std::shared_ptr<Mlp> mlp_;

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "stages/precision_module.h"
+#include "stages/recomputable_module.h"
 #include "stages/step_phase.h"
 #include "stages/train/encoded_parts.h"
 
@@ -52,6 +53,7 @@ class Accumulation {
 
   StepNumbers run() && {
     const ScopedPrecisionMap modules(network_, plan_.numerics.precision, batch_.device());
+    const ScopedActivationCheckpointing recomputed(network_, plan_.activation_checkpointing);
     if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
     else run_one_pass();
     return std::move(numbers_);

@@ -46,7 +46,9 @@ class TracedTraining {
   runner::MemoryPlan run() {
     const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
     StepPlan plan = make_step_plan(training_.step, policy_, units,
-                                   choose_numerics(policy_, *network_, training_.options.model_stage, context_));
+                                   choose_numerics(policy_, *network_, training_.options.model_stage, context_),
+                                   activation_checkpointing_for(*network_, training_.options.model_stage,
+                                                                policy_.activation_checkpointing, policy_.pointer));
     set_layout(*network_, plan.numerics.layout);
     const std::vector<ParameterGroup> groups =
         divide_parameters(*network_, training_.options.optimizer, training_.options.parameter_groups);

@@ -9,29 +9,48 @@
 
 namespace stages {
 
-StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics) {
-  if (!policy.micro_batch || *policy.micro_batch >= units) return {.numerics = std::move(numerics)};
-  const auto refuse = [&](const std::string& why) {
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
+                        ActivationCheckpointing activation_checkpointing) {
+  StepPlan plan{.numerics = std::move(numerics), .activation_checkpointing = std::move(activation_checkpointing)};
+  constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
+  if (policy.two_pass && step.mixes_samples()) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, "/two_pass",
+                             std::string("two_pass would encode a batch in parts, and ") + kMixing,
+                             "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit",
+                             policy.pointer);
+  }
+  if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
+  const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, "/batch_size",
                              "micro_batch " + std::to_string(*policy.micro_batch) + " would cut a batch of " +
                                  std::to_string(units) + ", and " + why,
-                             "set micro_batch: auto, or a batch_size that fits as a whole");
+                             help);
   };
-  if (step.mixes_samples()) refuse("the network's layers mix the samples of a batch (BatchNorm)");
+  if (step.mixes_samples()) {
+    refuse(kMixing,
+           "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves "
+           "memory and keeps every bit");
+  }
   for (const LossTerm& term : step.terms()) {
     switch (term.coupling) {
       case Coupling::kPerSample:
       case Coupling::kPerGroup:
         break;
       case Coupling::kWholeBatch:
-        if (!policy.two_pass) refuse("the loss '" + term.name + "' depends on the whole batch at once");
+        if (policy.two_pass) break;
+        refuse("the loss '" + term.name + "' depends on the whole batch at once",
+               "set two_pass: on, which keeps the gradient, or micro_batch: auto");
     }
   }
-  return {.micro_batch = *policy.micro_batch, .two_pass = policy.two_pass, .numerics = std::move(numerics)};
+  plan.micro_batch = *policy.micro_batch;
+  plan.two_pass = policy.two_pass;
+  return plan;
 }
 
 nlohmann::ordered_json to_json(const StepPlan& plan) {
-  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch}, {"two_pass", plan.two_pass}};
+  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch},
+                                 {"two_pass", plan.two_pass},
+                                 {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
   json.update(to_json(plan.numerics));
   return json;
 }
@@ -43,6 +62,9 @@ StepPlan step_plan_from_json(const nlohmann::ordered_json& json) {
     throw std::invalid_argument("a plan without a micro_batch");
   }
   if (two_pass == json.end() || !two_pass->is_boolean()) throw std::invalid_argument("a plan without two_pass");
+  const auto modules = json.find("activation_checkpointing");
+  if (modules == json.end()) throw std::invalid_argument("a plan without activation_checkpointing");
+  plan.activation_checkpointing = activation_checkpointing_from_json(*modules);
   plan.micro_batch = micro_batch->get<std::int64_t>();
   plan.two_pass = two_pass->get<bool>();
   if (nlohmann::json(to_json(plan)) != nlohmann::json(json))

@@ -15,14 +15,17 @@ struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units run at once; 0: the whole batch
   bool two_pass = false;         ///< encode micro-batches twice, and take the loss of the whole batch in between
   Numerics numerics = {};
+  ActivationCheckpointing activation_checkpointing = {};  ///< its modules are paths in the network
   bool operator==(const StepPlan&) const = default;
 };
 
 /// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would
 /// train something else than the whole batch does; with two passes a loss over the whole batch can be cut.
-StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics);
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
+                        ActivationCheckpointing activation_checkpointing);
 
-/// {"micro_batch", "two_pass"} and what to_json(Numerics) says: for a record from which the very same steps can be run again.
+/// {"micro_batch", "two_pass", "activation_checkpointing"} and what to_json(Numerics) says: for a record from which the
+/// very same steps can be run again.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 /// The same back. Throws std::invalid_argument for what to_json() has not made.
 StepPlan step_plan_from_json(const nlohmann::ordered_json& json);

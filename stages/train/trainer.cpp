@@ -84,7 +84,9 @@ class Training {
                                : planned_steps_),
         execution_(step, network, divide_parameters(network, options.optimizer, options.parameter_groups),
                    make_step_plan(step, policy, std::min(options.batch_size, description_.size),
-                                  choose_numerics(policy, network, options.model_stage, context)),
+                                  choose_numerics(policy, network, options.model_stage, context),
+                                  activation_checkpointing_for(network, options.model_stage,
+                                                               policy.activation_checkpointing, policy.pointer)),
                    options.gradient_clip_norm, device_),
         tf32_(execution_.plan().numerics.tf32),
         scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
@@ -98,6 +100,8 @@ class Training {
         save_clock_(options.checkpoint.every, seconds_now()) {
     check_length(options.schedule, planned_steps_);
     set_layout(network, execution_.plan().numerics.layout);
+    if (policy.two_pass && !execution_.plan().two_pass)
+      context.say("two_pass has no effect: micro_batch cuts no batch");
   }
 
   TrainingResult run() {

@@ -72,6 +72,19 @@ TEST_F(BadInput, PrecisionThatIsNone) {
   EXPECT_FALSE(wrote_anything());
 }
 
+TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
+  folder_.write("r.yaml", file_text(folder_ / "r.yaml") +
+                              "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
+  const Ended ended = run();
+  EXPECT_EQ(ended.exit, 78);
+  EXPECT_THAT(ended.err,
+              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no module of the network "
+                        "of 'model' [/memory/activation_checkpointing/0]\n"
+                        "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
+                        "    |                              ^\n"
+                        "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
+}
+
 TEST_F(BadInput, AllMistakesAtOnce) {
   const Ended ended = run("train.epochs=ten train.batch_size=0 data.image_size=4");
   EXPECT_EQ(ended.exit, 78);

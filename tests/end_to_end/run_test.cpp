@@ -80,6 +80,26 @@ TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
   EXPECT_NEAR(loss("a"), loss("b"), 1e-3);
 }
 
+TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
+  ASSERT_EQ(train("a", "model.drop_path=0.2").exit, 0);
+  ASSERT_EQ(train("b", "model.drop_path=0.2 memory.activation_checkpointing=block").exit, 0);
+  ASSERT_EQ(train("c", "model.drop_path=0.2 "
+                       "'memory.activation_checkpointing=[\"model.vision_model.encoder.layers.*.mlp\"]'")
+                .exit,
+            0);
+  EXPECT_TRUE(weights("a") == weights("b"));
+  EXPECT_TRUE(weights("a") == weights("c"));
+  const auto plan = [&](const std::string& run) {
+    const std::filesystem::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
+    std::string latest = file_text(checkpoints / "latest");
+    latest.pop_back();
+    return nlohmann::json::parse(file_text(checkpoints / latest / "state.json"))["plan"]["activation_checkpointing"];
+  };
+  EXPECT_EQ(plan("a"), "none");
+  EXPECT_EQ(plan("b"), "block");
+  EXPECT_EQ(plan("c"), nlohmann::json::parse(R"(["vision_model.encoder.layers.*.mlp"])"));
+}
+
 TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
   for (int i = 0; i < 2; ++i) {
     const Ended ended = retort("run classify data.root=photos data.image_size=24 --smoke", folder_.path());

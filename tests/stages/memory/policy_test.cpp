@@ -48,12 +48,27 @@ TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
   EXPECT_EQ(policy_of(R"({"layout": "contiguous"})")->layout, Layout::kContiguous);
 }
 
+TEST(MemoryPolicy, ActivationCheckpointingIsHandedOn) {
+  EXPECT_EQ(policy_of("{}")->activation_checkpointing, ActivationCheckpointing{});
+  EXPECT_EQ(policy_of(R"({"activation_checkpointing": "none"})")->activation_checkpointing, ActivationCheckpointing{});
+  EXPECT_EQ(policy_of(R"({"activation_checkpointing": "block"})")->activation_checkpointing,
+            ActivationCheckpointing{.blocks = true});
+  EXPECT_EQ(policy_of(R"({"activation_checkpointing": ["model.blocks.*", "model.head"]})")->activation_checkpointing,
+            (ActivationCheckpointing{.modules = {"model.blocks.*", "model.head"}}));
+}
+
+TEST(MemoryPolicy, TwoPassIsAWordOrYamlsBoolean) {
+  for (const char* off : {"{}", R"({"two_pass": "off"})", R"({"two_pass": false})"})
+    EXPECT_FALSE(policy_of(off)->two_pass) << off;
+  for (const char* on : {R"({"two_pass": "on"})", R"({"two_pass": true})"}) EXPECT_TRUE(policy_of(on)->two_pass) << on;
+}
+
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
-  const runner::Value value = stage_options("memory/policy", R"({"two_pass": true})");
+  const runner::Value value = stage_options("memory/policy", R"({"max_retries": 2})");
   runner::ConfigReader reader(value, "/memory");
   const auto stage = kMemoryPolicy.create(reader);
   ASSERT_FALSE(stage);
-  EXPECT_EQ(stage.errors()[0].pointer, "/memory/two_pass");
+  EXPECT_EQ(stage.errors()[0].pointer, "/memory/max_retries");
 }
 
 }  // namespace

@@ -30,45 +30,63 @@ MemoryPolicy policy(std::optional<std::int64_t> micro_batch) {
 
 std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t units) {
   try {
-    make_step_plan(step, policy(micro_batch), units, {});
+    make_step_plan(step, policy(micro_batch), units, {}, {});
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
-    EXPECT_EQ(error.help, "set micro_batch: auto, or a batch_size that fits as a whole");
-    return error.what();
+    EXPECT_EQ(error.option, "/batch_size");
+    return std::string(error.what()) + "; " + error.help;
   }
   return "";
 }
 
 TEST(StepPlan, AutoIsTheWholeBatch) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}).micro_batch, 0);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, {}).micro_batch, 0);
   EXPECT_EQ(parts({.micro_batch = 0}, 64), 1);
 }
 
 TEST(StepPlan, SamplesAndGroupsMayBeCut) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}).micro_batch, 24);
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64, {}).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, {}).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64, {}, {}).micro_batch, 24);
   EXPECT_EQ(parts({.micro_batch = 24}, 64), 3);
 }
 
 TEST(StepPlan, CoupledLossIsNotCut) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
-            "micro_batch 8 would cut a batch of 64, and the loss 'second' depends on the whole batch at once");
+            "micro_batch 8 would cut a batch of 64, and the loss 'second' depends on the whole batch at once; set "
+            "two_pass: on, which keeps the gradient, or micro_batch: auto");
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-            "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm)");
+            "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
+            "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
+            "keeps every bit");
 }
 
 TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
   MemoryPolicy twice = policy(8);
   twice.two_pass = true;
-  const StepPlan plan = make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 64, {});
+  const StepPlan plan = make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 64, {}, {});
   EXPECT_EQ(plan.micro_batch, 8);
   EXPECT_TRUE(plan.two_pass);
   EXPECT_EQ(parts(plan, 64), 1);  // measured as a whole
-  EXPECT_FALSE(make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 8, {}).two_pass);
-  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kPerSample, true), twice, 64, {}), runner::StageError);
+  EXPECT_FALSE(make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 8, {}, {}).two_pass);
+  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kPerSample, true), twice, 64, {}, {}), runner::StageError);
+}
+
+TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
+  MemoryPolicy twice = policy({});
+  twice.two_pass = true;
+  twice.pointer = "/memory";
+  try {
+    make_step_plan(SomeStep(Coupling::kWholeBatch, true), twice, 64, {}, {});
+    ADD_FAILURE();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.stage + error.option, "/memory/two_pass");
+    EXPECT_STREQ(error.what(),
+                 "two_pass would encode a batch in parts, and the network's layers mix the samples of a batch (BatchNorm)");
+    EXPECT_EQ(error.help, "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+  }
 }
 
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
@@ -78,8 +96,15 @@ TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
 
 TEST(StepPlan, NumericsAreHandedOn) {
   const Numerics numerics{.precision = Precision::kBf16, .layout = Layout::kChannelsLast};
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics).numerics, numerics);
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy({}), 64, numerics).numerics, numerics);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics, {}).numerics, numerics);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy({}), 64, numerics, {}).numerics, numerics);
+}
+
+TEST(StepPlan, ActivationCheckpointingIsHandedOn) {
+  const ActivationCheckpointing blocks{.blocks = true};
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks).activation_checkpointing, blocks);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, blocks).activation_checkpointing,
+            blocks);  // it cuts nothing
 }
 
 TEST(StepPlan, RecordIsReadBack) {
@@ -87,10 +112,11 @@ TEST(StepPlan, RecordIsReadBack) {
                       .two_pass = true,
                       .numerics = {.precision = {Precision::kBf16, {{"head", Precision::kFp32}}},
                                    .layout = Layout::kChannelsLast,
-                                   .layout_rule = "layout-1"}};
+                                   .layout_rule = "layout-1"},
+                      .activation_checkpointing = {.modules = {"encoder.layers.*"}}};
   EXPECT_EQ(to_json(plan).dump(),
-            R"({"micro_batch":24,"two_pass":true,"precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,)"
-            R"("layout":"channels_last","layout_rule":"layout-1"})");
+            R"({"micro_batch":24,"two_pass":true,"activation_checkpointing":["encoder.layers.*"],)"
+            R"("precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,"layout":"channels_last","layout_rule":"layout-1"})");
   EXPECT_EQ(step_plan_from_json(to_json(plan)), plan);
   EXPECT_EQ(step_plan_from_json(nlohmann::json(to_json(plan))), plan);  // its members sorted
   EXPECT_EQ(step_plan_from_json(to_json(StepPlan{})), StepPlan{});
@@ -104,7 +130,8 @@ TEST(StepPlan, DamagedRecordIsRefused) {
   };
   EXPECT_EQ(step_plan_from_json(damaged("{}")), StepPlan{});
   for (const char* change : {R"({"micro_batch": null})", R"({"micro_batch": -1})", R"({"micro_batch": 1.5})",
-                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": 1})", R"({"three_pass": true})", "[]"}) {
+                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": 1})", R"({"three_pass": true})",
+                             R"({"activation_checkpointing": null})", R"({"activation_checkpointing": "blocks"})", "[]"}) {
     EXPECT_THROW(step_plan_from_json(damaged(change)), std::invalid_argument) << change;
   }
 }
