@@ -16,7 +16,7 @@ struct Certificate {
 
   struct Parameter {
     std::string name;
-    double relative_error = 0;  ///< |g - reference| / |reference| (L2); of a gradient that is all zero, |g|
+    double relative_error = 0;  ///< |g - reference| / |reference| (L2), the latter a thousandth of the whole at least
     bool operator==(const Parameter&) const = default;
   };
 

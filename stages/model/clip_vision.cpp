@@ -11,6 +11,7 @@
 #include "runner/stage.h"
 #include "stages/model/image_size.h"
 #include "stages/model/initializer.h"
+#include "stages/model/shrunken_tower.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -123,6 +124,14 @@ std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& d
               config_.initializer_factor},
              seed);
   return network;
+}
+
+Shrunken ClipVision::shrunken(const DatasetDescription& data) const {
+  ClipVisionConfig config = config_;
+  shrink(config.tower, config.image_size, config.projection_dim);
+  const bool is_projection = is_projected(config.feature);
+  const std::int64_t width = is_projection ? *config.projection_dim : config.tower.block.hidden_size;
+  return {std::make_shared<ClipVision>(config), shrunken_data(data, width)};
 }
 
 std::shared_ptr<torch::nn::Module> ClipVision::outline(const DatasetDescription& data) const {

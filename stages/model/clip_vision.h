@@ -5,6 +5,7 @@
 
 #include "stages/artifacts.h"
 #include "stages/model/image_classifier.h"
+#include "stages/shrunken.h"
 
 namespace stages {
 
@@ -22,7 +23,7 @@ struct ClipVisionConfig {
 };
 
 /// A CLIP vision tower with a classification head. build() makes an ImageClassifier.
-class ClipVision : public Model {
+class ClipVision : public Model, public ShrinkableModel {
  public:
   explicit ClipVision(const ClipVisionConfig& config) : config_(config) {}
 
@@ -31,6 +32,7 @@ class ClipVision : public Model {
   /// Reads "image" (n, 3, size, size) and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  Shrunken shrunken(const DatasetDescription& data) const override;
 
   /// What build() will make. Throws runner::StageError where the model does not suit the data.
   ImageClassifierOptions fit(const DatasetDescription& data) const;

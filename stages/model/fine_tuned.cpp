@@ -9,6 +9,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/image_size.h"
 #include "stages/model/pretrained.h"
+#include "stages/model/shrunken_tower.h"
 
 namespace stages {
 namespace {
@@ -153,6 +154,18 @@ std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& 
   complete(*network, 0);
   network->freeze("");
   return network;
+}
+
+Shrunken FineTuned::shrunken(const DatasetDescription& data) const {
+  FineTunedConfig config = config_;
+  BackboneConfig& backbone = config.backbone;
+  backbone.weights.reset();
+  backbone.dtype = at::kFloat;
+  config.adapter.reset();
+  shrink(backbone.tower, backbone.image_size, backbone.projection_dim);
+  const bool is_projection = is_projected(backbone.feature);
+  const std::int64_t width = is_projection ? *backbone.projection_dim : backbone.tower.block.hidden_size;
+  return {std::make_shared<FineTuned>(std::move(config), nullptr, base_seed_), shrunken_data(data, width)};
 }
 
 NamedTensors FineTuned::forward(torch::nn::Module& network, const NamedTensors& inputs) const {

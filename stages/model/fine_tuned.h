@@ -12,6 +12,7 @@
 #include "stages/model/image_classifier.h"
 #include "stages/model/attached_lora.h"
 #include "stages/saved_weights.h"
+#include "stages/shrunken.h"
 #include "stages/weights.h"
 
 namespace stages {
@@ -47,7 +48,7 @@ class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
 };
 
 /// A frozen backbone and a linear head; the head alone is trained, or it and the backbone's adapters.
-class FineTuned : public Model {
+class FineTuned : public Model, public ShrinkableModel {
  public:
   /// `config` is settled, `saved` what its weights hold; null: they are random, by `base_seed` alone.
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved, std::uint64_t base_seed)
@@ -59,6 +60,7 @@ class FineTuned : public Model {
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
+  Shrunken shrunken(const DatasetDescription& data) const override;
   bool has_frozen_features() const override { return !config_.lora; }
   NamedTensors frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;

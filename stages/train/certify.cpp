@@ -1,0 +1,175 @@
+#include "stages/train/certify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "runner/stage.h"
+#include "stages/shrunken.h"
+#include "stages/train/gradient.h"
+#include "stages/train/step_snapshot.h"
+#include "stages/weights.h"
+
+namespace stages {
+namespace {
+
+using runner::Certificate;
+
+constexpr std::int64_t kSamples = 5, kPart = 2;  // the last part is a smaller one
+
+/// A gradient below this share of the whole one is held against that share: what is zero but for rounding, as that of
+/// the biases of an attention's keys is, has no relative error.
+constexpr double kLeast = 1e-3;
+
+/// What one way of computing a step leaves behind.
+struct Left {
+  NamedTensors gradients;  // of all that is trained; zeros where there is none
+  std::vector<std::pair<std::string, at::Tensor>> buffers;
+  Means means;
+};
+
+Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
+             std::uint64_t seed) {
+  StepNumbers numbers = accumulate_gradient(step, network, batch, step.weight(batch), plan, {seed, 1});
+  numbers.fetch();
+  Left left;
+  for (const auto& [name, weight] : trained_parameters(network))
+    left.gradients.set(name, weight.grad().defined() ? weight.grad() : torch::zeros_like(weight));
+  for (const auto& buffer : network.named_buffers()) left.buffers.emplace_back(buffer.key(), buffer.value().clone());
+  left.means = numbers.means();
+  return left;
+}
+
+double size_of(const at::Tensor& tensor) { return tensor.detach().norm().item<double>(); }
+
+bool is_equal(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.is_floating_point()) return a.equal(b);
+  return size_of(a - b) <= Certificate::kLimit * std::max(size_of(b), kLeast);
+}
+
+bool drops(torch::nn::Module& network) {
+  bool found = false;
+  network.apply([&found](torch::nn::Module& module) {
+    const auto* dropout = dynamic_cast<const Dropout*>(&module);
+    found |= dropout && dropout->is_active();
+  });
+  return found;
+}
+
+std::string text(const ActivationCheckpointing& modules) {
+  if (modules.blocks) return "block";
+  std::string names;
+  for (const std::string& name : modules.modules) names += (names.empty() ? "[" : ", ") + name;
+  return names + "]";
+}
+
+/// "micro_batch 2, two_pass on against the whole batch of 5, with dropout".
+std::string comparison(const StepPlan& plan, std::int64_t units, bool drops) {
+  std::vector<std::string> ways;
+  if (plan.micro_batch > 0) ways.push_back("micro_batch " + std::to_string(plan.micro_batch));
+  if (plan.two_pass) ways.push_back("two_pass on");
+  if (plan.activation_checkpointing != ActivationCheckpointing{})
+    ways.push_back("activation_checkpointing " + text(plan.activation_checkpointing));
+  std::string result;
+  for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
+  if (ways.empty()) result = "the same once more";
+  return result + " against the whole batch of " + std::to_string(units) +
+         (drops ? ", with dropout" : "; the network drops nothing");
+}
+
+void randomise(torch::nn::Module& network, at::Generator generator) {
+  const torch::NoGradGuard no_graph;
+  for (const auto& item : network.named_parameters()) {
+    at::Tensor weight = item.value();
+    if (!weight.is_floating_point()) continue;
+    const auto inputs = static_cast<double>(weight.numel() / std::max<std::int64_t>(weight.size(0), 1));
+    weight.normal_(0, weight.dim() > 1 ? std::min(0.5, 1 / std::sqrt(inputs)) : 0.5, generator);
+  }
+}
+
+Batch random_batch(const DatasetDescription& data, at::Generator generator) {
+  const auto classes = std::max<std::int64_t>(2, static_cast<std::int64_t>(data.classes.size()));
+  NamedTensors tensors;
+  for (const TensorSpec& one : data.tensors) {
+    std::vector<std::int64_t> shape = {kSamples};
+    shape.insert(shape.end(), one.shape.begin(), one.shape.end());
+    tensors.set(one.name, at::isFloatingType(one.dtype)
+                              ? torch::randn(shape, generator, torch::kDouble)
+                              : torch::randint(classes, shape, generator, torch::TensorOptions(one.dtype)));
+  }
+  return Batch(tensors, kSamples);
+}
+
+/// Puts torch's generators back, which building a network may draw from.
+class ScopedGenerators {
+ public:
+  ScopedGenerators() : before_(generator_states(at::kCPU)) {}
+  ~ScopedGenerators() { set_generator_states(before_); }
+  ScopedGenerators(const ScopedGenerators&) = delete;
+  ScopedGenerators& operator=(const ScopedGenerators&) = delete;
+
+ private:
+  const GeneratorStates before_;
+};
+
+/// The plan that the policy asks for, for the small network in float64.
+StepPlan plan_of(const CertifiedTraining& training, const torch::nn::Module& network) {
+  const MemoryPolicy& policy = training.policy;
+  StepPlan plan = make_step_plan(
+      training.step, policy, std::min(training.batch_size, training.data.size), {},
+      activation_checkpointing_for(network, training.model_stage, policy.activation_checkpointing, policy.pointer));
+  if (plan.micro_batch > 0) plan.micro_batch = kPart;
+  return plan;
+}
+
+}  // namespace
+
+Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
+                              const StepPlan& plan, std::uint64_t seed) {
+  Certificate certificate;
+  certificate.compared = comparison(plan, batch.units(), drops(network));
+  network.zero_grad();
+  const StepSnapshot before(network, at::kCPU);
+  const Left whole = compute(step, network, batch, {}, seed);
+  before.restore();
+  const Left parts = compute(step, network, batch, plan, seed);
+  before.restore();
+
+  double all = 0;
+  for (const auto& [name, gradient] : whole.gradients) all = std::hypot(all, size_of(gradient));
+  for (const auto& [name, gradient] : whole.gradients) {
+    const double reference = std::max(size_of(gradient), kLeast * all);
+    const double error = size_of(parts.gradients.at(name) - gradient);
+    certificate.parameters.push_back({name, reference > 0 ? error / reference : error});
+  }
+  if (!is_equal(torch::tensor(parts.means.loss, torch::kDouble), torch::tensor(whole.means.loss, torch::kDouble)))
+    certificate.changed.push_back("the loss");
+  for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
+    if (!is_equal(parts.buffers[i].second, whole.buffers[i].second))
+      certificate.changed.push_back("the buffer " + whole.buffers[i].first);
+  }
+  return certificate;
+}
+
+Certificate certify(const CertifiedTraining& training, std::uint64_t seed) {
+  const auto* shrinkable = dynamic_cast<const ShrinkableModel*>(&training.model);
+  const Shrunken small = shrinkable ? shrinkable->shrunken(training.data) : Shrunken{};
+  const DatasetDescription& data = shrinkable ? small.data : training.data;
+  const ScopedGenerators generators;
+  try {
+    const auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
+    network->to(torch::kDouble);
+    network->train();
+    at::Generator generator = at::detail::createCPUGenerator(seed);
+    randomise(*network, generator);
+    const StepPlan plan = plan_of(training, *network);
+    return compare_gradients(training.step, *network, random_batch(data, generator), plan, seed);
+  } catch (const runner::StageError& error) {
+    return {.refused = error.what()};
+  }
+}
+
+}  // namespace stages

@@ -1,0 +1,107 @@
+// That models can be made small, and what their certificates say.
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/config_reader.h"
+#include "runner/stage.h"
+#include "stages/shrunken.h"
+#include "stages/stages.h"
+#include "stages/train/certify.h"
+#include "stages/weights.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/small_backbone.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_step.h"
+
+namespace stages {
+namespace {
+
+std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
+  const runner::Value value = stage_options(schema, options.dump());
+  runner::ConfigReader reader(value, "/model");
+  auto stage = kind.create(reader);
+  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  RecordingContext context;
+  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
+}
+
+/// One of each kind, of layers that are too wide to be compared by the way.
+std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
+  const Json wide = Json::parse(R"({"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 3,
+                                    "num_attention_heads": 12, "patch_size": 16, "projection_dim": 512})");
+  Json dropping = wide, backbone = wide, timm = wide;
+  dropping.update(
+      Json::parse(R"({"attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1, "features": "projected"})"));
+  backbone["features"] = "projected";
+  timm.update(Json::parse(R"({"kind": "vit", "names": "timm"})"));
+  timm.erase("projection_dim");
+  return {{"a tower", model_of(kModelClipVision, "model/clip_vision", dropping)},
+          {"a head", model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", backbone}})},
+          {"adapters", model_of(kModelLora, "model/lora", {{"backbone", backbone}, {"rank", 16}})},
+          {"adapters on timm's", model_of(kModelLora, "model/lora", {{"backbone", timm}, {"targets", {"qkv"}}})}};
+}
+
+/// Cross-entropy of a model's logits.
+class ModelStep final : public TinyStep {
+ public:
+  explicit ModelStep(const Model& model) : model_(model) {}
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+
+ private:
+  const Model& model_;
+};
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+TEST(Shrunken, HasTheSameModulesAndFewNumbers) {
+  const DatasetDescription data = flowers(224);
+  for (const auto& [name, model] : models()) {
+    const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
+    const auto outline = model->outline(data), network = small.model->build(small.data, 1);
+    EXPECT_EQ(names_of(weights(*network)), names_of(weights(*outline))) << name;
+    EXPECT_EQ(names_of(trained_parameters(*network)), names_of(trained_parameters(*outline))) << name;
+    std::int64_t numbers = 0;
+    for (const at::Tensor& parameter : network->parameters()) numbers += parameter.numel();
+    EXPECT_LT(numbers, 20000) << name;
+  }
+}
+
+TEST(Certify, PoliciesHoldForEveryModel) {
+  MemoryPolicy policy;
+  policy.micro_batch = 24;
+  policy.activation_checkpointing.blocks = true;
+  for (const auto& [name, model] : models()) {
+    const ModelStep step(*model);
+    for (const bool two_pass : {false, true}) {
+      policy.two_pass = two_pass;
+      DatasetDescription data = flowers(224);
+      data.size = 100;
+      const runner::Certificate cut = certify({step, *model, data, 64, policy}, 7);
+      EXPECT_TRUE(cut.holds()) << name << ": " << cut.refused << " " << cut.worst();
+      EXPECT_GT(cut.worst(), 0) << name;  // it has cut something
+    }
+  }
+}
+
+TEST(Certify, ModulesAreNamedAsInTheRecipe) {
+  const auto model = models()[0].second;
+  const ModelStep step(*model);
+  MemoryPolicy policy;
+  policy.pointer = "/memory";
+  policy.activation_checkpointing.modules = {"tower.vision_model.encoder.layers.2.mlp"};
+  const DatasetDescription data = flowers(224);
+  EXPECT_EQ(certify({step, *model, data, 64, policy, "tower"}, 7).compared,
+            "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch of 5, with dropout");
+  EXPECT_EQ(certify({step, *model, data, 64, policy}, 7).refused,
+            "'tower.vision_model.encoder.layers.2.mlp' names no module of the network of 'model'");
+}
+
+}  // namespace
+}  // namespace stages
