@@ -10,6 +10,7 @@
 #include "runner/stage.h"
 #include "stages/artifacts.h"
 #include "stages/stages.h"
+#include "stages/train/certify.h"
 #include "stages/train/loss.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/schedule_options.h"
@@ -178,6 +179,14 @@ class Supervised final : public runner::Stage {
                                 .options = options,
                                 .policy = policy},
                                context));
+    if (!context.wants_certificate()) return;
+    context.certify(certify({.step = step,
+                             .model = *checkpoint.model,
+                             .data = data,
+                             .batch_size = options.batch_size,
+                             .policy = policy,
+                             .model_stage = options.model_stage},
+                            context.seed()));
   }
 
   struct Settled {
