@@ -28,7 +28,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
 
   c10::DataPtr birth(std::int64_t bytes);
   void own(const at::Tensor& tensor, Owner owner, std::string name);
-  void mark_scratch(const at::Tensor& tensor);
+  void mark(const at::Tensor& tensor, bool TracedStorage::*as);
   double flops_so_far() const { return flops + (operations ? operations->flops() : 0); }
 
   const Backend backend;
@@ -180,9 +180,9 @@ void MemoryTrace::Recorder::own(const at::Tensor& tensor, Owner owner, std::stri
   is_owned_[*index] = true;
 }
 
-void MemoryTrace::Recorder::mark_scratch(const at::Tensor& tensor) {
+void MemoryTrace::Recorder::mark(const at::Tensor& tensor, bool TracedStorage::*as) {
   const std::lock_guard lock(mutex);
-  if (const auto index = index_of(tensor)) storages[*index].is_scratch = true;
+  if (const auto index = index_of(tensor)) storages[*index].*as = true;
 }
 
 void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
@@ -190,7 +190,8 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (root.is_leaf() && root.requires_grad()) return;  // a parameter, which lives anyway
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
-  if (!index || is_owned_[*index] || storages[*index].owner == Owner::kSavedActivation) return;
+  if (!index || is_owned_[*index] || storages[*index].is_cast || storages[*index].owner == Owner::kSavedActivation)
+    return;
   storages[*index].owner = Owner::kSavedActivation;
   storages[*index].name = running_path();
   if (storages[*index].shape.empty()) describe(*index, tensor);
@@ -261,7 +262,11 @@ void count_flops(double flops) {
 }
 
 void mark_scratch(const at::Tensor& tensor) {
-  if (living) living->mark_scratch(tensor);
+  if (living) living->mark(tensor, &TracedStorage::is_scratch);
+}
+
+void mark_cast(const at::Tensor& tensor) {
+  if (living) living->mark(tensor, &TracedStorage::is_cast);
 }
 
 }  // namespace stages

@@ -35,6 +35,7 @@ struct TracedStorage {
   std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
   at::ScalarType dtype = at::kByte;
   bool is_scratch = false;  ///< memory of a kernel, which it gives back when it returns
+  bool is_cast = false;     ///< a weight in half precision, which autocast keeps for a while
 };
 
 struct TraceEvent {
@@ -84,5 +85,7 @@ const Backend* traced_backend();
 void count_flops(double flops);
 /// Says to the living trace, if there is one, that this is a kernel's own memory.
 void mark_scratch(const at::Tensor& tensor);
+/// Likewise that this is a cast of a weight that autocast keeps.
+void mark_cast(const at::Tensor& tensor);
 
 }  // namespace stages

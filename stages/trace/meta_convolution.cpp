@@ -90,7 +90,11 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
     return y;
   }
   Tensor y_copy;
-  {
+  if (x.scalar_type() != at::kFloat && groups == 1) {
+    const Tensor sums = scratch({half_forward_scratch(*shape, threads())}, x.options().dtype(at::kFloat)),
+                 x_copy = kernel_memory(x.numel(), x), weight_copy = kernel_memory(weight.numel(), x);
+    y_copy = blocked_result(*shape, x);
+  } else {
     const Tensor gathered = kernel_memory(forward_scratch(*shape, false, threads()), x),
                  x_copy = blocked_input(*shape, x), weight_copy = kernel_memory(blocked_weight(*shape, false), x);
     y_copy = blocked_result(*shape, x);
@@ -116,8 +120,24 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at:
   return dx;
 }
 
+/// The weight's gradient of a half type: by the matrix units, in float32 and with the input's channels padded.
+Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
+                            at::MemoryFormat format) {
+  const bool turns = format != at::MemoryFormat::ChannelsLast;
+  const auto wide = x.options().dtype(at::kFloat);
+  Tensor dweight_copy;
+  {
+    const Tensor dy_copy = turns ? kernel_memory(shape.batch * shape.out * shape.area, x) : Tensor();
+    const Tensor x_copy = turns ? kernel_memory(shape.batch * shape.in * shape.in_area, x) : Tensor();
+    dweight_copy = scratch({padded_weight(shape)}, wide);
+    const Tensor sums = scratch({half_weight_gradient_scratch(shape, threads())}, wide);
+  }
+  return at::empty_like(weight, format);
+}
+
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
+  if (x.scalar_type() != at::kFloat && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
   const auto sums = [&](bool channels_last) {
     return kernel_memory(weight_gradient_scratch(shape, channels_last, threads()), x);
   };

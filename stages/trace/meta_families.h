@@ -17,6 +17,8 @@ void register_attention(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
 void register_pointwise(torch::Library& meta);
 void register_optimizers(torch::Library& meta);
+/// Autocast of Meta tensors, at a key of its own, and that this key means nothing to all other operators.
+void register_autocast(torch::Library& casting, torch::Library& others);
 
 /// True where the traced kernels are a CPU's.
 bool on_cpu();

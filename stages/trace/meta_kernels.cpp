@@ -42,6 +42,9 @@ void register_meta_kernels() {
     meta::register_losses(meta);
     meta::register_pointwise(meta);
     meta::register_optimizers(meta);
+    static auto casting = MAKE_TORCH_LIBRARY_IMPL(aten, AutocastIPU);
+    static auto others = MAKE_TORCH_LIBRARY_IMPL(_, AutocastIPU);
+    meta::register_autocast(casting, others);
     return true;
   }();
 }

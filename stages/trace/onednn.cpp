@@ -1,6 +1,7 @@
 #include "stages/trace/onednn.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace stages::meta {
 namespace {
@@ -111,6 +112,23 @@ std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channel
   const std::int64_t parts = batch_parts(shape, threads);
   if (parts > 1) scratch += (parts - 1) * blocked_weight(shape, false) + 2144;
   return scratch;
+}
+
+std::int64_t padded_weight(const ConvolutionShape& shape) {
+  return rounded_up(shape.out, kVector) * rounded_up(shape.in, kVector) * shape.kernel_height * shape.kernel_width;
+}
+
+std::int64_t half_forward_scratch(const ConvolutionShape& shape, std::int64_t threads) {
+  // The weight with channels in fours, and for each thread the image unrolled along the kernel's rows.
+  const std::int64_t weight =
+      shape.out * rounded_up(shape.in / shape.groups, 4) * shape.kernel_height * shape.kernel_width / 2;
+  return 5120 + weight + threads * (shape.kernel_width * shape.in_area * 17 / 10 + 8);
+}
+
+std::int64_t half_weight_gradient_scratch(const ConvolutionShape& shape, std::int64_t threads) {
+  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(shape.in_area))));
+  const std::int64_t rows = 256 * shape.kernel_height * side * divided_up(shape.in, kVector);
+  return 8352 + threads * (padded_weight(shape) + rows + 512 + 52 * shape.out);
 }
 
 }  // namespace stages::meta

@@ -4,8 +4,7 @@
 
 namespace stages::meta {
 
-/// A convolution in two dimensions, as far as the memory of its kernels depends
-/// on it.
+/// A convolution in two dimensions, as far as the memory of its kernels depends on it.
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< channels in all
   std::int64_t kernel_height = 0, kernel_width = 0;
@@ -15,12 +14,10 @@ struct ConvolutionShape {
   std::int64_t weight_elements() const { return out * (in / groups) * kernel_height * kernel_width; }
 };
 
-// What oneDNN 3.10, as LibTorch 2.11 has it, takes beside the tensors of a
-// float32 convolution on a CPU with AVX-512: measured with a counting
-// allocator, and explained by oneDNN's source. All in float32 elements.
+// What oneDNN, as LibTorch 2.11 has it, takes beside the tensors of a convolution on a CPU with AVX-512: measured with
+// a counting allocator, and explained by how oneDNN works. All in elements of float32.
 
-/// Whether torch gives the convolution to oneDNN at all; else to a loop of its
-/// own.
+/// Whether torch gives the convolution to oneDNN at all; else to a loop of its own.
 bool takes_onednn(const ConvolutionShape& shape, bool strided_or_dilated, std::int64_t threads);
 
 /// A blocked copy rounds channels up to whole vectors of 16.
@@ -32,12 +29,17 @@ std::int64_t blocked_weight(const ConvolutionShape& shape, bool channels_last);
 std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads);
 /// Of the kernel of the input's gradient.
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads);
-/// Of the kernel of the weight's gradient, where every thread adds up a
-/// gradient of its own.
+/// Of the kernel of the weight's gradient, where every thread adds up a gradient of its own.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads);
-
-/// True where the weight's gradient is a matrix product of unfolded images,
-/// which needs no blocked copy of the input.
+/// True where the weight's gradient is a matrix product of unfolded images, which needs no blocked copy of the input.
 bool unfolds(const ConvolutionShape& shape);
+
+// Of half types, on a CPU with matrix units: fits to what patch convolutions take, near them and for small kernels
+// rough. The sums of the weight's gradient are float32.
+
+/// A weight with channels padded to whole vectors.
+std::int64_t padded_weight(const ConvolutionShape& shape);
+std::int64_t half_forward_scratch(const ConvolutionShape& shape, std::int64_t threads);
+std::int64_t half_weight_gradient_scratch(const ConvolutionShape& shape, std::int64_t threads);
 
 }  // namespace stages::meta

@@ -165,14 +165,21 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
     plan.predicted += term.bytes;
     plan.terms.push_back(std::move(term));
   }
+  std::int64_t casts = 0, scratch = 0;
+  for (const TracedStorage* storage : alive) {
+    casts += storage->is_cast ? storage->bytes : 0;
+    scratch += storage->is_scratch ? storage->bytes : 0;
+  }
+  if (casts > 0) {
+    plan.terms.push_back(
+        {.name = "cast_cache", .bytes = casts, .note = "in live: weights in half precision that autocast keeps"});
+  }
   if (backend.device == at::kCUDA) {
     plan.terms.push_back({.name = "allocator_rounding",
                           .bytes = plan.reserved - plan.live,
                           .note = "in reserved: sizes rounded to 512 bytes, and unused parts of segments"});
     return plan;
   }
-  std::int64_t scratch = 0;
-  for (const TracedStorage* storage : alive) scratch += storage->is_scratch ? storage->bytes : 0;
   plan.terms.push_back({.name = "kernel_scratch",
                         .bytes = scratch,
                         .note = "in live: what the kernel at the peak takes for itself, with " +

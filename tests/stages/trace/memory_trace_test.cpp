@@ -204,5 +204,32 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAProductAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2560);
 }
 
+// A result of (2, 4, 6, 6), of which each number is a sum of 3 · 3 · 3 products.
+TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
+  const MemoryTrace trace({});
+  const at::Tensor x = torch::empty({2, 3, 8, 8}, kMetaFloat).requires_grad_(true),
+                   w = torch::empty({4, 3, 3, 3}, kMetaFloat).requires_grad_(true);
+  const at::Tensor y = torch::conv2d(x, w);
+  EXPECT_EQ(trace.flops(), 2 * 288 * 27);
+  y.sum().backward();
+  EXPECT_EQ(trace.flops(), 3 * 2 * 288 * 27);
+}
+
+// Five tokens of two heads of width 4: two products of (5, 4) by (4, 5) numbers a head, five of them backward.
+TEST_F(MemoryTraceTest, CountsTheFlopsOfAttention) {
+  const MemoryTrace trace({});
+  const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);
+  const at::Tensor y = torch::scaled_dot_product_attention(q, q, q);
+  EXPECT_EQ(trace.flops(), 2 * 2 * 2 * 100);
+  y.sum().backward();
+  EXPECT_EQ(trace.flops(), (2 + 5) * 2 * 2 * 100);
+}
+
+// Of CPUs without a trace torch's plain form stays, which keeps the weights of tokens for tokens.
+TEST_F(MemoryTraceTest, AttentionIsTorchsOwnOutsideOfIt) {
+  const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);
+  EXPECT_EQ(torch::scaled_dot_product_attention(q, q, q).grad_fn()->name(), "UnsafeViewBackward0");
+}
+
 }  // namespace
 }  // namespace stages
