@@ -335,8 +335,29 @@ def weights(arguments, results):
     results["weights"] = blocks
 
 
+def memory(arguments, results):
+    """The peak of a training as a dry run predicts it, beside the allocator's and the process' own, each in a fresh process."""
+    tower = {"width": 96, "heads": 3, "layers": 2, "patch": 32, "image_size": 96} if arguments.tiny else {"width": 768, "heads": 12, "layers": 12, "patch": 16, "image_size": 224}
+    plain = {"steps": 2, "batch": 8, "micro_batch": 0, "two_pass": False, "lora": False}
+    ways = {"batch 8": {}, "batch 2": {"batch": 2}, "micro-batches of 2": {"micro_batch": 2}, "two passes, of 2": {"micro_batch": 2, "two_pass": True}, "adapters": {"lora": True}}
+    rows = [("", "predicted MB", "in ms", "counted MB", "predicted / it", "process MB", "predicted / it")]
+    results["memory"] = {}
+    for name, way in ways.items():
+        for threads in sorted({1, arguments.threads}):
+            case = {**tower, **plain, **way, "threads": threads}
+            measured = {}
+            for what in ("predicted", "counted", "resident"):
+                command = [str(ROOT / "build/bin/memory_bench"), json.dumps({**case, "what": what})]
+                measured.update(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
+            predicted, counted, resident = (measured[what] for what in ("predicted", "counted", "resident"))
+            rows.append((f"{name}, {threads} thread{'s' if threads > 1 else ''}", f"{predicted / 1e6:.1f}", f"{measured['seconds'] * 1e3:.0f}", f"{counted / 1e6:.1f}", f"{predicted / counted:.4f}", f"{resident / 1e6:.1f}", f"{predicted / resident:.3f}"))
+            results["memory"][f"{name}, {threads}"] = measured
+    print("\nThe peak of two training steps of a vision tower, AdamW")
+    table(rows)
+
+
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint, "weights": weights}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint, "weights": weights, "memory": memory}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

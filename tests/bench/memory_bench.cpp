@@ -1,0 +1,89 @@
+// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of tensors counts it, and as
+// the operating system sees the process, which must be a fresh one.
+
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include <malloc.h>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "stages/counting_allocator.h"
+#include "stages/memory_meter.h"
+#include "stages/trace/memory_trace.h"
+#include "stages/trace/meta_kernels.h"
+#include "stages/trace/summarize.h"
+#include "tests/bench/blocks.h"
+#include "tests/support/traced_tower.h"
+
+namespace {
+
+using Json = nlohmann::json;
+
+void run_on(at::Device device, const TowerTraining& training, int steps) {
+  TowerRun run(training, device);
+  for (int step = 0; step < steps; ++step) run.step();
+}
+
+Json predicted(const TowerTraining& training, int steps, int threads) {
+  stages::register_meta_kernels();
+  const stages::Backend backend{.device = at::kCPU, .threads = threads, .model = {}};
+  run_on(at::kMeta, training, 1);
+  Json answer;
+  answer["seconds"] = seconds_of([&] {
+    const stages::MemoryTrace trace(backend);
+    run_on(at::kMeta, training, steps);
+    answer["predicted"] = stages::summarize(trace, 0, backend, {}).predicted;
+  });
+  return answer;
+}
+
+std::int64_t counted(const TowerTraining& training, int steps) {
+  const stages::CountingAllocator counter;
+  run_on(at::kCPU, training, steps);
+  return counter.peak_bytes();
+}
+
+/// By how much the process grew at most; what the kernels set up once is there before.
+std::int64_t resident(const TowerTraining& training, int steps) {
+  TowerTraining small = training;
+  small.batch = small.layers = 1;
+  small.micro_batch = 0;
+  run_on(at::kCPU, small, 1);
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark begins anew
+  const std::int64_t before = stages::kilobytes_field("/proc/self/status", "VmRSS");
+  run_on(at::kCPU, training, steps);
+  return stages::kilobytes_field("/proc/self/status", "VmHWM") - before;
+}
+
+}  // namespace
+
+/// One argument, JSON: {"what": "predicted", "counted" or "resident", "threads", "steps", "batch", "image_size",
+/// "patch", "width", "heads", "layers", "micro_batch", "two_pass", "lora"}.
+int main(int, char** arguments) {
+  // glibc otherwise keeps what is freed, more and more of it.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  const auto options = Json::parse(arguments[1]);
+  const int threads = options.at("threads"), steps = options.at("steps");
+  at::set_num_threads(threads);
+  TowerTraining training;
+  training.batch = options.at("batch");
+  training.image_size = options.at("image_size");
+  training.patch = options.at("patch");
+  training.width = options.at("width");
+  training.heads = options.at("heads");
+  training.layers = options.at("layers");
+  training.micro_batch = options.at("micro_batch");
+  training.two_pass = options.at("two_pass");
+  training.lora = options.at("lora");
+  const std::string what = options.at("what");
+  Json answer;
+  if (what == "predicted") answer = predicted(training, steps, threads);
+  else if (what == "counted") answer["counted"] = counted(training, steps);
+  else answer["resident"] = resident(training, steps);
+  std::cout << answer.dump() << std::endl;
+  return 0;
+}
