@@ -143,7 +143,7 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   };
   const std::int64_t elements = shape.weight_elements();
   if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor dweight_copy = kernel_memory(elements, x);
+    Tensor dweight_copy = kernel_memory(channels_last_weight_gradient(shape), x);
     sums(true);
     Tensor dweight = at::empty_like(weight, format);
     const Tensor turned = kernel_memory(elements, x);

@@ -29,7 +29,8 @@ Tensor index_select(const Tensor& x, std::int64_t dimension, const Tensor& index
 }
 
 Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt, bool) {
-  return at::empty({rows.expect_int(), gradient.size(-1)}, gradient.options());
+  const Tensor dy = gradient.contiguous();
+  return at::empty({rows.expect_int(), dy.size(-1)}, dy.options());
 }
 
 Tensor adaptive_avg_pool2d(const Tensor& x, IntArrayRef size) {

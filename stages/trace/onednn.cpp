@@ -114,6 +114,12 @@ std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channel
   return scratch;
 }
 
+std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape) {
+  if (!is_grouped(shape)) return shape.weight_elements();
+  return shape.groups * rounded_up(shape.out / shape.groups, kVector) * rounded_up(shape.in / shape.groups, kVector) *
+         shape.kernel_height * shape.kernel_width;
+}
+
 std::int64_t padded_weight(const ConvolutionShape& shape) {
   return rounded_up(shape.out, kVector) * rounded_up(shape.in, kVector) * shape.kernel_height * shape.kernel_width;
 }

@@ -31,6 +31,8 @@ std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads);
 /// Of the kernel of the weight's gradient, where every thread adds up a gradient of its own.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads);
+/// The gradient of a channels_last weight before it is put in order: groups are padded to whole vectors.
+std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape);
 /// True where the weight's gradient is a matrix product of unfolded images, which needs no blocked copy of the input.
 bool unfolds(const ConvolutionShape& shape);
 

@@ -24,6 +24,8 @@ struct Case {
   int threads;
 };
 
+void PrintTo(const Case& one, std::ostream* stream) { *stream << one.training.name; }
+
 std::vector<Case> cases() {
   std::vector<Case> result;
   const auto add = [&](int threads, TowerTraining training) {
