@@ -44,7 +44,7 @@ check_includes() {
   )"
   forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
-      but_not '"runner/(stage|artifact|config_reader|run_context|plan_context|plan/memory_plan|plan/certificate|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8)\.h"' |
+      but_not '"runner/(stage|artifact|config_reader|run_context|plan_context|plan/memory_plan|plan/certificate|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8|bytes)\.h"' |
       but_not '^stages/(worker|worker_main|device|requests|predict|export|trained_checkpoint|versions|determinism)\.(cpp|h):'
   )"
   local family

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/bytes.h"
 #include "runner/command.h"
 #include "runner/installation.h"
 #include "runner/run/progress_display.h"

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ostream>
 
+#include "runner/bytes.h"
 #include "runner/printable.h"
 
 namespace runner {
@@ -48,18 +49,6 @@ int terminal_width() {
 
 }  // namespace
 
-std::string bytes_text(std::int64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {  // so that it never takes four digits
-    value /= 1024;
-    ++unit;
-  }
-  const bool wants_fraction = unit > 0 && value < 9.95;
-  return format(wants_fraction ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
-}
-
 std::string duration_text(double seconds) {
   const auto total = std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 3.6e9)) : 0;
   return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
@@ -78,7 +67,7 @@ std::string progress_line(const std::string& node, const Progress& p) {
   }
   if (p.loss != 0) line += format("  loss %.4g", p.loss);
   if (p.seconds_left > 0) line += "  ETA " + duration_text(p.seconds_left);
-  if (p.memory_bytes > 0) line += "  memory " + bytes_text(p.memory_bytes);
+  if (p.memory_bytes > 0) line += "  tensors " + bytes_text(p.memory_bytes);
   if (p.memory_bytes > 0 && p.budget_bytes > 0) line += " of " + bytes_text(p.budget_bytes);
   return printable(line);
 }

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/bytes.h"
 #include "runner/run/environment_record.h"
 #include "runner/run/run_lock.h"
 #include "runner/run/run_summary.h"

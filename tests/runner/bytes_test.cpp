@@ -1,0 +1,32 @@
+#include "runner/bytes.h"
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+TEST(Bytes, UnitsHaveThreeDigits) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(999), "999 B");
+  EXPECT_EQ(bytes_text(1000), "1.0 KiB");
+  EXPECT_EQ(bytes_text(512 << 20), "512 MiB");
+  EXPECT_EQ(bytes_text(std::int64_t{3} << 29), "1.5 GiB");
+  EXPECT_EQ(bytes_text(std::int64_t{140} << 30), "140 GiB");
+}
+
+TEST(Bytes, SizesAreRead) {
+  EXPECT_EQ(bytes_from("512MiB"), 512 << 20);
+  EXPECT_EQ(bytes_from("8GiB"), std::int64_t{8} << 30);
+  EXPECT_EQ(bytes_from("1.5GiB"), std::int64_t{3} << 29);
+  EXPECT_EQ(bytes_from("0.001MiB"), 1048);
+  EXPECT_EQ(bytes_from("0GiB"), 0);
+}
+
+TEST(Bytes, OtherTextIsNoSize) {
+  for (const char* text : {"", "8", "GiB", "8 GiB", "8GB", "8gib", "-1GiB", "+1GiB", "1e3GiB", "0x1GiB", "nanGiB",
+                           "infGiB", "1.5.2GiB", "99999999999GiB"})
+    EXPECT_EQ(bytes_from(text), std::nullopt) << text;
+}
+
+}  // namespace
+}  // namespace runner
