@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -57,8 +58,12 @@ int main(int argc, char** argv) {
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();
-  std::optional<stages::CountingAllocator> allocator;
-  if (const auto block = runner::allocation_to_refuse(); block > 0) allocator.emplace().refuse(block);
+  // Large blocks go back to the kernel when they are let go, so that what is resident is what is live: left alone,
+  // glibc keeps ever larger ones, and a process takes up to 1.8 times what its tensors do.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
+  stages::CountingAllocator allocator;  // what memory.budget means on a CPU
+  allocator.refuse(runner::allocation_to_refuse());
   stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal,
                         wants_save);
   return static_cast<int>(worker.serve());

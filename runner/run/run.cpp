@@ -126,7 +126,7 @@ class Run {
       log(reused->node + ": " + line);
     } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
       display_.node_finished();
-      log(finished->node + ": finished in " + duration_text(finished->seconds) + ", peak memory " +
+      log(finished->node + ": finished in " + duration_text(finished->seconds) + ", tensors took at most " +
           bytes_text(finished->peak_memory_bytes));
     } else if (const auto* progress = std::get_if<NodeProgress>(&event)) {
       display_.progress(progress->node, progress->progress);

@@ -61,7 +61,8 @@ Diagnostic stage_failure(const Node& node) {
             is_full ? "make room, then run again" : ""};
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
-    if (is_out_of_memory(line)) return out_of_memory(node, line);
+    constexpr std::string_view kSaid = "out of memory: ";
+    if (is_out_of_memory(line)) return out_of_memory(node, line.substr(line.starts_with(kSaid) ? kSaid.size() : 0));
     if (const auto operation = nondeterministic_operation(line)) return not_deterministic(node, *operation);
     return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
   } catch (...) {

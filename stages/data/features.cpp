@@ -12,6 +12,7 @@
 #include "runner/stage.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/loader.h"
+#include "stages/memory_budget.h"
 #include "stages/numerics.h"
 #include "stages/plan_forward.h"
 #include "stages/precision_module.h"
@@ -40,6 +41,7 @@ class FrozenPart {
              const MemoryPolicy& policy, RunContext& context)
       : model_(model),
         device_(std::string(context.device())),
+        budget_(memory_budget(policy, device_), device_),
         network_(model.build(data, context.seed())),
         numerics_((network_->to(device_), network_->eval(), choose_numerics(policy, *network_, model_stage, context))),
         tf32_(numerics_.tf32),
@@ -58,6 +60,7 @@ class FrozenPart {
  private:
   const Model& model_;
   const at::Device device_;
+  const ScopedMemoryBudget budget_;
   const std::shared_ptr<torch::nn::Module> network_;
   const Numerics numerics_;
   const ScopedTf32 tf32_;

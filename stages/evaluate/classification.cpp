@@ -16,6 +16,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/memory_budget.h"
 #include "stages/plan_forward.h"
 #include "stages/stages.h"
 
@@ -118,6 +119,8 @@ class ClassificationStage : public runner::Stage {
     const auto test = inputs.get<Dataset>("test");
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     const auto memory = inputs.find<MemoryPolicy>("memory");
+    const at::Device device{std::string(context.device())};
+    const ScopedMemoryBudget budget(memory_budget(memory ? *memory : MemoryPolicy(), device), device);
     const auto [batch_size, numerics] = settle(*test, *checkpoint, memory.get(), context);
     const ClassifiedSamples samples = classify(test, *checkpoint, batch_size, numerics, context);
     const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));

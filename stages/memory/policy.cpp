@@ -1,8 +1,11 @@
 #include <optional>
 #include <string>
 
+#include "runner/bytes.h"
 #include "runner/config_reader.h"
+#include "runner/run_context.h"
 #include "runner/stage.h"
+#include "stages/allocator_conf.h"
 #include "stages/artifacts.h"
 #include "stages/stages.h"
 
@@ -35,6 +38,44 @@ ActivationCheckpointing recomputed_modules(const runner::Value& value) {
 /// YAML's on and off are words; true and false are not.
 bool is_on(const runner::Value& value) { return value.text() ? *value.text() == "on" : std::get<bool>(value.data); }
 
+/// Bytes of "8GiB"; nullopt for "auto".
+std::optional<std::int64_t> budget(const std::string& text, runner::ConfigReader& reader) {
+  const auto bytes = runner::bytes_from(text);
+  if (bytes && *bytes == 0)
+    reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of 0 bytes holds no weight",
+                "give it the size of a device, or auto");
+  return bytes;
+}
+
+/// A number of micro-batches, or of several units by name.
+EmptyCacheEvery empty_cache_every(runner::ConfigReader& reader) {
+  EmptyCacheEvery every;
+  const runner::Value* const value = reader.raw("empty_cache_every");
+  if (!value || !value->map()) {
+    reader.read("empty_cache_every", every.micro_batches);
+    return every;
+  }
+  runner::ConfigReader& units = reader.section("empty_cache_every");
+  units.read("micro_batches", every.micro_batches);
+  units.read("steps", every.steps);
+  units.read("epochs", every.epochs);
+  return every;
+}
+
+AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
+  AllocatorSettings settings;
+  runner::ConfigReader& section = reader.section("allocator");
+  section.read("expandable_segments", settings.expandable_segments);
+  section.read("max_split_size_mb", settings.max_split_size_mb);
+  section.read("garbage_collection_threshold", settings.garbage_collection_threshold);
+  section.read("roundup_power2_divisions", settings.roundup_power2_divisions);
+  if (settings.expandable_segments.value_or(false) && settings.max_split_size_mb)
+    section.fail("max_split_size_mb", runner::ErrorCode::kOptionConflict,
+                 "max_split_size_mb divides segments of a fixed size, and with expandable_segments there are none",
+                 "leave one of the two out");
+  return settings;
+}
+
 /// Hands its options on: what they mean for a training is decided where the training is known.
 class Policy final : public runner::Stage {
  public:
@@ -43,13 +84,17 @@ class Policy final : public runner::Stage {
     runner::Value micro_batch;
     runner::Value precision;
     runner::Value activation_checkpointing, two_pass;
-    std::string layout, budget;
+    std::string layout, budget_text;
     policy->pointer = reader.pointer();
     reader.read("micro_batch", micro_batch);
     reader.read("precision", precision);
     reader.read("tf32", policy->tf32);
     reader.read("layout", layout);
-    reader.read("budget", budget);
+    reader.read("budget", budget_text);
+    reader.read("memory_fraction", policy->memory_fraction);
+    policy->budget = budget(budget_text, reader);
+    policy->empty_cache_every = empty_cache_every(reader);
+    policy->allocator = allocator_settings(reader);
     reader.read("activation_checkpointing", activation_checkpointing);
     reader.read("two_pass", two_pass);
     if (const auto* units = std::get_if<std::int64_t>(&micro_batch.data)) policy->micro_batch = *units;
@@ -63,10 +108,22 @@ class Policy final : public runner::Stage {
 
   explicit Policy(std::shared_ptr<const MemoryPolicy> policy) : policy_(std::move(policy)) {}
 
-  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override { return {{"memory", policy_}}; }
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    if (context.device() == "cpu") say_without_effect(context);
+    else
+      for (const std::string& line : apply(policy_->allocator)) context.say(line);
+    return {{"memory", policy_}};
+  }
   bool uses_seed() const override { return false; }
 
  private:
+  void say_without_effect(runner::RunContext& context) const {
+    if (const std::string set = to_text(policy_->allocator); !set.empty())
+      context.say("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
+    if (policy_->empty_cache_every != EmptyCacheEvery())
+      context.say("empty_cache_every has no effect on a CPU: 0 B, no block is kept that is not in use");
+  }
+
   const std::shared_ptr<const MemoryPolicy> policy_;
 };
 

@@ -40,13 +40,15 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
 class Accumulation {
  public:
   Accumulation(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale)
+               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+               const std::function<void()>& after_micro_batch)
       : step_(step),
         network_(network),
         batch_(batch),
         plan_(plan),
         key_(key),
         scale_(scale),
+        after_micro_batch_(after_micro_batch),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
         numbers_(weight) {}
@@ -78,6 +80,8 @@ class Accumulation {
         loss = measured_loss(encoded_in_scope(part), part);
       }
       backward(loss);
+      loss.reset();
+      if (after_micro_batch_) after_micro_batch_();
     });
   }
 
@@ -101,8 +105,11 @@ class Accumulation {
         roots.push_back(encoded.at(name));
         given.push_back(gradient);
       }
-      const ScopedPhase phase(StepPhase::kBackward);
-      if (!roots.empty()) torch::autograd::backward(roots, given);
+      {
+        const ScopedPhase phase(StepPhase::kBackward);
+        if (!roots.empty()) torch::autograd::backward(roots, given);
+      }
+      if (after_micro_batch_) after_micro_batch_();
     });
   }
 
@@ -162,6 +169,7 @@ class Accumulation {
   const StepPlan& plan_;
   const StepKey& key_;
   const std::optional<at::Tensor>& scale_;
+  const std::function<void()>& after_micro_batch_;
   const std::int64_t size_;  // units of a micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -170,8 +178,9 @@ class Accumulation {
 }  // namespace
 
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale) {
-  return Accumulation(step, network, batch, weight, plan, key, scale).run();
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+                                const std::function<void()>& after_micro_batch) {
+  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch).run();
 }
 
 }  // namespace stages

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "stages/batch.h"
@@ -19,8 +20,11 @@ namespace stages {
 /// scores are those of the batch as a whole, then to send the loss's gradient by the embeddings on to the weights. What
 /// the loss depends on beside the embeddings, such as a temperature that is learned, gets its gradient once.
 ///
+/// `after_micro_batch` is called whenever a part has been run with a graph and its gradient is there; it may be empty.
+///
 /// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in two passes.
 StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {});
+                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
+                                const std::function<void()>& after_micro_batch = {});
 
 }  // namespace stages

@@ -19,11 +19,12 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
   if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device_);
 }
 
-StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key) {
+StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
+                                               const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
   StepNumbers numbers =
       accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_, key,
-                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt);
+                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
   std::optional<at::Tensor> overflow, divisor;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,7 +33,8 @@ class StepExecution {
     std::optional<at::Tensor> divisor;   ///< of clipping
     std::optional<at::Tensor> skip;      ///< 1: the weights are to be left alone
   };
-  Computed compute(const Batch& batch, const StepKey& key);
+  /// `after_micro_batch` as accumulate_gradient() has it.
+  Computed compute(const Batch& batch, const StepKey& key, const std::function<void()>& after_micro_batch = {});
   /// Also drops the gradients.
   void commit(const Computed& computed, const std::vector<Rates>& rates);
 

@@ -17,6 +17,8 @@
 #include "stages/data_description.h"
 #include "stages/generator_state.h"
 #include "stages/loader.h"
+#include "stages/counting_allocator.h"
+#include "stages/memory_budget.h"
 #include "stages/memory_meter.h"
 #include "stages/out_of_memory.h"
 #include "stages/precision_module.h"
@@ -25,6 +27,8 @@
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
 #include "stages/train/frozen_base.h"
+#include "stages/train/memory_log.h"
+#include "stages/train/owned_tensors.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/scheduler.h"
 #include "stages/train/step_error.h"
@@ -74,6 +78,7 @@ class Training {
         network_(network),
         data_(data),
         options_(options),
+        policy_(policy),
         context_(context),
         observer_(dynamic_cast<StepObserver*>(context.observer())),
         device_(std::string(context.device())),
@@ -95,6 +100,9 @@ class Training {
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
              seconds_now),
+        memory_(
+            context, {device_, options.log_every, steps_, policy.empty_cache_every},
+            [this](std::int64_t live) { return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live); }),
         checkpoints_(context.folder() / "checkpoints",
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
         save_clock_(options.checkpoint.every, seconds_now()) {
@@ -107,6 +115,10 @@ class Training {
   TrainingResult run() {
     try {
       return run_epochs();
+    } catch (const std::exception& error) {
+      undo_unwritten();
+      if (is_out_of_memory(error)) throw explained(error);
+      throw;
     } catch (...) {
       undo_unwritten();
       throw;
@@ -126,10 +138,12 @@ class Training {
   TrainingResult run_epochs() {
     if (context_.resuming()) resume();
     if (observer_) show("start", 0, weights(network_));
+    memory_.begin();
     while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
       run_epoch();
       finish_epoch();
     }
+    memory_.end();
     return kept();
   }
 
@@ -166,6 +180,7 @@ class Training {
   void finish_epoch() {
     const std::optional<Means> validation = measure();
     log_.end_epoch(so_far_.last, so_far_.means, so_far_.skipped_steps, validation);
+    memory_.end_epoch(so_far_.last.epoch, so_far_.last.step);
     ++epoch_;
     batch_ = 0;
     so_far_ = {.last = so_far_.last};
@@ -197,6 +212,7 @@ class Training {
     execution_.commit(computed, rates);
     if (!pending_.empty()) pending_.back().written = true;
     if (observer_) show("weights", done_, weights(network_));
+    memory_.end_step(done_);
   }
 
   /// The step's first half, once more where memory ran out and a replay is left; and what was before it.
@@ -205,11 +221,12 @@ class Training {
     for (std::int64_t replay = 1;; ++replay) {
       try {
         if (!before) before.emplace(network_, device_);
-        StepExecution::Computed computed = execution_.compute(batch, {context_.seed(), done_ + 1});
+        StepExecution::Computed computed = execution_.compute(batch, {context_.seed(), done_ + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (before) before->restore();
         if (!is_out_of_memory(error) || replay > options_.replays) throw;
+        if (auto* const allocator = CountingAllocator::innermost()) allocator->take_refused();
       } catch (...) {
         if (before) before->restore();
         throw;
@@ -217,6 +234,25 @@ class Training {
       context_.say("step " + std::to_string(done_ + 1) + " ran out of memory and is run again: " +
                    std::to_string(replay) + " of " + std::to_string(options_.replays));
     }
+  }
+
+  /// In words, after a table of what was live.
+  StageError explained(const std::exception& error) const {
+    auto* const allocator = CountingAllocator::innermost();
+    OutOfMemory what{.step = done_ + 1,
+                     .refused = allocator ? allocator->take_refused() : std::nullopt,
+                     .owned = {},
+                     .micro_batch = execution_.plan().micro_batch,
+                     .batch_size = options_.batch_size,
+                     .can_be_cut = !step_.mixes_samples(),
+                     .policy = policy_.pointer,
+                     .has_own_budget = policy_.budget || policy_.memory_fraction < 1,
+                     .cause = error.what()};
+    for (const OwnedTensor& one : owned_tensors(network_, execution_.optimizer().state()))
+      what.owned.push_back(
+          {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
+    for (const std::string& line : live_table(what)) context_.say(line);
+    return stages::explained(what);
   }
 
   /// Takes the earliest step back that has not come to the weights, and with it those that came after.
@@ -383,6 +419,7 @@ class Training {
   torch::nn::Module& network_;
   const TrainingData& data_;
   const TrainerOptions& options_;
+  const MemoryPolicy& policy_;
   runner::RunContext& context_;
   StepObserver* const observer_;  // null in an ordinary run
   const at::Device device_;
@@ -395,6 +432,7 @@ class Training {
   EarlyStopping stopping_;
   const MemoryMeter meter_;
   TrainingLog log_;
+  MemoryLog memory_;
   Checkpoints checkpoints_;
   SaveClock save_clock_;
   std::deque<Pending> pending_;
@@ -422,7 +460,9 @@ TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const
         "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'",
         "wire it with inputs: {validation: data.validation}, or choose another schedule");
   }
-  network.to(at::Device(std::string(context.device())));
+  const at::Device device{std::string(context.device())};
+  const ScopedMemoryBudget budget(memory_budget(policy, device), device);
+  network.to(device);
   network.train();
   return Training(step, network, data, options, policy, context).run();
 }

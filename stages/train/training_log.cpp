@@ -105,9 +105,6 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, std::
   if (validation) line += "  | validation " + in_words(*validation);
   line += format("  | lr %.1e", last.learning_rate);
   if (skipped > 0) line += "  | " + std::to_string(skipped) + " steps skipped: gradients overflowed fp16";
-  if (const std::int64_t bytes = options_.memory_in_use ? options_.memory_in_use() : 0; bytes > 0) {
-    line += format("  | memory %.0f MiB", static_cast<double>(bytes) / 0x1p20);
-  }
   const double seconds = trained_until_ - epoch_began_;
   if (seconds > 0 && epoch_samples_ > 0) {
     line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 /// What counts of a run's result.
 struct Result {
   std::string weights, predictions;
-  json metrics;  // of metrics.jsonl, in order, without their times
+  json metrics;  // of metrics.jsonl, in order, without their times and without what memory did
   json history;  // training_metrics.json without its times
 };
 
@@ -54,6 +54,8 @@ class Resume : public testing::Test {
     for (std::string line; std::getline(lines, line);) {
       json metric = json::parse(line);
       metric.erase("time");
+      if (metric.at("name").get_ref<const std::string&>().starts_with("memory/"))
+        continue;  // of the process, not the run
       result.metrics.push_back(std::move(metric));
     }
     result.history = json::parse(file_text(nodes / "train/training_metrics.json"));

@@ -1,8 +1,11 @@
 #include "stages/counting_allocator.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -98,6 +101,116 @@ TEST(CountingAllocator, RefusesTheBlockThatATestNamesAndNoOther) {
   counter.refuse(1);
   counter.refuse(0);
   torch::empty({10}, torch::kByte);
+}
+
+std::string refusal_of(std::int64_t bytes) {
+  try {
+    torch::empty({bytes}, torch::kByte);
+  } catch (const c10::OutOfMemoryError& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+TEST(CountingAllocator, TheLimitIsHeldToTheByte) {
+  CountingAllocator counter;
+  counter.set_limit(100);
+  std::optional<at::Tensor> kept = torch::empty({60}, torch::kByte);
+  EXPECT_EQ(refusal_of(41), "out of memory: tried to take 41 B while 60 B of 100 B are taken");
+  EXPECT_EQ(counter.live_bytes(), 60);
+  EXPECT_EQ(counter.peak_bytes(), 60);
+  EXPECT_EQ(counter.refusals(), 1);
+  EXPECT_EQ(refusal_of(40), "");
+  EXPECT_EQ(counter.peak_bytes(), 100);
+  kept.reset();
+  EXPECT_EQ(refusal_of(100), "");
+  EXPECT_EQ(counter.refusals(), 1);
+  counter.set_limit({});
+  EXPECT_EQ(refusal_of(1000), "");
+}
+
+TEST(CountingAllocator, LimitBelowWhatIsLiveTakesNothingAway) {
+  CountingAllocator counter;
+  const at::Tensor kept = torch::empty({60}, torch::kByte);
+  counter.set_limit(10);
+  EXPECT_EQ(refusal_of(1), "out of memory: tried to take 1 B while 60 B of 10 B are taken");
+  EXPECT_EQ(counter.live_bytes(), 60);
+}
+
+TEST(CountingAllocator, RefusedBlockTellsWhatWasAlive) {
+  CountingAllocator counter;
+  EXPECT_FALSE(counter.take_refused());
+  const at::Tensor weights = torch::empty({60}, torch::kByte);
+  std::optional<at::Tensor> activation;
+  {
+    const ScopedPhase phase(StepPhase::kForward);
+    activation = torch::empty({30}, torch::kByte);
+  }
+  counter.set_limit(100);
+  {
+    const ScopedPhase phase(StepPhase::kBackward);
+    EXPECT_NE(refusal_of(11), "");
+  }
+  const void* const data = activation->data_ptr();
+  activation.reset();  // as an exception's way out would
+  const auto refused = counter.take_refused();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->tried, 11);
+  EXPECT_EQ(refused->live, 90);
+  EXPECT_EQ(refused->limit, 100);
+  EXPECT_EQ(refused->phase, StepPhase::kBackward);
+  ASSERT_EQ(refused->alive.size(), 2);
+  EXPECT_EQ(refused->alive[0].data, weights.data_ptr());
+  EXPECT_EQ(refused->alive[0].phase, StepPhase::kIdle);
+  EXPECT_EQ(refused->alive[1].data, data);
+  EXPECT_EQ(refused->alive[1].bytes, 30);
+  EXPECT_EQ(refused->alive[1].phase, StepPhase::kForward);
+  EXPECT_FALSE(counter.take_refused());
+}
+
+TEST(CountingAllocator, OuterScopeRefusesWhatTheInnerOneWouldGive) {
+  CountingAllocator outer;
+  outer.set_limit(4096);
+  const CountingAllocator inner;
+  EXPECT_NE(refusal_of(5000), "");
+  EXPECT_EQ(inner.live_bytes(), 0);
+  EXPECT_EQ(inner.peak_bytes(), 0);
+  EXPECT_EQ(inner.allocations(), 0);
+  EXPECT_EQ(outer.live_bytes(), 0);
+}
+
+TEST(CountingAllocator, ManyThreadsKeepToTheLimit) {
+  CountingAllocator counter;
+  counter.set_limit(256);
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 500; ++j) {
+        std::vector<at::Tensor> held;
+        try {
+          for (int k = 0; k < 3; ++k) held.push_back(torch::empty({64}, torch::kByte));
+        } catch (const c10::OutOfMemoryError&) {
+          ++refused;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(counter.peak_bytes(), 256);
+  EXPECT_EQ(counter.live_bytes(), 0);
+  EXPECT_EQ(counter.refusals(), refused);
+}
+
+TEST(CountingAllocator, TheInnermostIsFound) {
+  EXPECT_EQ(CountingAllocator::innermost(), nullptr);
+  const CountingAllocator outer;
+  EXPECT_EQ(CountingAllocator::innermost(), &outer);
+  {
+    const CountingAllocator inner;
+    EXPECT_EQ(CountingAllocator::innermost(), &inner);
+  }
+  EXPECT_EQ(CountingAllocator::innermost(), &outer);
 }
 
 }  // namespace

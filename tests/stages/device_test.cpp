@@ -1,11 +1,6 @@
 #include "stages/device.h"
 
-#include <memory>
-
 #include <gtest/gtest.h>
-
-#include "stages/memory_meter.h"
-#include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
@@ -37,33 +32,6 @@ TEST(Device, AnythingElseIsRefused) {
     EXPECT_EQ(chosen(text, {2, ""}), "E0703 /device/select: device '" + std::string(text) +
                                          "' is not available: it is not one that this worker knows");
   }
-}
-
-TEST(MemoryMeter, SeesWhatWasAllocatedSinceTheLastCall) {
-  MemoryMeter meter(c10::kCPU);
-  meter.peak_since_last();
-  const auto before = meter.in_use();
-  {
-    constexpr std::size_t kSize = 64 << 20;
-    const auto block = std::make_unique<volatile char[]>(kSize);  // volatile: the pages are to be touched
-    for (std::size_t i = 0; i < kSize; i += 4096) block[i] = 1;
-  }
-  EXPECT_GT(before, 0);
-  EXPECT_GE(meter.peak_since_last(), before + (60 << 20));
-}
-
-TEST(MemoryMeter, BudgetIsNoMoreThanTheMachineHas) {
-  const auto budget = MemoryMeter(c10::kCPU).budget();
-  EXPECT_GT(budget, 0);
-  EXPECT_LE(budget, kilobytes_field("/proc/meminfo", "MemTotal"));
-}
-
-TEST(MemoryMeter, FieldIsFoundByItsWholeName) {
-  const TemporaryFolder folder;
-  std::ofstream(folder.path() / "status") << "VmHWMX:\t1 kB\nVmHWM:\t   12 kB\n";
-  EXPECT_EQ(kilobytes_field(folder.path() / "status", "VmHWM"), 12 * 1024);
-  EXPECT_EQ(kilobytes_field(folder.path() / "status", "VmRSS"), 0);
-  EXPECT_EQ(kilobytes_field(folder.path() / "absent", "VmHWM"), 0);
 }
 
 }  // namespace

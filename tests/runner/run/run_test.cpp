@@ -95,7 +95,7 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_THAT(folder_.read("run/metrics.jsonl"),
               HasSubstr(R"({"node":"data","name":"loss","value":0.5,"step":1,"time":)"));
   for (const char* line : {"  early chatter\n", "  data: started\n", "  data: all is well\n", "  chatter\n",
-                           "  data: finished in 0:00:02, peak memory 4.0 KiB\n", "  finished\n"}) {
+                           "  data: finished in 0:00:02, tensors took at most 4.0 KiB\n", "  finished\n"}) {
     EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(line));
   }
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));

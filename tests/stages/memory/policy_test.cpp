@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "runner/config_reader.h"
 #include "runner/stage.h"
@@ -61,6 +61,76 @@ TEST(MemoryPolicy, TwoPassIsAWordOrYamlsBoolean) {
   for (const char* off : {"{}", R"({"two_pass": "off"})", R"({"two_pass": false})"})
     EXPECT_FALSE(policy_of(off)->two_pass) << off;
   for (const char* on : {R"({"two_pass": "on"})", R"({"two_pass": true})"}) EXPECT_TRUE(policy_of(on)->two_pass) << on;
+}
+
+TEST(MemoryPolicy, BudgetIsInBytes) {
+  EXPECT_EQ(policy_of("{}")->budget, std::nullopt);
+  EXPECT_EQ(policy_of(R"({"budget": "8GiB"})")->budget, std::int64_t{8} << 30);
+  EXPECT_EQ(policy_of(R"({"budget": "1.5MiB"})")->budget, 3 << 19);
+  EXPECT_EQ(policy_of("{}")->memory_fraction, 1);
+  EXPECT_EQ(policy_of(R"({"memory_fraction": 0.95})")->memory_fraction, 0.95);
+}
+
+TEST(MemoryPolicy, EmptyCacheCountsInSeveralUnits) {
+  EXPECT_EQ(policy_of("{}")->empty_cache_every, EmptyCacheEvery());
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": 50})")->empty_cache_every, EmptyCacheEvery{.micro_batches = 50});
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"micro_batches": 50, "steps": 10, "epochs": 3}})")->empty_cache_every,
+            (EmptyCacheEvery{50, 10, 3}));
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"epochs": 3}})")->empty_cache_every, EmptyCacheEvery{.epochs = 3});
+}
+
+TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
+  EXPECT_EQ(policy_of("{}")->allocator, AllocatorSettings());
+  EXPECT_EQ(policy_of(R"({"allocator": {"expandable_segments": true, "garbage_collection_threshold": 0.8,
+                          "roundup_power2_divisions": 4}})")
+                ->allocator,
+            (AllocatorSettings{.expandable_segments = true,
+                               .max_split_size_mb = {},
+                               .garbage_collection_threshold = 0.8,
+                               .roundup_power2_divisions = 4}));
+  EXPECT_EQ(policy_of(R"({"allocator": {"expandable_segments": false, "max_split_size_mb": 128}})")->allocator,
+            (AllocatorSettings{.expandable_segments = false,
+                               .max_split_size_mb = 128,
+                               .garbage_collection_threshold = {},
+                               .roundup_power2_divisions = {}}));
+}
+
+TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
+  const runner::Value value =
+      stage_options("memory/policy", R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
+  runner::ConfigReader reader(value, "/memory");
+  auto stage = kMemoryPolicy.create(reader);
+  ASSERT_TRUE(stage);
+  RecordingContext context;
+  (*stage)->run(runner::Inputs({}), context);
+  EXPECT_THAT(
+      context.said,
+      testing::ElementsAre("allocator: expandable_segments:True has no effect on a CPU: 0 B, it divides a GPU's memory",
+                           "empty_cache_every has no effect on a CPU: 0 B, no block is kept that is not in use"));
+}
+
+/// What is wrong with these options, each as "pointer: message | help".
+std::vector<std::string> errors_of(const std::string& json) {
+  const runner::Value value = stage_options("memory/policy", json);
+  runner::ConfigReader reader(value, "/memory");
+  std::vector<std::string> errors;
+  const auto stage = kMemoryPolicy.create(reader);
+  if (stage) return errors;
+  for (const auto& error : stage.errors()) errors.push_back(error.pointer + ": " + error.message + " | " + error.help);
+  return errors;
+}
+
+TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
+  EXPECT_THAT(errors_of(R"({"budget": "0GiB"})"),
+              testing::ElementsAre(
+                  "/memory/budget: a budget of 0 bytes holds no weight | give it the size of a device, or auto"));
+}
+
+TEST(MemoryPolicy, ExpandableSegmentsHaveNoSizeToSplit) {
+  EXPECT_THAT(
+      errors_of(R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 128}})"),
+      testing::ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb divides segments of a fixed size, "
+                           "and with expandable_segments there are none | leave one of the two out"));
 }
 
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {

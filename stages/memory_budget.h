@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <c10/core/Device.h>
+
+namespace stages {
+
+class MemoryPolicy;
+
+/// The bytes that a run may use on `device`: the smaller of the policy's budget and its share of what there is.
+std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
+
+/// Holds the tensors of `device` to a budget as long as it lives, and then to the one from before: what goes beyond it
+/// is refused with c10::OutOfMemoryError. On a CPU the innermost CountingAllocator does that, and where there is none
+/// nobody does; on a GPU LibTorch's allocator, which counts what it has reserved.
+class [[nodiscard]] ScopedMemoryBudget {
+ public:
+  ScopedMemoryBudget(std::int64_t bytes, c10::Device device);
+  ~ScopedMemoryBudget();
+  ScopedMemoryBudget(const ScopedMemoryBudget&) = delete;
+  ScopedMemoryBudget& operator=(const ScopedMemoryBudget&) = delete;
+
+ private:
+  const c10::Device device_;
+  std::optional<std::int64_t> bytes_before_;  // of a CPU
+  double share_before_ = 1;                   // of a GPU
+};
+
+}  // namespace stages

@@ -1,0 +1,136 @@
+#include "stages/train/memory_log.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+#include "runner/bytes.h"
+#include "runner/run_context.h"
+#include "stages/counting_allocator.h"
+#include "stages/train/owned_tensors.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+namespace stages {
+namespace {
+
+constexpr std::size_t kGrowing = 3;  // epochs, each with more than the one before, make a leak
+
+std::string gib(std::int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f GiB", static_cast<double>(bytes) / 0x1p30);
+  return text;
+}
+
+std::function<void()> clearing([[maybe_unused]] c10::Device device) {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) return [] { c10::cuda::CUDACachingAllocator::emptyCache(); };
+#endif
+  return {};
+}
+
+/// By how much `values`, evenly spaced, grow from one to the next: the line that lies nearest to them.
+double slope(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  double above = 0, below = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = static_cast<double>(i) - (n - 1) / 2;
+    above += x * values[i];
+    below += x * x;
+  }
+  return above / below;
+}
+
+}  // namespace
+
+MemoryLog::MemoryLog(runner::RunContext& context, Options options,
+                     std::function<std::vector<std::int64_t>(std::int64_t)> live_by_owner)
+    : context_(context),
+      options_(std::move(options)),
+      live_by_owner_(std::move(live_by_owner)),
+      meter_(options_.device) {
+  if (!options_.empty_cache) options_.empty_cache = clearing(options_.device);
+  meter_.peak_since_last();
+}
+
+void MemoryLog::begin() { say("at the start"); }
+
+void MemoryLog::end_micro_batch() {
+  const std::int64_t every = options_.empty_cache_every.micro_batches;
+  if (every > 0 && ++micro_batches_ % every == 0) clear();
+}
+
+void MemoryLog::end_step(std::int64_t step) {
+  const std::int64_t every = options_.empty_cache_every.steps;
+  if (every > 0 && ++steps_ % every == 0) clear();
+  const bool is_logged = (step - 1) % options_.log_every == 0 || step == options_.steps;
+  if (!is_logged || is_silent()) return;
+  const std::int64_t peak = meter_.peak_since_last();
+  epoch_peak_ = std::max(epoch_peak_, peak);
+  const MemoryUse use = meter_.use();
+  context_.metric("memory/allocated", static_cast<double>(use.allocated), step);
+  context_.metric("memory/reserved", static_cast<double>(use.reserved), step);
+  context_.metric("memory/peak", static_cast<double>(peak), step);
+  context_.metric("memory/retries", static_cast<double>(use.retries), step);
+}
+
+void MemoryLog::end_epoch(std::int64_t epoch, std::int64_t step) {
+  say("after epoch " + std::to_string(epoch));
+  watch_growth(step);
+  const std::int64_t every = options_.empty_cache_every.epochs;
+  if (every == 0 || ++epochs_ % every != 0 || !options_.empty_cache) return;
+  clear();
+  say("after clearing");
+}
+
+void MemoryLog::end() {
+  epoch_peak_ = std::max(epoch_peak_, peak_);
+  say("at the end");
+}
+
+bool MemoryLog::is_silent() const { return options_.device.is_cpu() && !CountingAllocator::innermost(); }
+
+void MemoryLog::say(const std::string& when) {
+  if (is_silent()) return;
+  epoch_peak_ = std::max(epoch_peak_, meter_.peak_since_last());
+  peak_ = std::max(peak_, epoch_peak_);
+  const MemoryUse use = meter_.use();
+  std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
+                     (options_.device.is_cpu() ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
+                     gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
+  if (use.retries > 0)
+    line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " refused" : " retries");
+  if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
+  context_.say(line);
+}
+
+void MemoryLog::clear() {
+  if (!options_.empty_cache) return;
+  options_.empty_cache();
+  ++cleared_;
+}
+
+void MemoryLog::watch_growth(std::int64_t step) {
+  if (is_silent()) return;
+  live_.push_back(live_by_owner_(meter_.in_use()));
+  for (std::size_t owner = 0; owner < std::size(kOwners); ++owner) {
+    std::vector<double> values;
+    for (const auto& epoch : live_) values.push_back(static_cast<double>(epoch[owner]));
+    const std::string name = kOwners[owner];
+    context_.metric("memory/live/" + name, values.back(), step);
+    if (values.size() < 2) continue;
+    const double growth = slope(values);
+    context_.metric("memory/slope/" + name, growth, step);
+    const auto is_no_growth = [](double a, double b) { return b <= a; };
+    if (values.size() < kGrowing ||
+        std::adjacent_find(values.end() - kGrowing, values.end(), is_no_growth) != values.end())
+      continue;
+    context_.say("memory of owner '" + name + "' grows by " + runner::bytes_text(static_cast<std::int64_t>(growth)) +
+                 " an epoch: something keeps what it should let go");
+  }
+}
+
+}  // namespace stages

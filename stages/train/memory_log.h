@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "stages/allocator_settings.h"
+#include "stages/memory_meter.h"
+
+namespace runner {
+class RunContext;
+}
+
+namespace stages {
+
+/// Tells the run what its memory does while it trains: a line at the start, after every epoch, after the cache was
+/// cleared there, and at the end; metrics every few steps and at the end of an epoch; and whose memory it is that grows
+/// from epoch to epoch. Clears the cache when it is asked to. Where nobody counts a CPU's tensors
+/// (counting_allocator.h) it says nothing.
+///
+///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
+///   memory/live/<owner>, memory/slope/<owner>                        bytes, bytes an epoch; of an epoch
+class MemoryLog {
+ public:
+  struct Options {
+    c10::Device device;
+    std::int64_t log_every = 1;  ///< steps between the metrics of single steps
+    std::int64_t steps = 0;      ///< the last of which is logged too
+    EmptyCacheEvery empty_cache_every;
+    /// Gives unused blocks back; empty: as `device` does, a CPU not at all.
+    std::function<void()> empty_cache = {};
+  };
+  /// `live_by_owner` gives the bytes of kOwners (owned_tensors.h) out of so many that are live. `context` must outlive
+  /// this.
+  MemoryLog(runner::RunContext& context, Options options,
+            std::function<std::vector<std::int64_t>(std::int64_t live)> live_by_owner);
+
+  void begin();
+  void end_micro_batch();
+  /// `step` is 1-based, within the whole training.
+  void end_step(std::int64_t step);
+  void end_epoch(std::int64_t epoch, std::int64_t step);
+  void end();
+
+ private:
+  bool is_silent() const;
+  void say(const std::string& when);
+  void clear();
+  void watch_growth(std::int64_t step);
+
+  runner::RunContext& context_;
+  Options options_;
+  const std::function<std::vector<std::int64_t>(std::int64_t)> live_by_owner_;
+  MemoryMeter meter_;
+  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and in all
+  std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
+  std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner
+};
+
+}  // namespace stages

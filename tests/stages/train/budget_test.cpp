@@ -1,0 +1,62 @@
+// A training under a memory budget on the CPU.
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "stages/counting_allocator.h"
+#include "tests/support/tiny_training.h"
+
+namespace stages {
+namespace {
+
+/// What a training takes at most, from its beginning, in bytes; its weights are those of `network`.
+std::int64_t peak_of(TinyTraining& training) {
+  const CountingAllocator counter;
+  training.run();
+  return counter.peak_bytes();
+}
+
+struct Tried {
+  std::string error, help, place;
+  std::vector<std::string> said;
+  at::Tensor weights;
+  std::optional<std::int64_t> limit_after;
+};
+
+Tried under(std::int64_t budget) {
+  TinyTraining training;
+  training.policy.budget = budget;
+  training.policy.pointer = "/memory";
+  CountingAllocator counter;
+  Tried tried;
+  try {
+    training.run();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
+    tried = {error.what(), error.help, error.stage + error.option, training.context.said, {}, {}};
+  }
+  tried.weights = training.flat_weights();
+  tried.limit_after = counter.limit();
+  return tried;
+}
+
+TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
+  TinyTraining free;
+  free.train_data->options.workers = free.validation->options.workers = 0;
+  const std::int64_t peak = peak_of(free);
+  const Tried enough = under(peak), too_little = under(peak - 1);
+  EXPECT_EQ(enough.error, "");
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bit";
+  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*step [0-9]+: tried to take .* while "
+                                                      ".* of .* are taken"));
+  EXPECT_THAT(too_little.help,
+              testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the budget: [0-9]+ "
+                                    "bytes are the least that gets further"));
+  EXPECT_EQ(too_little.place, "/memory/budget");
+  EXPECT_EQ(too_little.limit_after, std::nullopt);
+  EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("live when memory ran out in ")));
+  EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  made in ")));
+}
+
+}  // namespace
+}  // namespace stages
