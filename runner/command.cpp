@@ -40,7 +40,9 @@ std::span<const Command> all_commands() {
       Command{"init", "Writes a recipe to start from.", "retort init flowers.yaml", init_command},
       Command{"data", "Makes data to try things out with, and fetches published data and weights.",
               "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", data_command},
-      Command{"doctor", "Looks at this machine, or whether a recipe gives the same bits every time.",
+      Command{"doctor",
+              "Looks at this machine, at what memory policies stand on, or whether a recipe gives the same bits every "
+              "time.",
               "retort doctor determinism classify data.root=photos", doctor_command},
       Command{"completion", "Prints what makes a shell complete retort's words.", "retort completion bash",
               completion_command},

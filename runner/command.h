@@ -42,6 +42,7 @@ ExitCode data_command(const Arguments& arguments, Console& console);
 ExitCode data_fetch_command(const Arguments& arguments, Console& console);
 ExitCode doctor_command(const Arguments& arguments, Console& console);
 ExitCode doctor_determinism_command(const Arguments& arguments, Console& console);
+ExitCode doctor_memory_command(Console& console);
 ExitCode init_command(const Arguments& arguments, Console& console);
 ExitCode completion_command(const Arguments& arguments, Console& console);
 

@@ -158,9 +158,9 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->required();
   } else if (verb == "doctor") {
     app.add_option("check", arguments.subject,
-                   "determinism: make the first steps of a recipe twice and compare every tensor; none: look at this "
-                   "machine")
-        ->check(CLI::IsMember({"determinism"}));
+                   "determinism: make the first steps of a recipe twice and compare every tensor; memory: try out "
+                   "what memory policies stand on; none: look at this machine")
+        ->check(CLI::IsMember({"determinism", "memory"}));
     declare_recipe(app, arguments);
     app.add_option("--steps", arguments.steps, "determinism: steps to compare, at most those of an epoch")
         ->check(CLI::Range(1, 1'000'000))
@@ -223,7 +223,7 @@ std::optional<Diagnostic> place_recipe(const CLI::App& app, Arguments& arguments
   }
   const auto recipe = std::ranges::find_if_not(words, is_override);
   if (recipe == words.end()) {
-    if (arguments.verb == "doctor" && arguments.subject.empty()) return std::nullopt;
+    if (arguments.verb == "doctor" && arguments.subject != "determinism") return std::nullopt;
     return Diagnostic{ErrorCode::kUsage,
                       {},
                       "",

@@ -17,6 +17,7 @@
 #include "stages/export.h"
 #include "stages/fetch/hub.h"
 #include "stages/predict.h"
+#include "stages/train/memory_checks.h"
 #include "stages/versions.h"
 
 namespace stages {
@@ -94,6 +95,7 @@ runner::Result<Json> answer_fetch_model(const Json& request, const RequestContex
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
+      RequestKind{"check_memory", answer_check_memory},
       RequestKind{"export", answer_export},
       RequestKind{"fetch_data", answer_fetch_data},
       RequestKind{"fetch_model", answer_fetch_model},

@@ -44,6 +44,7 @@ void print_report(std::ostream& out, const Json& found) {
 
 ExitCode doctor_command(const Arguments& arguments, Console& console) {
   if (arguments.subject == "determinism") return doctor_determinism_command(arguments, console);
+  if (arguments.subject == "memory") return doctor_memory_command(console);
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "versions"}});

@@ -106,6 +106,7 @@ TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
   EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=1", "b=2"}));
   EXPECT_EQ(arguments.steps, 7);
   EXPECT_EQ(parsed({"doctor", "determinism", "classify"}).steps, 3);
+  EXPECT_EQ(parsed({"doctor", "memory"}).subject, "memory");
   EXPECT_EQ(error_of({"doctor", "determinism", "a=1"}),
             "E0501: no recipe is named | write its name or file: retort doctor determinism classify");
   EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}), testing::StartsWith("E0501: --steps"));

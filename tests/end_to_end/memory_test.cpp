@@ -1,0 +1,77 @@
+// What the memory of a run is held to and how it is told, through the real program.
+
+#include <filesystem>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Memory : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  Ended run(const std::string& overrides) {
+    return retort(
+        "run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+        "model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 train.log_every=1 run.dir=run " +
+            overrides,
+        folder_.path());
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Memory, BudgetIsHeldAndBlamedAtItsLine) {
+  const Ended ended = run("memory.budget=1MiB");
+  EXPECT_EQ(ended.exit, 1);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
+}
+
+TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
+  const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=10");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  for (const char* when : {"at the start", "after epoch 1", "after epoch 2", "at the end"})
+    EXPECT_THAT(ended.err, HasSubstr(std::string("memory ") + when + ": allocated 0.0"));
+  EXPECT_THAT(ended.err, HasSubstr(", budget 0.500 GiB"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("empty_cache_every has no effect on a CPU: 0 B, no block is kept that is not in use"));
+  std::map<std::string, std::vector<double>> values;
+  std::istringstream lines(file_text(folder_ / "run/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json metric = json::parse(line);
+    values[metric.at("name")].push_back(metric.at("value"));
+  }
+  EXPECT_EQ(values["memory/peak"].size(), values["train/loss"].size());
+  for (std::size_t i = 0; i < values["memory/peak"].size(); ++i)
+    EXPECT_GE(values["memory/peak"][i], values["memory/allocated"][i]);
+  const json summary = json::parse(file_text(folder_ / "run/summary.json"));
+  for (const json& node : summary.at("nodes")) {
+    if (node.at("id") != "train") continue;
+    const double most = *std::ranges::max_element(values["memory/peak"]);
+    EXPECT_GE(node.at("peak_memory_bytes"), most);
+  }
+}
+
+TEST_F(Memory, DoctorTriesEveryMechanism) {
+  const Ended ended = retort("doctor memory", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.out;
+  EXPECT_THAT(ended.out, StartsWith("PASS  PYTORCH_ALLOC_CONF       expandable_segments:True is in force\n"
+                                    "PASS  PYTORCH_CUDA_ALLOC_CONF  expandable_segments:True is in force\n"));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("10 of 10 mechanisms work\n"), testing::Not(HasSubstr("FAIL"))));
+  const Ended as_json = retort("doctor memory --json", folder_.path());
+  EXPECT_EQ(json::parse(as_json.out).at("passed"), true);
+}
+
+}  // namespace
