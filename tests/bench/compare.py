@@ -291,6 +291,24 @@ def dropout(arguments, results):
     results["dropout"] = {"seconds": times, "saved_bytes": saved}
 
 
+def budget(arguments, results):
+    """A training step under a memory budget beside the same under LibTorch's own allocator."""
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    program = Program([str(ROOT / "build/bin/budget_bench")], {"threads": arguments.threads, "batch": arguments.batch}, threads)
+    program.block(1)
+    blocks = [program.block(arguments.steps)["seconds"] for _ in range(arguments.blocks)]
+    program.end()
+    print(f"\nTraining step under a budget, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns")
+    rows = [("", "retort ms", "spread", "torch ms", "spread", "retort / torch", "from", "to")]
+    for name in blocks[0]:
+        sides = {side: [block[name][side] for block in blocks] for side in ("retort", "torch")}
+        ratios = sorted(a / b for a, b in zip(sides["retort"], sides["torch"]))
+        cells = [cell for values in sides.values() for cell in (f"{1000 * statistics.median(values):.2f}", f"{spread(values):.0%}")]
+        rows.append((name, *cells, f"{statistics.median(ratios):.3f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"))
+    table(rows)
+    results["budget"] = blocks
+
+
 def checkpoint(arguments, results):
     """Saving and loading a training's state beside writing and reading as many bare bytes; what is read was just written."""
     millions = 4 if arguments.tiny else 88
@@ -357,7 +375,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "checkpoint": checkpoint, "weights": weights, "memory": memory}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -1,0 +1,83 @@
+// A training step under a memory budget (stages/counting_allocator.h) beside the same under LibTorch's own allocator.
+
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <array>
+
+#include <torch/torch.h>
+
+#include "stages/counting_allocator.h"
+#include "stages/threads.h"
+#include "tests/bench/blocks.h"
+
+namespace {
+
+/// Convolutions and BatchNorm with residuals, forward and backward.
+class Step {
+ public:
+  Step(std::int64_t batch, std::int64_t size)
+      : x_(torch::randn({batch, 16, size, size})), labels_(torch::randint(10, {batch})) {
+    for (torch::nn::Conv2d& layer : convolutions_)
+      layer = torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 16, 3).padding(1).bias(false));
+    for (torch::nn::BatchNorm2d& layer : norms_) layer = torch::nn::BatchNorm2d(16);
+  }
+  void operator()() {
+    at::Tensor x = x_;
+    for (std::size_t i = 0; i < convolutions_.size(); ++i) x = torch::relu(x + norms_[i](convolutions_[i](x)));
+    std::vector<at::Tensor> parameters;
+    for (const auto& layer : convolutions_) parameters.push_back(layer->weight);
+    for (const auto& layer : norms_) parameters.insert(parameters.end(), {layer->weight, layer->bias});
+    torch::autograd::grad({torch::cross_entropy_loss(x.mean({2, 3}), labels_)}, parameters);
+  }
+
+ private:
+  const at::Tensor x_, labels_;
+  std::array<torch::nn::Conv2d, 16> convolutions_{nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                                  nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                                  nullptr, nullptr, nullptr, nullptr};
+  std::array<torch::nn::BatchNorm2d, 16> norms_{nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                                nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+};
+
+/// When blocks go back to the kernel: as the worker has it (worker_main.cpp), or as glibc comes to have it by itself.
+void set_thresholds(bool as_worker) {
+  mallopt(M_MMAP_THRESHOLD, as_worker ? 128 << 10 : 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, as_worker ? 16 << 20 : 64 << 20);
+}
+
+/// Of all threads, so that what else the machine does is not in it.
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+}  // namespace
+
+/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on either side; its answer is
+/// {"seconds": {size: {"retort" or "torch": processor seconds of a step}}}.
+int main(int, char** arguments) {
+  const auto options = nlohmann::json::parse(arguments[1]);
+  stages::use_threads(options.at("threads").get<int>());
+  const auto batch = options.at("batch").get<std::int64_t>();
+  Step small(batch, 8), large(batch, 56);
+  const std::vector<std::pair<std::string, Step*>> steps = {{"8 x 8", &small}, {"56 x 56", &large}};
+  report({{"ready", true}});
+  while (const std::optional<int> block = next_block()) {
+    nlohmann::json seconds;
+    for (const auto& [name, step] : steps) {
+      for (const bool is_ours : {true, false}) {
+        set_thresholds(is_ours);
+        std::optional<stages::CountingAllocator> allocator;
+        if (is_ours) allocator.emplace().set_limit(std::int64_t{1} << 40);
+        (*step)();
+        const double began = processor_seconds();
+        for (int i = 0; i < *block; ++i) (*step)();
+        seconds[name][is_ours ? "retort" : "torch"] = (processor_seconds() - began) / *block;
+      }
+    }
+    report({{"seconds", seconds}});
+  }
+}
