@@ -15,7 +15,7 @@ void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runn
   std::optional<runner::NamedBytes> whole = context.budget();
   if (!whole && context.device_model().empty()) {
     const at::Device device{std::string(context.device())};
-    whole = {device.is_cpu() ? "the machine's memory" : "the GPU's memory", MemoryMeter(device).budget()};
+    whole = {device.is_cpu() ? "the machine's memory" : "the GPU's memory", MemoryMeter(device).available()};
   }
   if (whole) {
     hold_against(whole->bytes, whole->name);

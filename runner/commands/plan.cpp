@@ -4,7 +4,7 @@
 
 #include "runner/command.h"
 #include "runner/new_file.h"
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/plan/certificate_text.h"
 #include "runner/plan/plan_picture.h"
 #include "runner/plan/plan_request.h"

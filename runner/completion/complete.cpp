@@ -12,7 +12,7 @@
 #include "runner/completion/value_completion.h"
 #include "runner/data_names.h"
 #include "runner/explain.h"
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/plan/devices.h"
 #include "runner/prepare.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/svg/plot.h"
 
 namespace runner {

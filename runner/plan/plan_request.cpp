@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/plan/devices.h"
 #include "runner/run/supervise.h"
 
@@ -19,7 +19,7 @@ void forget_budgets(Graph& graph, std::int64_t most) {
   for (Node& node : graph.nodes) {
     if (!node.kind.starts_with("memory.")) continue;
     Value* budget = node.options.find("budget");
-    const auto bytes = budget && budget->text() ? byte_size(*budget->text()) : std::nullopt;
+    const auto bytes = budget && budget->text() ? bytes_from(*budget->text()) : std::nullopt;
     if (bytes && *bytes > most) budget->data = std::string("auto");
   }
 }
@@ -56,7 +56,7 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
     }
   }
   if (budget.empty()) return errors;
-  const auto bytes = byte_size(budget);
+  const auto bytes = bytes_from(budget);
   if (!bytes) errors.push_back(misused("--budget is no size: '" + budget + "'"));
   else if (*bytes == 0) errors.push_back(misused("--budget is 0 bytes: nothing fits"));
   if (!errors.empty()) return errors;

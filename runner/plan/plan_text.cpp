@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/printable.h"
 #include "runner/report/decimal.h"
 #include "runner/report/table.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cassert>
 
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/plan/plan_text.h"
 
 namespace runner {

@@ -11,7 +11,7 @@
 #include "runner/run/finished_node.h"
 #include "runner/run/stage_failure.h"
 #include "runner/new_file.h"
-#include "runner/plan/byte_size.h"
+#include "runner/bytes.h"
 #include "runner/plan/refusal.h"
 #include "runner/plan_context.h"
 

@@ -94,15 +94,15 @@ class Training {
                                                                policy.activation_checkpointing, policy.pointer)),
                    options.gradient_clip_norm, device_),
         tf32_(execution_.plan().numerics.tf32),
-        scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
-                   options.higher_is_better),
+        scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_, options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
              seconds_now),
-        memory_(
-            context, {device_, options.log_every, steps_, policy.empty_cache_every},
-            [this](std::int64_t live) { return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live); }),
+        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every},
+                [this](std::int64_t live) {
+                  return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
+                }),
         checkpoints_(context.folder() / "checkpoints",
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
         save_clock_(options.checkpoint.every, seconds_now()) {
@@ -221,7 +221,8 @@ class Training {
     for (std::int64_t replay = 1;; ++replay) {
       try {
         if (!before) before.emplace(network_, device_);
-        StepExecution::Computed computed = execution_.compute(batch, {context_.seed(), done_ + 1}, [this] { memory_.end_micro_batch(); });
+        StepExecution::Computed computed =
+            execution_.compute(batch, {context_.seed(), done_ + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (before) before->restore();
@@ -369,8 +370,9 @@ class Training {
     set_weights(network_, state.model);
     execution_.optimizer().load_state(state.optimizer);
     if (GradScaler* scaler = execution_.scaler(); scaler && !state.scaler.is_null()) {
-      scaler->load_state({{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
-                           {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
+      scaler->load_state(
+          {{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
+           {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
       skipped_in_a_row_ = state.scaler.at("skipped_in_a_row");
     }
     scheduler_.load_state(state.schedule);
@@ -441,7 +443,7 @@ class Training {
   std::int64_t batch_ = 0;  // batches done of the one that is not
   std::int64_t skipped_in_a_row_ = 0;
   EpochSoFar so_far_;
-  std::filesystem::path saved_folder_;                               // the latest checkpoint
+  std::filesystem::path saved_folder_;                                         // the latest checkpoint
   std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t>> saved_;  // done_, epoch_ and batch_ in it
 };
 
