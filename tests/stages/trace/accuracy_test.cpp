@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,11 @@ std::vector<Case> cases() {
     result.push_back({std::move(training), threads});
   };
   const Layout last = Layout::kChannelsLast;
-  for (const int threads : {1, 2, 4}) {
+  for (const int threads : {1, 2, 4}) add(threads, {.name = "two_images", .batch = 2});
+  for (const int threads : {1, 2}) {
     add(threads, {.name = "plain"});
-    add(threads, {.name = "two_images", .batch = 2});
     add(threads, {.name = "channels_last", .layout = last});
     add(threads, {.name = "micro_batches", .micro_batch = 3});
-  }
-  for (const int threads : {1, 2}) {
     add(threads, {.name = "one_image", .batch = 1});
     add(threads, {.name = "many_patches", .batch = 4, .image_size = 160, .patch = 8, .activation = Activation::kGelu});
     add(threads, {.name = "large_patches", .batch = 3, .image_size = 96, .patch = 32});
