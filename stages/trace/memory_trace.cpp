@@ -14,8 +14,7 @@
 
 namespace stages {
 
-/// What a trace knows. Its storages may outlive the trace, so the last of them
-/// and the trace share it.
+/// What a trace knows. Its storages may outlive the trace, so the last of them and the trace share it.
 class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTrace::Recorder>,
                                     public ScopedOperations::Observer {
  public:
@@ -45,8 +44,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     std::size_t index;
   };
   static void death(void* block);
-  /// The index of a tensor's storage; nullopt where it is no storage of this
-  /// trace.
+  /// The index of a tensor's storage; nullopt where it is no storage of this trace.
   std::optional<std::size_t> index_of(const at::Tensor& tensor) const;
   void describe(std::size_t index, const at::Tensor& tensor);
   void saved(const at::Tensor& tensor);
@@ -54,8 +52,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void sum_begins(const at::Tensor& gradient) override;
   void sum_ends(const at::Tensor& sum) override;
 
-  /// A sum of the engine's: on other devices it is written over one of its
-  /// parts, if nobody else holds that; on Meta it never is.
+  /// A sum of the engine's: on other devices it is written over one of its parts, if nobody else holds that; on Meta it
+  /// never is.
   struct Sum {
     std::size_t part;
     std::optional<std::size_t> result = {};  // once it is there
@@ -64,10 +62,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
 
   bool is_open_ = false;
   std::vector<bool> is_owned_;             // of each storage: own() has spoken
-  std::vector<std::size_t> operation_of_;  // of each storage: the number of the
-                                           // operation in which it was born
-  std::vector<std::size_t> stands_for_;    // of each storage: the one that it is,
-                                           // or whose memory it has
+  std::vector<std::size_t> operation_of_;  // of each storage: the number of the operation that made it
+  std::vector<std::size_t> stands_for_;    // of each storage: the one whose memory it has, or it itself
   std::optional<Sum> sum_;                 // the last one, as long as nothing was born after it
   std::optional<ScopedSavedTensors> saved_tensors_;
 };
@@ -197,9 +193,8 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (storages[*index].shape.empty()) describe(*index, tensor);
 }
 
-/// The result of the outermost operation that made a storage says its shape;
-/// those of the operations within it may be views of other shapes, which come
-/// first.
+/// The result of the outermost operation that made a storage says its shape; those of the operations within it may be
+/// views of other shapes, which come first.
 void MemoryTrace::Recorder::result(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);

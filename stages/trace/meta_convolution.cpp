@@ -37,8 +37,8 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// The convolution as oneDNN sees it; nullopt where another's kernels compute
-/// it. What is known of oneDNN is of two dimensions.
+/// The convolution as oneDNN sees it; nullopt where another's kernels compute it. What is known of oneDNN is of two
+/// dimensions.
 std::optional<ConvolutionShape> onednn_shape(const Tensor& x, const Tensor& weight, IntArrayRef result,
                                              IntArrayRef stride, IntArrayRef dilation, bool transposed,
                                              std::int64_t groups) {
@@ -60,8 +60,7 @@ std::optional<ConvolutionShape> onednn_shape(const Tensor& x, const Tensor& weig
 
 /// Memory of a kernel for a while.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
-/// A copy in a blocked format, of all but images of three channels, which are
-/// read as they are.
+/// A copy in a blocked format, of all but images of three channels, which are read as they are.
 Tensor blocked_input(const ConvolutionShape& shape, const Tensor& x) {
   return shape.in <= 3 ? Tensor() : kernel_memory(shape.batch * blocked_channels(shape.in) * shape.in_area, x);
 }

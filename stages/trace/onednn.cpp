@@ -17,9 +17,8 @@ bool is_depthwise(const ConvolutionShape& shape) { return shape.groups == shape.
 bool is_grouped(const ConvolutionShape& shape) { return shape.groups > 1 && !is_depthwise(shape); }
 bool is_pointwise(const ConvolutionShape& shape) { return shape.kernel_height == 1 && shape.kernel_width == 1; }
 
-/// Over how many parts of the batch oneDNN spreads the weight's gradient: the
-/// split of its threads over batch and channels with the least traffic, if no
-/// other computes much more evenly (its `balance`).
+/// Over how many parts of the batch oneDNN spreads the weight's gradient: the split of its threads over batch and
+/// channels with the least traffic, if no other computes much more evenly (its `balance`).
 std::int64_t batch_parts(const ConvolutionShape& shape, std::int64_t threads) {
   const bool is_first = shape.in <= 3;
   const std::int64_t in_block = is_first ? shape.in : kVector;

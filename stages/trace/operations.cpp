@@ -12,8 +12,7 @@ namespace {
 
 thread_local ScopedOperations* operations_of_thread = nullptr;
 
-/// The engine's step for a node is called "autograd::engine::evaluate_function:
-/// AddmmBackward0".
+/// The engine's step for a node is called "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
 /// Where the two factors stand among the arguments of a product; 0: it is none.

@@ -12,8 +12,7 @@ struct RecordFunction;
 
 namespace stages {
 
-/// Knows which operation of torch this thread is in, as long as it lives; one
-/// at a time on a thread.
+/// Knows which operation of torch this thread is in, as long as it lives; one at a time on a thread.
 class [[nodiscard]] ScopedOperations {
  public:
   class Observer {
@@ -32,13 +31,12 @@ class [[nodiscard]] ScopedOperations {
   ScopedOperations(const ScopedOperations&) = delete;
   ScopedOperations& operator=(const ScopedOperations&) = delete;
 
-  /// The outermost, "aten::linear", or of a backward pass its node,
-  /// "AddmmBackward0"; "" outside of all.
+  /// The outermost, "aten::linear", or of a backward pass its node, "AddmmBackward0"; "" outside of all.
   const std::string& current() const { return outermost_; }
   /// How many of the outermost have begun: tells one from the next.
   std::size_t number() const { return number_; }
-  /// Of the matrix products so far, two for each product of numbers.
-  /// Convolutions and attention count themselves (count_flops()).
+  /// Of the matrix products so far, two for each product of numbers. Convolutions and attention count themselves
+  /// (count_flops()).
   double flops() const { return flops_; }
 
  private:
