@@ -28,7 +28,7 @@ struct TowerTraining {
   double dropout = 0, attention_dropout = 0, drop_path = 0, lora_dropout = 0;
   std::optional<double> clip = {};
   stages::PrecisionMap precision = {};
-  bool sgd = false;
+  bool sgd = false, recomputes_blocks = false;
 };
 
 /// Cross-entropy of such a tower.
@@ -102,6 +102,7 @@ class TowerRun {
                         trained);
     plan_.micro_batch = training.micro_batch;
     plan_.two_pass = training.two_pass;
+    plan_.activation_checkpointing.blocks = training.recomputes_blocks;
     plan_.numerics.layout = training.layout;
     plan_.numerics.precision = training.precision;
   }

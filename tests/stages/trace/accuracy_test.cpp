@@ -46,6 +46,9 @@ std::vector<Case> cases() {
     add(threads, {.name = "lora", .lora = true});
     add(threads, {.name = "lora_drops", .lora = true, .dropout = 0.1, .attention_dropout = 0.1, .lora_dropout = 0.1});
     add(threads, {.name = "frozen", .frozen = true});
+    add(threads, {.name = "recomputed", .patch = 8, .layers = 4, .recomputes_blocks = true});
+    add(threads,
+        {.name = "recomputed_parts", .layers = 4, .micro_batch = 3, .two_pass = true, .recomputes_blocks = true});
     add(threads, {.name = "drops", .dropout = 0.1, .attention_dropout = 0.1, .drop_path = 0.2});
     add(threads, {.name = "fused", .fused_qkv = true, .layout = last, .sgd = true});
   }
