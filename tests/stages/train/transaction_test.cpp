@@ -10,6 +10,7 @@
 #include "runner/stage.h"
 #include "stages/counting_allocator.h"
 #include "stages/dropout.h"
+#include "stages/recomputable_module.h"
 #include "stages/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
@@ -19,8 +20,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Two layers with dropout, and with BatchNorm where samples may be mixed.
-class SpoilingNet : public torch::nn::Module {
+/// Two layers with dropout, and with BatchNorm where samples may be mixed; all of it is one block.
+class SpoilingNet : public RecomputableModule {
  public:
   explicit SpoilingNet(bool batch_norm) {
     torch::manual_seed(3);
@@ -29,14 +30,16 @@ class SpoilingNet : public torch::nn::Module {
     dropout_ = register_module("dropout", std::make_shared<Dropout>(0.3));
     last_ = register_module("last", torch::nn::Linear(8, 3));
   }
-  at::Tensor forward(const at::Tensor& x) {
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override {
     const at::Tensor hidden = first_->forward(x);
     return last_->forward(dropout_->forward((norm_.is_empty() ? hidden : norm_->forward(hidden)).tanh()));
   }
 
- private:
-  torch::nn::Linear first_ = nullptr, last_ = nullptr;
-  torch::nn::BatchNorm1d norm_ = nullptr;
+  mutable torch::nn::Linear first_ = nullptr, last_ = nullptr;
+  mutable torch::nn::BatchNorm1d norm_ = nullptr;
   std::shared_ptr<Dropout> dropout_;
 };
 
@@ -63,6 +66,7 @@ struct Case {
   bool batch_norm = true;
   std::optional<std::int64_t> micro_batch = {};
   bool two_pass = false;
+  bool recompute = false;
   OptimizerOptions optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
 };
 
@@ -80,6 +84,7 @@ class SpoiltTraining final : public TinyStep {
     policy.precision = one.precision;
     policy.micro_batch = one.micro_batch;
     policy.two_pass = one.two_pass;
+    policy.activation_checkpointing.blocks = one.recompute;
     context.on_progress = [this](const runner::Progress&) {
       if (counter) counter->refuse(0);  // what follows is the commit, which asks for nothing, and the next batch
     };
@@ -177,6 +182,8 @@ TEST(Transaction, ReplayInMicroBatches) { refuse_every_block({.batch_norm = fals
 TEST(Transaction, ReplayInTwoPasses) {
   refuse_every_block({.precision = Precision::kFp16, .batch_norm = false, .micro_batch = 3, .two_pass = true}, 2);
 }
+
+TEST(Transaction, ReplayWhereActivationsAreComputedAgain) { refuse_every_block({.recompute = true}, 2); }
 
 /// What the training throws after the first step; its weights, buffers and generator must be those before the second.
 std::string error_in_second_step(SpoiltTraining& training) {
