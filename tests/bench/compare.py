@@ -159,12 +159,14 @@ def preprocess(arguments, results):
     results["preprocess"] = {"images_per_second": times, "mean": means}
 
 
-def train_step(arguments, results):
-    """A training step of CLIP B/32 on the CPU."""
+def step_options(arguments, folder, recompute=False):
+    """What both sides of a training step of CLIP B/32 are told."""
     model = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "patch_size": 32}
     if arguments.tiny:
         model.update(hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4)
-    options = {
+    return {
+        "folder": folder,
+        "recompute": recompute,
         "threads": arguments.threads,
         "batch": arguments.batch,
         "image_size": 224,
@@ -173,8 +175,12 @@ def train_step(arguments, results):
         "optimizer": {"learning_rate": 1e-5, "betas": [0.9, 0.999], "epsilon": 1e-8, "weight_decay": 0.01},
         "model": model,
     }
+
+
+def train_step(arguments, results):
+    """A training step of CLIP B/32 on the CPU."""
     with tempfile.TemporaryDirectory() as folder:
-        options["folder"] = folder
+        options = step_options(arguments, folder)
         threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
         ours = Program([str(ROOT / "build/bin/train_step_bench")], options, threads)
         peer = Program([sys.executable, str(HERE / "train_step.py")], options, threads)
@@ -202,6 +208,45 @@ def train_step(arguments, results):
     print(f"  time of retort / Python: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
     print(f"  loss from {losses['retort'][0]:.4f} to {losses['retort'][-1]:.4f}; the two curves differ by at most {difference:.1e} of the loss")
     results["train_step"] = {"ratios": ratios, "losses": losses, "blocks": blocks}
+
+
+def recompute(arguments, results):
+    """The same step with each block's activations computed again, against torch.utils.checkpoint in Python."""
+    size = "4 layers of width 128" if arguments.tiny else "CLIP B/32"
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    commands = {"retort": [str(ROOT / "build/bin/train_step_bench")], "Python": [sys.executable, str(HERE / "train_step.py")]}
+    sides, folders = {}, []
+    for name, command in commands.items():
+        for again in (False, True):
+            # Every peer begins with the weights that the program of ours before it has left.
+            if name == "retort":
+                folders.append(tempfile.TemporaryDirectory())
+            options = step_options(arguments, folders[again].name, again)
+            sides[name + (", again" if again else "")] = Program(command, options, threads)
+    blocks = {name: [] for name in sides}
+    for turn in range(arguments.blocks + 1):
+        for name in sorted(sides, reverse=turn % 2 == 0):
+            blocks[name].append(sides[name].block(arguments.steps if turn else 2))
+    for program in sides.values():
+        program.end()
+    for folder in folders:
+        folder.cleanup()
+
+    medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
+    overheads = {side: [again / plain for again, plain in zip(medians[side + ", again"], medians[side])] for side in commands}
+    print(f"\nActivations of each block of {size} computed again, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps each, in turns")
+    rows = [("", "s/step", "spread", "peak above start MB")]
+    above = {name: (parts[-1]["peak_bytes"] - sides[name].started["resident_bytes"]) / 1e6 for name, parts in blocks.items()}
+    for name in sides:
+        rows.append((name, f"{statistics.median(medians[name]):.4f}", f"{spread(medians[name]):.1%}", f"{above[name]:.0f}"))
+    table(rows)
+    for side, values in overheads.items():
+        print(f"  time again / kept of {side}: median {statistics.median(values):.3f}, from {min(values):.3f} to {max(values):.3f}")
+    ratios = [ours / peer for ours, peer in zip(overheads["retort"], overheads["Python"])]
+    print(f"  of retort / of Python: median {statistics.median(ratios):.3f}; peak of retort / of Python: {above['retort, again'] / above['Python, again']:.3f}")
+    losses = {name: [loss for block in parts for loss in block["losses"]] for name, parts in blocks.items()}
+    print(f"  losses of retort, again and kept, are {'equal' if losses['retort'] == losses['retort, again'] else 'NOT EQUAL'} bit for bit")
+    results["recompute"] = {"overheads": overheads, "above_start_mb": above, "losses": losses}
 
 
 def optimizer(arguments, results):
@@ -375,7 +420,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from blocks import blocks, report
 
@@ -81,8 +82,9 @@ class Embeddings(nn.Module):
 
 
 class VisionModel(nn.Module):
-    def __init__(self, model, image_size):
+    def __init__(self, model, image_size, recompute):
         super().__init__()
+        self.recompute = recompute
         width, inner = model["hidden_size"], model["intermediate_size"]
         tokens = (image_size // model["patch_size"]) ** 2 + 1
         self.embeddings = Embeddings(width, model["patch_size"], tokens)
@@ -95,14 +97,14 @@ class VisionModel(nn.Module):
     def forward(self, pixels):
         x = self.pre_layrnorm(self.embeddings(pixels))
         for layer in self.encoder.layers:
-            x = layer(x)
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute else layer(x)
         return self.post_layernorm(x[:, 0])
 
 
 class Classifier(nn.Module):
     def __init__(self, options):
         super().__init__()
-        self.vision_model = VisionModel(options["model"], options["image_size"])
+        self.vision_model = VisionModel(options["model"], options["image_size"], options["recompute"])
         self.head = nn.Linear(options["model"]["hidden_size"], options["classes"])
 
     def forward(self, pixels):

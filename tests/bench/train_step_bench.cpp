@@ -112,7 +112,8 @@ std::unique_ptr<runner::Stage> make(const runner::StageKind& kind, const runner:
 }  // namespace
 
 /// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch", "image_size",
-/// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}}.
+/// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}, "recompute": each block's activations
+/// in the backward pass}.
 int main(int, char** arguments) {
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
@@ -123,7 +124,8 @@ int main(int, char** arguments) {
   BlockContext context(folder);
 
   const auto model_stage = make(stages::kModelClipVision, *schemas, options.at("model"));
-  const auto policy_stage = make(stages::kMemoryPolicy, *schemas, Json::object());
+  const auto policy_stage = make(
+      stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
   const auto train_stage = make(stages::kTrainSupervised, *schemas,
                                 {{"epochs", 1},
                                  {"batch_size", batch},
