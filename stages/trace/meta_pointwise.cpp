@@ -67,6 +67,10 @@ void register_pointwise(torch::Library& meta) {
   meta.impl("where.self", where);
   meta.impl("where.self_out", where_out);
   meta.impl("logical_and.out", [](const Tensor&, const Tensor&, Tensor& out) -> Tensor& { return out; });
+  meta.impl("logical_not.out", [](const Tensor& x, Tensor& out) -> Tensor& {
+    out.resize_(x.sizes());
+    return out;
+  });
   meta.impl("index_select", index_select);
   meta.impl("embedding_dense_backward", embedding_backward);
   meta.impl("_adaptive_avg_pool2d", adaptive_avg_pool2d);
