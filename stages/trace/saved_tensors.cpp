@@ -12,11 +12,11 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor itself, as autograd does without hooks.
+/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph would then hold itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {
-    kept_ = tensor;
+    kept_ = tensor.tensor_data();
     if (show_on_thread) (*show_on_thread)(tensor);
   }
   at::Tensor call_unpack_hook() override { return kept_; }
