@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "stages/train/training_step.h"
+
+namespace oom_claims {
+
+/// Two small towers in float64, of images and of what stands for their captions.
+std::shared_ptr<torch::nn::Module> two_towers();
+/// Pairs for them: "image" and "caption".
+stages::Batch random_pairs(std::int64_t pairs);
+
+/// CLIP's loss: each image is told from the captions of all others in the batch, and each caption from the images.
+class ContrastiveStep final : public stages::TrainingStep {
+ public:
+  std::vector<stages::LossTerm> terms() const override { return {{"contrastive", stages::Coupling::kWholeBatch}}; }
+  bool mixes_samples() const override { return false; }
+  stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override;
+  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override;
+};
+
+}  // namespace oom_claims

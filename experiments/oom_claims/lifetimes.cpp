@@ -1,0 +1,95 @@
+// When memory is given back.
+
+#include <functional>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "experiments/oom_claims/claim.h"
+#include "experiments/oom_claims/classification.h"
+#include "experiments/oom_claims/exactness.h"
+#include "experiments/oom_claims/replay.h"
+#include "experiments/oom_claims/text.h"
+#include "stages/counting_allocator.h"
+#include "stages/dropout.h"
+
+namespace oom_claims {
+namespace {
+
+std::int64_t live(const stages::MemoryTrace& trace) {
+  std::int64_t bytes = 0;
+  const auto storages = trace.storages();
+  for (const stages::TraceEvent& event : trace.events())
+    bytes += (event.is_birth ? 1 : -1) * storages[event.storage].bytes;
+  return bytes;
+}
+
+/// By how much live memory grows with every batch of which `add` takes the loss. `trains`: the loss goes backward.
+std::int64_t growth(bool trains, const std::function<void(const at::Tensor& loss)>& add) {
+  const auto network = double_network(small_tower());
+  const ClassificationStep step;
+  const stages::Batch batch = random_images(16);
+  const stages::CountingAllocator counter;
+  std::vector<std::int64_t> after;
+  for (std::int64_t number = 0; number < 8; ++number) {
+    const stages::ScopedDropout dropout(*network, {7, number}, {{"", std::vector<std::int64_t>(16, 0)}});
+    at::Tensor loss = step.loss(step.encode(*network, batch), batch).at("cross_entropy");
+    if (trains) loss.backward();
+    add(loss);
+    loss.reset();
+    after.push_back(counter.live_bytes());
+  }
+  return (after[7] - after[3]) / 4;
+}
+
+}  // namespace
+
+Finding deleting_frees_at_once() {
+  std::int64_t kept_by_graph = 0, freed_with_it = 0;
+  const DryRun run = recorded([&](stages::MemoryTrace& trace) {
+    const at::Tensor weight = torch::empty({1024, 1024}, at::kMeta).requires_grad_(true);
+    const at::Tensor x = torch::empty({8192, 1024}, at::kMeta);
+    at::Tensor activation = x.matmul(weight).sigmoid();
+    at::Tensor loss = activation.sum();
+    const std::int64_t before = live(trace);
+    activation.reset();
+    kept_by_graph = before - live(trace);
+    loss.reset();
+    freed_with_it = before - live(trace);
+  });
+  stages::AllocatorReplay allocator({});
+  std::int64_t reserved = 0;
+  for (const stages::TraceEvent& event : run.events) {
+    if (event.is_birth) allocator.allocate(event.storage, run.storages[event.storage].bytes);
+    else allocator.free(event.storage);
+    reserved = std::max(reserved, allocator.reserved());
+  }
+  const bool frees = kept_by_graph > 0, frees_device = allocator.reserved() < reserved;
+  return {.verdict = frees && frees_device        ? Verdict::kRight
+                     : frees || freed_with_it > 0 ? Verdict::kInPart
+                                                  : Verdict::kWrong,
+          .measured = "deleting an activation of 32 MiB frees " + size(kept_by_graph) +
+                      " while the loss's graph lives and " + size(freed_with_it) + " with it; the process gives back " +
+                      size(reserved - allocator.reserved()) + " of " + size(reserved) + " to the device",
+          .instead =
+              "a tensor goes with its last owner, mostly the graph, and to the allocator's cache; in C++ the end "
+              "of a scope does it"};
+}
+
+Finding detaching_ends_a_leak() {
+  double sum = 0;
+  at::Tensor total = torch::zeros({}, torch::kDouble), seen = total.clone();
+  const std::int64_t item = growth(true, [&](const at::Tensor& loss) { sum += loss.item<double>(); });
+  const std::int64_t detached = growth(true, [&](const at::Tensor& loss) { sum += loss.detach().item<double>(); });
+  const std::int64_t tensor = growth(true, [&](const at::Tensor& loss) { total = total + loss; });
+  const std::int64_t validation = growth(false, [&](const at::Tensor& loss) { seen = seen + loss; });
+  return {.verdict = item > 0 && detached == 0 ? Verdict::kRight : Verdict::kWrong,
+          .measured = "growth a batch: loss.item() " + size(item) + ", loss.detach().item() " + size(detached) +
+                      ", the loss itself added up " + size(tensor) +
+                      ", and where nothing goes backward, as in a validation with gradients on, " + size(validation),
+          .instead =
+              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor whose graph has not "
+              "gone backward"};
+}
+
+}  // namespace oom_claims

@@ -1,0 +1,69 @@
+// What computing in half precision saves, and what it changes.
+
+#include <torch/torch.h>
+
+#include "experiments/oom_claims/claim.h"
+#include "experiments/oom_claims/classification.h"
+#include "experiments/oom_claims/dry_run.h"
+#include "experiments/oom_claims/exactness.h"
+#include "experiments/oom_claims/text.h"
+
+namespace oom_claims {
+namespace {
+
+/// How many of the numbers become 0 in a narrower type, in percent.
+std::string vanishing(const at::Tensor& numbers, at::ScalarType type) {
+  const std::int64_t before = numbers.count_nonzero().item<std::int64_t>();
+  const std::int64_t after = numbers.to(type).count_nonzero().item<std::int64_t>();
+  return std::to_string(100 * (before - after) / before) + " %";
+}
+
+}  // namespace
+
+Finding half_precision_halves_memory() {
+  Finding finding{.verdict = Verdict::kRight};
+  bool is_lower = false;
+  for (const bool is_large : {true, false}) {
+    const auto needs = [&](bool halves) {
+      const NetworkKind network = is_large ? resnet34(halves) : se_resnext50(halves);
+      return dry_run({.network = network, .batch = is_large ? 105 : 8});
+    };
+    const DryRun full = needs(false), half = needs(true);
+    const std::int64_t kept = owned(full, stages::Owner::kSavedActivation);
+    const std::int64_t kept_half = owned(half, stages::Owner::kSavedActivation);
+    is_lower = is_lower || peak(half) < peak(full);
+    if (100 * peak(half) > 52 * peak(full)) finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
+    finding.measured += (is_large ? "ResNet-34, batch 105: " : "; SE-ResNeXt-50, batch 8: ") + size(peak(full)) +
+                        " and " + size(peak(half)) + " (" + change(peak(full), peak(half)) + "), activations " +
+                        change(kept, kept_half);
+  }
+  finding.instead =
+      "it halves activations; weights, their gradients and the optimizer's state stay float32, and halves "
+      "of the weights are added";
+  return finding;
+}
+
+Finding half_precision_changes_nothing() {
+  const ClassificationStep step;
+  const auto network = double_network(small_tower());
+  const stages::Batch doubles = random_images(64);
+  const at::Tensor exact = gradient(step, *network, doubles);
+  network->to(torch::kFloat);
+  const stages::Batch floats = doubles.with("image", doubles["image"].to(torch::kFloat));
+  const at::Tensor full = gradient(step, *network, floats).to(torch::kDouble);
+  const at::Tensor half =
+      gradient(step, *network, floats, {.numerics = {.precision = stages::Precision::kBf16}}).to(torch::kDouble);
+  const double by_float = distance(full, exact), by_half = distance(half, exact);
+  // A loss that is a mean over a large batch, or over the pixels of a picture, has gradients so small.
+  const at::Tensor small = exact * 1e-5;
+  return {
+      .verdict = by_half < 10 * by_float ? Verdict::kRight : Verdict::kWrong,
+      .measured = std::string("relative error of the gradient: float32 ") +
+                  (by_float < 1e-5 ? "below 1e-5" : magnitude(by_float)) + ", bf16 autocast about " +
+                  magnitude(by_half) + "; of a gradient a hundred thousand times smaller " +
+                  vanishing(small, at::kHalf) + " of the numbers are 0 in fp16 without a scale, " +
+                  vanishing(small * 65536, at::kHalf) + " with 65536, " + vanishing(small, at::kBFloat16) + " in bf16",
+      .instead = "it is other arithmetic, to be asked for by name; the loss needs a scale in fp16 and none in bf16"};
+}
+
+}  // namespace oom_claims

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "experiments/oom_claims/image_network.h"
+
+namespace oom_claims {
+
+struct ResidualOptions {
+  std::vector<std::int64_t> blocks = {3, 4, 6, 3};  ///< of each stage; from one to the next width doubles, area halves
+  std::int64_t width = 64;
+  std::int64_t stem_kernel = 7;
+  bool pools = true;        ///< behind the stem, to half the side
+  bool bottleneck = false;  ///< blocks of 1×1, 3×3 in groups, 1×1 and a gate by channel; else of two of 3×3
+  std::int64_t groups = 1;
+  std::int64_t classes = 64;
+  bool halves = false;  ///< products take and give float16, as under autocast on a GPU
+};
+
+class ConvolutionAndNorm;
+class ResidualBlock;
+
+/// A stem, stages of residual blocks with BatchNorm, a mean over the area and a linear layer.
+class ResidualNetwork final : public ImageNetwork {
+ public:
+  ResidualNetwork(const ResidualOptions& network, const at::TensorOptions& options);
+  at::Tensor logits(const at::Tensor& images) override;
+
+ private:
+  const bool pools_, halves_;
+  std::shared_ptr<ConvolutionAndNorm> stem_;
+  std::vector<std::shared_ptr<ResidualBlock>> blocks_;
+  at::Tensor head_weight_, head_bias_;
+};
+
+}  // namespace oom_claims
