@@ -8,36 +8,21 @@
 #include "experiments/oom_claims/dry_run.h"
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/text.h"
+#include "stages/train/covariance_loss.h"
 
 namespace oom_claims {
 namespace {
 
-/// The sum of the squares of all covariances between different columns of `x`, by way of their matrix.
-at::Tensor direct(const at::Tensor& x) {
-  const at::Tensor centred = x - x.mean(0, true);
-  const at::Tensor covariance = centred.t().matmul(centred) / (x.size(0) - 1);
-  return (covariance - torch::diag(covariance.diagonal())).square().sum() / x.size(1);
-}
+using stages::CovarianceForm;
 
-/// The same by way of the products of rows.
-at::Tensor by_gram(const at::Tensor& x) {
-  const at::Tensor centred = x - x.mean(0, true);
-  const double rows = static_cast<double>(x.size(0) - 1);
-  const at::Tensor variance = centred.square().sum(0) / rows;
-  const at::Tensor gram = centred.matmul(centred.t()) / rows;
-  return (gram.square().sum() - variance.square().sum()) / x.size(1);
-}
-
-using Form = at::Tensor (*)(const at::Tensor&);
-
-at::Tensor gradient_of(Form form, const at::Tensor& x) {
+at::Tensor gradient_of(CovarianceForm form, const at::Tensor& x) {
   const at::Tensor leaf = x.detach().requires_grad_(true);
-  form(leaf).backward();
+  stages::covariance_loss(leaf, form).backward();
   return leaf.grad();
 }
 
 /// Of a recipe's 25 embeddings of 512 · 7 · 7 features.
-std::int64_t peak_of(Form form) {
+std::int64_t peak_of(CovarianceForm form) {
   return peak(recorded([&](stages::MemoryTrace&) {
     gradient_of(form, torch::empty({25, 25088}, at::TensorOptions(at::kMeta)));
   }));
@@ -53,14 +38,15 @@ Finding batch_of_images_is_the_cause() {
   const std::int64_t activation =
       std::max(largest(pooled, stages::Owner::kSavedActivation), largest(unpooled, stages::Owner::kSavedActivation));
   const at::Tensor x = torch::randn({25, 700}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const double error = distance(gradient_of(&by_gram, x), gradient_of(&direct, x));
+  const double error = distance(gradient_of(CovarianceForm::kGram, x), gradient_of(CovarianceForm::kDirect, x));
   const bool is_matrix = size(asked) == "2.35 GiB" && activation < asked / 2;
   return {.verdict = is_matrix ? Verdict::kWrong : Verdict::kRight,
           .measured = "a covariance of 25088 features is a block of " + size(asked) +
                       "; the largest activation of ResNet-34 for 105 images is " + size(activation) +
                       ", a step of it " + size(peak(pooled)) + " (" + size(peak(unpooled)) +
-                      " without pooling); the covariance's own step " + size(peak_of(&direct)) +
-                      ", by products of rows " + size(peak_of(&by_gram)) + ", gradients apart by " + one_digit(error),
+                      " without pooling); the covariance's own step " + size(peak_of(CovarianceForm::kDirect)) +
+                      ", by products of rows " + size(peak_of(CovarianceForm::kGram)) + ", gradients apart by " +
+                      one_digit(error),
           .instead =
               "it was one matrix of a loss term, whose size no number of images changes; written by products of "
               "rows the same term needs next to nothing"};

@@ -22,12 +22,12 @@ struct NetworkKind {
   std::function<std::shared_ptr<ImageNetwork>(const at::TensorOptions&)> make;
 };
 
-/// ResNet-34 (He et al. 2015, arXiv:1512.03385); with `halves` its products are in float16, as under autocast.
-NetworkKind resnet34(bool halves = false);
+/// ResNet-34 (He et al. 2015, arXiv:1512.03385).
+NetworkKind resnet34();
 /// ResNet-34 without the pooling behind its first layer.
 NetworkKind resnet34_without_pooling();
 /// SE-ResNeXt-50, 32 groups of 4 channels (Hu et al. 2017, arXiv:1709.01507), with two classes.
-NetworkKind se_resnext50(bool halves = false);
+NetworkKind se_resnext50();
 /// ViT-B/16 for images of so many pixels a side; with a rank, frozen but for LoRA adapters of queries and values and
 /// the head.
 NetworkKind vit_b16(std::int64_t side = 224, std::int64_t lora_rank = 0);

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/precision_module.h"
+#include "stages/recomputable_module.h"
 
 namespace oom_claims {
 
@@ -15,16 +15,13 @@ struct Convolution {
   std::int64_t in = 0, out = 0, kernel = 1, stride = 1, groups = 1;
 };
 
-/// An operand of a product.
-at::Tensor operand(const at::Tensor& x, bool halves) { return halves ? x.to(at::kHalf) : x; }
-
 }  // namespace
 
 /// BatchNorm of a convolution, and relu where it is wanted.
 class ConvolutionAndNorm final : public stages::PrecisionModule {
  public:
-  ConvolutionAndNorm(const Convolution& shape, bool is_activated, bool halves, const at::TensorOptions& options)
-      : shape_(shape), is_activated_(is_activated), halves_(halves) {
+  ConvolutionAndNorm(const Convolution& shape, bool is_activated, const at::TensorOptions& options)
+      : shape_(shape), is_activated_(is_activated) {
     const auto made = [&](at::IntArrayRef sizes) { return torch::empty(sizes, options); };
     kernel_ = register_parameter("kernel", made({shape.out, shape.in / shape.groups, shape.kernel, shape.kernel}));
     weight_ = register_parameter("weight", made({shape.out}));
@@ -34,22 +31,22 @@ class ConvolutionAndNorm final : public stages::PrecisionModule {
   }
   at::Tensor forward(const at::Tensor& x) const {
     const stages::OwnPrecision own(*this);
-    const at::Tensor y = torch::conv2d(operand(x, halves_), operand(kernel_, halves_), {}, shape_.stride,
-                                       (shape_.kernel - 1) / 2, /*dilation=*/1, shape_.groups);
+    const at::Tensor y =
+        torch::conv2d(x, kernel_, {}, shape_.stride, (shape_.kernel - 1) / 2, /*dilation=*/1, shape_.groups);
     at::Tensor z = torch::batch_norm(y, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
     return is_activated_ ? z.relu_() : z;
   }
 
  private:
   const Convolution shape_;
-  const bool is_activated_, halves_;
+  const bool is_activated_;
   at::Tensor kernel_, weight_, bias_, mean_, variance_;
 };
 
 /// Multiplies each channel by a gate that follows from the means of all.
 class ChannelGate final : public stages::PrecisionModule {
  public:
-  ChannelGate(std::int64_t channels, bool halves, const at::TensorOptions& options) : halves_(halves) {
+  ChannelGate(std::int64_t channels, const at::TensorOptions& options) {
     const std::int64_t inner = channels / 16;
     const auto made = [&](at::IntArrayRef sizes) { return torch::empty(sizes, options); };
     down_ = register_parameter("down", made({inner, channels}));
@@ -59,45 +56,41 @@ class ChannelGate final : public stages::PrecisionModule {
   }
   at::Tensor forward(const at::Tensor& x) const {
     const stages::OwnPrecision own(*this);
-    const at::Tensor squeezed = product(x.mean({2, 3}), down_, down_bias_).relu_();
-    return x * product(squeezed, up_, up_bias_).sigmoid().unsqueeze(2).unsqueeze(3);
+    const at::Tensor squeezed = torch::linear(x.mean({2, 3}), down_, down_bias_).relu_();
+    return x * torch::linear(squeezed, up_, up_bias_).sigmoid().unsqueeze(2).unsqueeze(3);
   }
 
  private:
-  at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return torch::linear(operand(x, halves_), operand(weight, halves_), operand(bias, halves_));
-  }
-
-  const bool halves_;
   at::Tensor down_, down_bias_, up_, up_bias_;
 };
 
 /// relu(x + f(x)).
-class ResidualBlock final : public stages::PrecisionModule {
+class ResidualBlock final : public stages::RecomputableModule {
  public:
   ResidualBlock(std::int64_t in, std::int64_t width, std::int64_t stride, const ResidualOptions& network,
                 const at::TensorOptions& options) {
     const std::int64_t out = network.bottleneck ? 4 * width : width, inner = 2 * width;
     const auto layer = [&](const Convolution& shape, bool is_activated) {
       const std::string name = "layer" + std::to_string(layers_.size());
-      layers_.push_back(
-          register_module(name, std::make_shared<ConvolutionAndNorm>(shape, is_activated, network.halves, options)));
+      layers_.push_back(register_module(name, std::make_shared<ConvolutionAndNorm>(shape, is_activated, options)));
     };
     if (network.bottleneck) {
       layer({in, inner}, true);
       layer({inner, inner, 3, stride, network.groups}, true);
       layer({inner, out}, false);
-      gate_ = register_module("gate", std::make_shared<ChannelGate>(out, network.halves, options));
+      gate_ = register_module("gate", std::make_shared<ChannelGate>(out, options));
     } else {
       layer({in, width, 3, stride}, true);
       layer({width, width, 3}, false);
     }
     if (stride == 1 && in == out) return;
     const Convolution shape{in, out, 1, stride};
-    projection_ =
-        register_module("projection", std::make_shared<ConvolutionAndNorm>(shape, false, network.halves, options));
+    projection_ = register_module("projection", std::make_shared<ConvolutionAndNorm>(shape, false, options));
   }
-  at::Tensor forward(const at::Tensor& x) const {
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override {
     const stages::OwnPrecision own(*this);
     at::Tensor y = x;
     for (const auto& layer : layers_) y = layer->forward(y);
@@ -105,16 +98,15 @@ class ResidualBlock final : public stages::PrecisionModule {
     return y.add_(projection_ ? projection_->forward(x) : x).relu_();
   }
 
- private:
   std::vector<std::shared_ptr<ConvolutionAndNorm>> layers_;
   std::shared_ptr<ChannelGate> gate_;
   std::shared_ptr<ConvolutionAndNorm> projection_;  // null: x as it is
 };
 
 ResidualNetwork::ResidualNetwork(const ResidualOptions& network, const at::TensorOptions& options)
-    : pools_(network.pools), halves_(network.halves) {
+    : pools_(network.pools) {
   const Convolution stem{3, network.width, network.stem_kernel, 2};
-  stem_ = register_module("stem", std::make_shared<ConvolutionAndNorm>(stem, true, network.halves, options));
+  stem_ = register_module("stem", std::make_shared<ConvolutionAndNorm>(stem, true, options));
   std::int64_t in = network.width, width = network.width;
   for (std::size_t stage = 0; stage < network.blocks.size(); ++stage, width *= 2) {
     for (std::int64_t block = 0; block < network.blocks[stage]; ++block) {
@@ -132,14 +124,12 @@ at::Tensor ResidualNetwork::logits(const at::Tensor& images) {
   at::Tensor x = stem_->forward(images);
   if (pools_) x = torch::max_pool2d(x, 3, 2, 1);
   for (const auto& block : blocks_) x = block->forward(x);
-  x = operand(x.mean({2, 3}), halves_);
-  const at::Tensor logits = torch::linear(x, operand(head_weight_, halves_), operand(head_bias_, halves_));
-  return halves_ ? logits.to(at::kFloat) : logits;  // as a loss takes them
+  return torch::linear(x.mean({2, 3}), head_weight_, head_bias_);
 }
 
-NetworkKind resnet34(bool halves) {
-  return {"ResNet-34", [halves](const at::TensorOptions& options) {
-            return std::make_shared<ResidualNetwork>(ResidualOptions{.halves = halves}, options);
+NetworkKind resnet34() {
+  return {"ResNet-34", [](const at::TensorOptions& options) {
+            return std::make_shared<ResidualNetwork>(ResidualOptions{}, options);
           }};
 }
 
@@ -149,10 +139,10 @@ NetworkKind resnet34_without_pooling() {
           }};
 }
 
-NetworkKind se_resnext50(bool halves) {
-  return {"SE-ResNeXt-50", [halves](const at::TensorOptions& options) {
-            return std::make_shared<ResidualNetwork>(
-                ResidualOptions{.bottleneck = true, .groups = 32, .classes = 2, .halves = halves}, options);
+NetworkKind se_resnext50() {
+  return {"SE-ResNeXt-50", [](const at::TensorOptions& options) {
+            return std::make_shared<ResidualNetwork>(ResidualOptions{.bottleneck = true, .groups = 32, .classes = 2},
+                                                     options);
           }};
 }
 

@@ -17,7 +17,6 @@ struct ResidualOptions {
   bool bottleneck = false;  ///< blocks of 1×1, 3×3 in groups, 1×1 and a gate by channel; else of two of 3×3
   std::int64_t groups = 1;
   std::int64_t classes = 64;
-  bool halves = false;  ///< products take and give float16, as under autocast on a GPU
 };
 
 class ConvolutionAndNorm;
@@ -30,7 +29,7 @@ class ResidualNetwork final : public ImageNetwork {
   at::Tensor logits(const at::Tensor& images) override;
 
  private:
-  const bool pools_, halves_;
+  const bool pools_;
   std::shared_ptr<ConvolutionAndNorm> stem_;
   std::vector<std::shared_ptr<ResidualBlock>> blocks_;
   at::Tensor head_weight_, head_bias_;

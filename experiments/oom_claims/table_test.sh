@@ -28,7 +28,7 @@ for row in $rows; do
   fi
 done
 if [ "$(wc -l <<<"$written")" != "$(wc -l <<<"$rows")" ]; then
-  echo "the table has other rows than: $rows"
+  echo "the table has other rows than: $(paste -sd" " <<<"$rows")"
   failed=yes
 fi
 [ "$failed" = no ]
