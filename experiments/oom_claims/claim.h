@@ -31,7 +31,7 @@ struct Claim {
 /// All of them, by row.
 std::vector<Claim> claims();
 
-// One file each; the number is that of the row.
+// By row, and the file that measures it.
 Finding late_step_saves_activations();          // 1   accumulation.cpp
 Finding late_step_saves_optimizer_state();      // 2
 Finding accumulation_is_equivalent();           // 3
