@@ -7,7 +7,7 @@
 #include "runner/bytes.h"
 #include "runner/plan/certificate_text.h"
 #include "runner/plan/plan_picture.h"
-#include "runner/plan/plan_request.h"
+#include "runner/run/plan_request.h"
 #include "runner/plan/plan_text.h"
 #include "runner/plan/refusal.h"
 #include "runner/prepare.h"

@@ -21,6 +21,7 @@
 #include "stages/dropout.h"
 #include "stages/memory_meter.h"
 #include "stages/out_of_memory.h"
+#include "stages/recomputable_module.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"
 #include "stages/weights.h"
@@ -52,25 +53,42 @@ std::string in_text(double number) {
   return text;
 }
 
-/// Two layers with dropout between them.
+/// Numbers between -1 and 1 that no generator makes.
+at::Tensor values(at::IntArrayRef shape, double pace) {
+  return (torch::arange(c10::multiply_integers(shape), torch::kFloat) * pace).sin().reshape(shape);
+}
+
+/// A layer with dropout behind it, which can be computed again.
+class SmallBlock : public RecomputableModule {
+ public:
+  SmallBlock() {
+    weight_ = register_parameter("weight", values({16, 4}, 0.7));
+    dropout_ = register_module("dropout", std::make_shared<Dropout>(0.2));
+  }
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override {
+    const OwnPrecision own(*this);
+    return dropout_->forward(own(x).matmul(weight_.t()).tanh());
+  }
+
+  at::Tensor weight_;
+  std::shared_ptr<Dropout> dropout_;
+};
+
+/// It, and a layer behind it.
 class SmallNetwork : public torch::nn::Module {
  public:
   SmallNetwork() {
-    first_ = register_parameter("first", values({16, 4}, 0.7));
-    dropout_ = register_module("dropout", std::make_shared<Dropout>(0.2));
+    block_ = register_module("block", std::make_shared<SmallBlock>());
     last_ = register_parameter("last", values({3, 16}, 1.3));
   }
-  at::Tensor forward(const at::Tensor& x) const {
-    return dropout_->forward(x.matmul(first_.t()).tanh()).matmul(last_.t());
-  }
-  /// Numbers between -1 and 1 that no generator makes.
-  static at::Tensor values(at::IntArrayRef shape, double pace) {
-    return (torch::arange(c10::multiply_integers(shape), torch::kFloat) * pace).sin().reshape(shape);
-  }
+  at::Tensor forward(const at::Tensor& x) const { return block_->forward(x).matmul(last_.t()); }
 
  private:
-  at::Tensor first_, last_;
-  std::shared_ptr<Dropout> dropout_;
+  std::shared_ptr<SmallBlock> block_;
+  at::Tensor last_;
 };
 
 /// Its cross-entropy, or a loss in which every sample meets every other.
@@ -115,7 +133,7 @@ class SmallData final : public Dataset {
   LoaderOptions loader() const override { return {}; }
 
  private:
-  const at::Tensor all_ = SmallNetwork::values({kSize, 4}, 2.1);
+  const at::Tensor all_ = values({kSize, 4}, 2.1);
 };
 
 /// A run that nobody watches, in a folder that is gone with it.
@@ -281,22 +299,20 @@ class Checks {
   /// `coupled`: a loss over the whole batch, in two passes.
   std::string gradient(bool coupled) const {
     const SmallStep step(coupled);
-    const Batch batch = double_batch();
-    const auto of = [&](const StepPlan& plan) {
-      SmallNetwork network;
-      network.to(torch::kDouble);
-      network.train();
-      mechanisms_.accumulate(step, network, batch, step.weight(batch), plan, {7, 1}, {}, {});
-      std::vector<at::Tensor> all;
-      for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
-      return torch::cat(all);
-    };
-    const at::Tensor whole = of({});
-    const at::Tensor parts = of({.micro_batch = 3, .two_pass = coupled});
+    const at::Tensor whole = gradient_of(step, {});
+    const at::Tensor parts = gradient_of(step, {.micro_batch = 3, .two_pass = coupled});
     const double error = ((parts - whole).norm() / whole.norm()).item<double>();
     expect(error < kLimit,
            "micro-batches of 3 give another gradient than the batch of 8: relative error " + in_text(error));
     return "micro-batches of 3 give the gradient of the batch of 8: relative error " + in_text(error);
+  }
+
+  std::string recomputation() const {
+    const SmallStep step(false);
+    const at::Tensor kept = gradient_of(step, {});
+    expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
+           "activations that are computed again give another gradient than those that were kept");
+    return "activations that are computed again give the same bits, with dropout";
   }
 
   std::string settings() const {
@@ -332,13 +348,25 @@ class Checks {
   }
 
  private:
+  /// In float64, with dropout.
+  at::Tensor gradient_of(const SmallStep& step, const StepPlan& plan) const {
+    const Batch batch = double_batch();
+    SmallNetwork network;
+    network.to(torch::kDouble);
+    network.train();
+    mechanisms_.accumulate(step, network, batch, step.weight(batch), plan, {7, 1}, {}, {});
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
+    return torch::cat(all);
+  }
+
   static Batch double_batch() {
     std::vector<std::int64_t> labels, indices;
     for (std::int64_t i = 0; i < 8; ++i) {
       labels.push_back(i % 3);
       indices.push_back(i);
     }
-    Batch batch({{"image", SmallNetwork::values({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
+    Batch batch({{"image", values({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
     batch.indices = indices;
     return batch;
   }
@@ -352,7 +380,7 @@ class Checks {
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   using Run = std::string (*)(const Checks&);
   // The variables first: LibTorch must not have looked at them yet.
-  constexpr std::array<std::pair<const char*, Run>, 10> kAll = {{
+  constexpr std::array<std::pair<const char*, Run>, 11> kAll = {{
       {"PYTORCH_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},
       {"PYTORCH_CUDA_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_CUDA_ALLOC_CONF"); }},
       {"allocator settings", [](const Checks& checks) { return checks.settings(); }},
@@ -362,6 +390,7 @@ std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
       {"fault recovery", [](const Checks& checks) { return checks.recovery(); }},
       {"micro-batches", [](const Checks& checks) { return checks.gradient(false); }},
       {"two passes", [](const Checks& checks) { return checks.gradient(true); }},
+      {"activation checkpointing", [](const Checks& checks) { return checks.recomputation(); }},
       {"empty cache", [](const Checks& checks) { return checks.empty_cache(); }},
   }};
   std::vector<MechanismCheck> results;

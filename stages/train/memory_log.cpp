@@ -86,9 +86,16 @@ void MemoryLog::end_epoch(std::int64_t epoch, std::int64_t step) {
   say("after clearing");
 }
 
-void MemoryLog::end() {
+void MemoryLog::end(std::int64_t step) {
   epoch_peak_ = std::max(epoch_peak_, peak_);
   say("at the end");
+  if (!options_.planned_peak || is_silent()) return;
+  const double share = static_cast<double>(peak_) / static_cast<double>(*options_.planned_peak);
+  context_.metric("memory/peak_by_plan", share, step);
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
+  context_.say("memory peak: " + runner::size_text(peak_) + ", " + percent + " % of the " +
+               runner::size_text(*options_.planned_peak) + " by plan");
 }
 
 bool MemoryLog::is_silent() const { return options_.device.is_cpu() && !CountingAllocator::innermost(); }

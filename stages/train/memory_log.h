@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace stages {
 /// (counting_allocator.h) it says nothing.
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
+///   memory/peak_by_plan                                              measured by planned bytes, at the end
 ///   memory/live/<owner>, memory/slope/<owner>                        bytes, bytes an epoch; of an epoch
 class MemoryLog {
  public:
@@ -28,6 +30,7 @@ class MemoryLog {
     std::int64_t log_every = 1;  ///< steps between the metrics of single steps
     std::int64_t steps = 0;      ///< the last of which is logged too
     EmptyCacheEvery empty_cache_every;
+    std::optional<std::int64_t> planned_peak = {};  ///< bytes that the plan predicts
     /// Gives unused blocks back; empty: as `device` does, a CPU not at all.
     std::function<void()> empty_cache = {};
   };
@@ -41,7 +44,8 @@ class MemoryLog {
   /// `step` is 1-based, within the whole training.
   void end_step(std::int64_t step);
   void end_epoch(std::int64_t epoch, std::int64_t step);
-  void end();
+  /// `step` is the last one.
+  void end(std::int64_t step);
 
  private:
   bool is_silent() const;

@@ -109,8 +109,15 @@ class TracedTraining {
             training_.step.weight(batch));
   }
 
-  /// The weights that are kept come back from the disk, beside those that are there.
-  void end(const StepExecution&) {
+  /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that are kept come back
+  /// from the disk beside those that are there.
+  void end(const StepExecution& execution) {
+    {
+      const ScopedPhase phase(StepPhase::kCheckpointSave);
+      for (const NamedTensors& saved : {weights(*network_), execution.optimizer().state()}) {
+        for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
+      }
+    }
     if (training_.options.keep != Keep::kBest || !training_.validation || backend_.device != at::kCPU) return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);
     std::vector<at::Tensor> read;

@@ -134,8 +134,8 @@ class Supervised final : public runner::Stage {
     const std::optional<Trained> trained = find_trained(config_.trainer, context);
     const auto [checkpoint, description] = begin(trained, inputs);
     checkpoint->network = checkpoint->model->build(description, context.seed());
-    const TrainingResult result = trained ? take_over(*trained, *checkpoint->network, context)
-                                          : train_anew(*checkpoint, inputs, context);
+    const TrainingResult result =
+        trained ? take_over(*trained, *checkpoint->network, context) : train_anew(*checkpoint, inputs, context);
     checkpoint->network->eval();
     checkpoint->epoch = result.epoch;
     checkpoint->step = result.step;
@@ -161,7 +161,7 @@ class Supervised final : public runner::Stage {
   }
 
   void plan_anew(const Checkpoint& checkpoint, const DatasetDescription& description, const runner::Inputs& inputs,
-                 runner::PlanContext& context) const {
+                 runner::PlanContext& context) {
     const ClassificationStep step(*checkpoint.model, static_cast<std::int64_t>(checkpoint.classes.size()),
                                   config_.label_smoothing);
     const auto [options, policy] = settled(checkpoint, inputs, context);
@@ -170,15 +170,17 @@ class Supervised final : public runner::Stage {
     const DatasetDescription data = train->describe();
     const std::optional<DatasetDescription> measured =
         validation ? std::optional(validation->describe()) : std::nullopt;
-    context.plan(plan_training({.step = step,
-                                .model = *checkpoint.model,
-                                .data = data,
-                                .network_data = description,
-                                .validation = measured ? &*measured : nullptr,
-                                .loader = train->loader(),
-                                .options = options,
-                                .policy = policy},
-                               context));
+    runner::MemoryPlan plan = plan_training({.step = step,
+                                             .model = *checkpoint.model,
+                                             .data = data,
+                                             .network_data = description,
+                                             .validation = measured ? &*measured : nullptr,
+                                             .loader = train->loader(),
+                                             .options = options,
+                                             .policy = policy},
+                                            context);
+    planned_peak_ = plan.predicted;
+    context.plan(std::move(plan));
     if (!context.wants_certificate()) return;
     context.certify(certify({.step = step,
                              .model = *checkpoint.model,
@@ -196,6 +198,7 @@ class Supervised final : public runner::Stage {
   Settled settled(const Checkpoint& checkpoint, const runner::Inputs& inputs, runner::RunContext& context) const {
     Settled settled{config_.trainer, *inputs.get<MemoryPolicy>("memory")};
     settled.options.model_stage = checkpoint.model_stage;
+    settled.options.planned_peak = planned_peak_;
     if (config_.gradient_accumulation_steps > 1) accumulate(settled.options, settled.policy, context);
     return settled;
   }
@@ -227,6 +230,7 @@ class Supervised final : public runner::Stage {
   }
 
   const SupervisedConfig config_;
+  std::optional<std::int64_t> planned_peak_;  // bytes, once it has been planned
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ class Training {
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
              seconds_now),
-        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every},
+        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
                 [this](std::int64_t live) {
                   return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
                 }),
@@ -143,7 +143,7 @@ class Training {
       run_epoch();
       finish_epoch();
     }
-    memory_.end();
+    memory_.end(done_);
     return kept();
   }
 

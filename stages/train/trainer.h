@@ -41,6 +41,7 @@ struct TrainerOptions {
   std::int64_t log_every = 1;         ///< steps
   std::int64_t replays = 0;           ///< how often one step is run again that ran out of memory
   std::string model_stage = "model";  ///< the stage that makes the network, as memory.precision names it
+  std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
 };
 
 struct TrainingResult {

@@ -35,7 +35,7 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   }
   log.end_epoch(1, 4);
   EXPECT_THROW(torch::empty({512 * kMiB}, torch::kByte), c10::OutOfMemoryError);
-  log.end();
+  log.end(4);
   EXPECT_THAT(
       context.said,
       ElementsAre(MatchesRegex("memory at the start: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.062 GiB, "
@@ -51,13 +51,26 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   EXPECT_EQ(context.values("memory/reserved").size(), 3);
 }
 
+TEST(MemoryLog, PeakIsHeldAgainstThePlan) {
+  const CountingAllocator counter;
+  RecordingContext context;
+  MemoryLog log(context, {c10::kCPU, 1, 1, {}, 128 * kMiB}, no_owners);
+  log.begin();
+  torch::empty({96 * kMiB}, torch::kByte);
+  log.end_step(1);
+  log.end_epoch(1, 1);
+  log.end(1);
+  EXPECT_EQ(context.said.back(), "memory peak: 96.0 MiB, 75.0 % of the 128.0 MiB by plan");
+  EXPECT_THAT(context.values("memory/peak_by_plan"), ElementsAre(0.75));
+}
+
 TEST(MemoryLog, IsSilentWhereNobodyCounts) {
   RecordingContext context;
   MemoryLog log(context, {c10::kCPU, 1, 1, {}}, no_owners);
   log.begin();
   log.end_step(1);
   log.end_epoch(1, 1);
-  log.end();
+  log.end(4);
   EXPECT_THAT(context.said, IsEmpty());
   EXPECT_THAT(context.metrics, IsEmpty());
 }
@@ -68,7 +81,7 @@ TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
   std::vector<std::string> cleared;
   std::string at;
   MemoryLog log(context,
-                {c10::kCPU, 100, 100, {.micro_batches = 3, .steps = 4, .epochs = 2}, [&] { cleared.push_back(at); }},
+                {c10::kCPU, 100, 100, {.micro_batches = 3, .steps = 4, .epochs = 2}, {}, [&] { cleared.push_back(at); }},
                 no_owners);
   for (int epoch = 1, step = 1; epoch <= 2; ++epoch) {
     for (int i = 0; i < 3; ++i, ++step) {

@@ -1,4 +1,4 @@
-#include "runner/plan/plan_request.h"
+#include "runner/run/plan_request.h"
 
 #include <algorithm>
 #include <stdexcept>
