@@ -27,6 +27,11 @@ void FetchedList::list() {
 }
 
 const ImageList& FetchedList::get(runner::RunContext& context) {
+  if (!list_ && context.folder().empty()) {
+    throw runner::StageError(runner::ErrorCode::kMissingFolder, "/root",
+                             "the data is not here yet, and nothing is fetched to plan what it needs",
+                             "`retort run` fetches it; `retort data fetch` alone does too");
+  }
   if (!list_) {
     assert(problems_.empty());
     fetcher_(callbacks_of(context));

@@ -4,10 +4,12 @@
 #include <string>
 
 #include "runner/config_reader.h"
+#include "runner/plan_context.h"
 #include "runner/run_context.h"
 #include "runner/stage.h"
 #include "stages/data/image_parts.h"
 #include "stages/data/make_image_folder.h"
+#include "stages/data/shapes.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -76,16 +78,15 @@ class ImageFolderStage : public runner::Stage {
   ImageFolderStage(ImageFolderConfig config, std::optional<ImageList> list)
       : config_(std::move(config)), list_(std::move(list)) {}
 
+  /// Images that are still to be made are planned by their numbers.
+  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+    if (list_) return std::nullopt;
+    return parts_of(to_be_made(), context);
+  }
+
   runner::Outputs run(const runner::Inputs&, RunContext& context) override {
     if (!list_) list_ = make(context);
-    auto list = std::make_shared<ImageList>(*list_);
-    if (list->divided) {
-      if (!list->ignored.empty()) context.say("not used, beside the folder 'train': " + joined(list->ignored));
-    } else {
-      split(*list, config_.split,
-            config_.split_seed ? static_cast<std::uint64_t>(*config_.split_seed) : context.seed());
-    }
-    return image_parts(std::move(list), config_.images, context);
+    return parts_of(*list_, context);
   }
 
   std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) : ""; }
@@ -95,6 +96,30 @@ class ImageFolderStage : public runner::Stage {
   }
 
  private:
+  runner::Outputs parts_of(ImageList images, RunContext& context) const {
+    auto list = std::make_shared<ImageList>(std::move(images));
+    if (list->divided) {
+      if (!list->ignored.empty()) context.say("not used, beside the folder 'train': " + joined(list->ignored));
+    } else {
+      split(*list, config_.split,
+            config_.split_seed ? static_cast<std::uint64_t>(*config_.split_seed) : context.seed());
+    }
+    return image_parts(std::move(list), config_.images, context);
+  }
+
+  /// The list that make() will find.
+  ImageList to_be_made() const {
+    ImageList list{.root = config_.images.root};
+    const auto shapes = shape_names().first(static_cast<std::size_t>(config_.make->classes));
+    list.classes.assign(shapes.begin(), shapes.end());
+    std::ranges::sort(list.classes);
+    for (std::size_t label = 0; label < list.classes.size(); ++label) {
+      for (std::int64_t i = 0; i < config_.make->per_class; ++i)
+        list[Part::kTrain].push_back({list.classes[label] + "/" + padded(i, 5) + ".jpg", static_cast<std::int64_t>(label)});
+    }
+    return list;
+  }
+
   ImageList make(RunContext& context) const {
     context.say("making " + std::to_string(config_.make->classes * config_.make->per_class) + " images in '" +
                 config_.images.root + "'");

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fetching.h"
+#include "runner/stage.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 
 namespace stages {
@@ -44,6 +46,13 @@ TEST_F(FetchedListTest, ProblemsAreKnownBeforeTheRun) {
   const FetchedList list = made(false);
   EXPECT_EQ(list.problems().size(), 2u);
   EXPECT_FALSE(list.get());
+}
+
+TEST_F(FetchedListTest, NothingIsFetchedToPlan) {
+  FetchedList list = made(true);
+  PlanningContext planning;
+  EXPECT_THROW(list.get(planning), runner::StageError);
+  EXPECT_EQ(lists_, 0);
 }
 
 TEST_F(FetchedListTest, FetchedInTheRunAndListedThen) {

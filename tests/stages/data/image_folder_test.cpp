@@ -13,6 +13,7 @@
 #include "stages/loader.h"
 #include "stages/stages.h"
 #include "tests/support/pictures.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 
@@ -76,6 +77,26 @@ TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
   EXPECT_EQ(transform["kind"], "image");
   EXPECT_EQ(transform["image_size"], 24);
   EXPECT_EQ(part(outputs, "test")->describe().transform, part(outputs, "train")->describe().transform);
+}
+
+TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
+  const std::string options = R"({"image_size": 16, "make": {"classes": 3, "per_class": 5, "size": 16}})";
+  const auto stage = create(options);
+  ASSERT_TRUE(stage);
+  PlanningContext planning;
+  const auto planned = (*stage)->plan(runner::Inputs({}), planning);
+  ASSERT_TRUE(planned);
+  EXPECT_FALSE(fs::exists(folder_ / "photos"));
+  const auto made = (*stage)->run(runner::Inputs({}), context_);
+  for (const char* name : {"train", "test"}) {
+    const auto expected = part(made, name), found = part(*planned, name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(found->describe().size, expected->describe().size);
+    EXPECT_EQ(found->describe().classes, expected->describe().classes);
+    for (std::int64_t i = 0; i < found->describe().size; ++i)
+      EXPECT_EQ(found->sample_name(i), expected->sample_name(i));
+  }
+  EXPECT_FALSE((*stage)->plan(runner::Inputs({}), planning));
 }
 
 TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
