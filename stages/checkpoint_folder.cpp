@@ -148,7 +148,7 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, runner
   runner::sync_folder(folder, storage);
 }
 
-TrainingState read_checkpoint(const fs::path& folder) {
+TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {
   const json files = read_manifest(folder);
   TrainingState state = read_state(folder, files);
   for (const char* name : {kModel, kOptimizer}) check_digest(folder, name, files);
@@ -156,7 +156,7 @@ TrainingState read_checkpoint(const fs::path& folder) {
     Safetensors model = read_safetensors(folder / kModel);
     state.model = std::move(model.tensors);
     state.about = std::move(model.metadata);
-    state.optimizer = read_safetensors(folder / kOptimizer).tensors;
+    if (part == CheckpointPart::kAll) state.optimizer = read_safetensors(folder / kOptimizer).tensors;
   } catch (const StageError& error) {
     damaged(folder, error.what());
   }

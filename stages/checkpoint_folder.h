@@ -21,8 +21,14 @@ namespace stages {
 /// Writes the files into `folder`, which exists and is empty, and has them on the disk when it returns.
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state, runner::Storage& storage);
 
+/// How much of a checkpoint comes into memory.
+enum class CheckpointPart {
+  kAll,
+  kWeights,  ///< all but what the optimizer remembers: TrainingState::optimizer is empty
+};
+
 /// Reads a checkpoint whose every byte has been compared with its manifest.
-TrainingState read_checkpoint(const std::filesystem::path& folder);
+TrainingState read_checkpoint(const std::filesystem::path& folder, CheckpointPart part = CheckpointPart::kAll);
 
 /// The same without the tensors, of which only the sizes are compared.
 TrainingState read_checkpoint_state(const std::filesystem::path& folder);

@@ -99,7 +99,7 @@ fs::path Checkpoints::save(const TrainingState& state) {
   return folder_ / to_text(name);
 }
 
-std::optional<FoundCheckpoint> Checkpoints::load_latest() const {
+std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
   std::vector<std::string> passed_over;
   const auto latest = pointer(kLatest);
@@ -108,10 +108,10 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest() const {
   } else if (!names.empty()) {
     passed_over.push_back("'" + (folder_ / kLatest).string() + "' does not name a checkpoint");
   }
-  return load_first(names, std::move(passed_over));
+  return load_first(names, std::move(passed_over), part);
 }
 
-std::optional<FoundCheckpoint> Checkpoints::load_best() const {
+std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   std::vector<CheckpointName> names;
   std::vector<std::string> passed_over;
   const auto best = pointer(kBest);
@@ -122,17 +122,18 @@ std::optional<FoundCheckpoint> Checkpoints::load_best() const {
   if (!best && !names.empty()) {
     passed_over.push_back("'" + (folder_ / kBest).string() + "' does not name a checkpoint");
   }
-  return load_first(names, std::move(passed_over));
+  return load_first(names, std::move(passed_over), part);
 }
 
 /// The first of `names` that is whole. A name that stands twice is tried once.
 std::optional<FoundCheckpoint> Checkpoints::load_first(const std::vector<CheckpointName>& names,
-                                                       std::vector<std::string> passed_over) const {
+                                                       std::vector<std::string> passed_over,
+                                                       CheckpointPart part) const {
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(names.begin(), name, *name) != name) continue;
     const fs::path folder = folder_ / to_text(*name);
     try {
-      return FoundCheckpoint{folder, read_checkpoint(folder), std::move(passed_over)};
+      return FoundCheckpoint{folder, read_checkpoint(folder, part), std::move(passed_over)};
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kDamagedWeights) throw;
       passed_over.emplace_back(error.what());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/storage.h"
+#include "stages/checkpoint_folder.h"
 #include "stages/checkpoint_name.h"
 #include "stages/training_state.h"
 
@@ -45,14 +46,14 @@ class Checkpoints {
 
   /// The one that `latest` names or, if that is damaged, the newest that is whole. nullopt where there is none at all;
   /// throws runner::StageError (kDamagedWeights) where all that there are are damaged.
-  std::optional<FoundCheckpoint> load_latest() const;
+  std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
   /// The one that `best` names, likewise; nullopt where none has been measured.
-  std::optional<FoundCheckpoint> load_best() const;
+  std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
  private:
   std::optional<CheckpointName> pointer(const char* name) const;
   std::optional<FoundCheckpoint> load_first(const std::vector<CheckpointName>& names,
-                                            std::vector<std::string> passed_over) const;
+                                            std::vector<std::string> passed_over, CheckpointPart part) const;
   struct Saved;
   std::vector<Saved> saved() const;
   void make_room(const TrainingState& state);

@@ -161,7 +161,7 @@ ExitCode Worker::run(const Json& request) {
                     {"determinism", runner::name(determinism_asked_for)},
                     {"libtorch", versions()["libtorch"]}};
   }
-  const Diagnostics unfit = executor.plan({.smoke = is_set("smoke"), .checkpoints = trained, .reuse = reuse}, dry,
+  const Diagnostics unfit = executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .checkpoints = trained, .reuse = reuse}, dry,
                                           /*strict=*/is_plan, device->str());
   if (is_stopped()) return stopped();
   if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});

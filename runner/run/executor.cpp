@@ -122,7 +122,7 @@ class DryContext : public PlanContext {
   void say(std::string_view line) override { said_.emplace_back(line); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return false; }
-  bool resuming() const override { return false; }
+  bool resuming() const override { return options_.resume; }
   void resumed(std::int64_t) override {}
   std::int64_t flush() override { return 0; }
   std::uint64_t seed() const override { return node_.seed; }

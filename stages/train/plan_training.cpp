@@ -118,13 +118,22 @@ class TracedTraining {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
     }
+    const auto read = [&](const NamedTensors& saved, const std::string& from) {
+      std::vector<at::Tensor> tensors;
+      for (const auto& [name, tensor] : saved) {
+        tensors.push_back(torch::empty_like(tensor));
+        trace_.own(tensors.back(), Owner::kBuffer, in_network(name) + " of " + from);
+      }
+      return tensors;
+    };
+    if (context_.resuming() && backend_.device == at::kCPU) {
+      const ScopedPhase phase(StepPhase::kCheckpointLoad);
+      const auto model = read(weights(*network_), "the checkpoint");
+      read(execution.optimizer().state(), "the checkpoint");
+    }
     if (training_.options.keep != Keep::kBest || !training_.validation || backend_.device != at::kCPU) return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);
-    std::vector<at::Tensor> read;
-    for (const auto& [name, tensor] : weights(*network_)) {
-      read.push_back(torch::empty_like(tensor));
-      trace_.own(read.back(), Owner::kBuffer, in_network(name) + " of the best checkpoint");
-    }
+    read(weights(*network_), "the best checkpoint");
   }
 
   const TrainingToPlan& training_;

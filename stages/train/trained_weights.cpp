@@ -22,8 +22,8 @@ using Choice = runner::TrainedWeights::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
-  auto best = keep == Keep::kBest ? checkpoints.load_best() : std::nullopt;
-  return best ? std::move(best) : checkpoints.load_latest();
+  auto best = keep == Keep::kBest ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
+  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
 std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
@@ -33,11 +33,11 @@ std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const
     case Choice::kKept:
       return load_kept(checkpoints, options.keep);
     case Choice::kBest:
-      return checkpoints.load_best();
+      return checkpoints.load_best(CheckpointPart::kWeights);
     case Choice::kLatest:
-      return checkpoints.load_latest();
+      return checkpoints.load_latest(CheckpointPart::kWeights);
     case Choice::kThis:
-      return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder), {}};
+      return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights), {}};
   }
   return std::nullopt;
 }

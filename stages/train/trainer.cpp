@@ -388,7 +388,7 @@ class Training {
   TrainingResult kept() {
     TrainingResult result{so_far_.last.epoch, done_, saved_folder_};
     // Without validation the last weights are the best known.
-    if (const auto best = options_.keep == Keep::kBest ? checkpoints_.load_best() : std::nullopt) {
+    if (const auto best = options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
       for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
       result = {best->state.epoch, best->state.step, best->folder};
       if (best->state.step != done_) set_weights(network_, best->state.model);

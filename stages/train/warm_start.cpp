@@ -51,11 +51,11 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   if (fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
   if (!fs::is_directory(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'", "name a run's folder or a safetensors file");
-  if (fs::exists(path / "manifest.json", error)) return read_checkpoint(path).model;
+  if (fs::exists(path / "manifest.json", error)) return read_checkpoint(path, CheckpointPart::kWeights).model;
   const fs::path folder = checkpoints_of(path);
   const Checkpoints checkpoints(folder, {});
-  auto found = folder.empty() ? std::nullopt : checkpoints.load_best();
-  if (!found && !folder.empty()) found = checkpoints.load_latest();
+  auto found = folder.empty() ? std::nullopt : checkpoints.load_best(CheckpointPart::kWeights);
+  if (!found && !folder.empty()) found = checkpoints.load_latest(CheckpointPart::kWeights);
   if (!found) {
     refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
            "name a run that has trained, a checkpoint's folder or a safetensors file");

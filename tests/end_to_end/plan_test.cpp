@@ -91,7 +91,7 @@ TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) { EXPECT_EQ(plan("--detailed-
 
 TEST_F(Plan, CurveIsDrawn) {
   EXPECT_EQ(plan("--svg curve.svg").exit, 0);
-  EXPECT_THAT(file_text(folder_ / "curve.svg"), HasSubstr("<svg"));
+  EXPECT_THAT(file_text(folder_ / "curve.train.svg"), HasSubstr("<svg"));
 }
 
 }  // namespace

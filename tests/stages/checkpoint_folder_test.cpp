@@ -54,6 +54,19 @@ TEST_F(CheckpointFolderTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(state_json(read_checkpoint_state(folder_.path())), state_json(training_state(1234, 0.5)));
 }
 
+TEST_F(CheckpointFolderTest, WeightsAloneLeaveTheOptimizerOnTheDisk) {
+  const TrainingState whole = read_checkpoint(folder_.path());
+  ASSERT_GT(whole.optimizer.size(), 0u);
+  const TrainingState state = read_checkpoint(folder_.path(), CheckpointPart::kWeights);
+  EXPECT_EQ(state.optimizer.size(), 0u);
+  EXPECT_EQ(state.model.size(), whole.model.size());
+  EXPECT_EQ(state.step, whole.step);
+  std::string optimizer = folder_.read("optimizer.safetensors");
+  optimizer.back() = static_cast<char>(optimizer.back() ^ 1);
+  folder_.write("optimizer.safetensors", optimizer);
+  EXPECT_THROW(read_checkpoint(folder_.path(), CheckpointPart::kWeights), runner::StageError);
+}
+
 TEST_F(CheckpointFolderTest, ManifestTellsSizeAndDigestOfEachFile) {
   const auto manifest = nlohmann::json::parse(folder_.read("manifest.json"));
   EXPECT_EQ(manifest["schema"], 1);
