@@ -200,7 +200,12 @@ TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
   planning.data.options.workers = 2;
   planning.data.options.prefetch = 2;
   const std::int64_t sample = 3 * 32 * 32 * 4 + 8;
-  EXPECT_EQ(planning.plan().predicted, alone + (2 * 16 + 2) * sample);  // of three batches two are ahead
+  EXPECT_EQ(planning.plan().predicted, alone + (24 + 2) * sample);  // of 40 samples 16 are computed
+  planning.data.options.prefetch = 1;
+  EXPECT_EQ(planning.plan().predicted, alone + (16 + 2) * sample);
+  planning.data.options.prefetch = 2;
+  planning.data.options.drop_last = true;
+  EXPECT_EQ(planning.plan().predicted, alone + (16 + 2) * sample);
 }
 
 TEST(PlanTraining, SmallestBudgetHolds) {
