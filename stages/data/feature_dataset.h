@@ -4,12 +4,13 @@
 #include <string>
 
 #include "stages/data/feature_table.h"
+#include "stages/held_memory.h"
 
 namespace stages {
 
 /// The features of a dataset in place of its images: "features" float32, and what its samples hold besides. Whoever
 /// trains on it builds its model for the dataset that they are of (DatasetDescription::source).
-class FeatureDataset final : public Dataset {
+class FeatureDataset final : public Dataset, public HoldsMemory {
  public:
   /// Where `table` has fewer rows than `source` samples, as in a smoke run, they are given again and again.
   FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
@@ -19,11 +20,18 @@ class FeatureDataset final : public Dataset {
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(index); }
   /// As the source's, without threads: there is nothing to read.
   LoaderOptions loader() const override;
+  std::int64_t held_bytes() const override { return own_bytes() + bytes_beside_; }
+
+  /// Of its table alone.
+  std::int64_t own_bytes() const;
+  /// Tells what its sibling parts hold.
+  void set_bytes_beside(std::int64_t bytes) { bytes_beside_ = bytes; }
 
  private:
   const std::shared_ptr<const Dataset> source_;
   const FeatureTable table_;
   DatasetDescription description_;
+  std::int64_t bytes_beside_ = 0;
 };
 
 }  // namespace stages

@@ -106,6 +106,7 @@ class Features final : public runner::Stage {
     const auto model = inputs.get<Model>("model");
     if (config_.cache && !model->has_frozen_features()) refuse(inputs.source("model"));
     runner::Outputs outputs;
+    std::vector<std::shared_ptr<FeatureDataset>> parts;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
       if (!dataset || !context.wants(part)) continue;
@@ -127,10 +128,22 @@ class Features final : public runner::Stage {
       const PlannedForward planned = plan_forward(forward, /*keeps_results=*/false, context);
       std::vector<std::int64_t> shape = planned.output.sizes().vec();
       shape[0] = data.size;
-      FeatureTable table{.present = torch::zeros({0}, at::kBool), .tensors = {}};
+      FeatureTable table{.present = torch::empty({data.size}, at::TensorOptions(at::kBool).device(at::kMeta)),
+                         .tensors = {}};
       table.tensors.set("features", torch::empty(shape, at::TensorOptions(config_.storage).device(at::kMeta)));
+      for (const TensorSpec& spec : kept_beside_features(data)) {
+        std::vector<std::int64_t> rows = {data.size};
+        rows.insert(rows.end(), spec.shape.begin(), spec.shape.end());
+        table.tensors.set(spec.name, torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
+      }
       if (part == "train" && !context.reuses()) context.plan(planned.plan);
-      outputs[part] = std::make_shared<FeatureDataset>(dataset, std::move(table));
+      parts.push_back(std::make_shared<FeatureDataset>(dataset, std::move(table)));
+      outputs[part] = parts.back();
+    }
+    for (const auto& one : parts) {
+      std::int64_t beside = -one->own_bytes();
+      for (const auto& other : parts) beside += other->own_bytes();
+      one->set_bytes_beside(beside);
     }
     return outputs;
   }

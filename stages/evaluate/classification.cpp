@@ -16,6 +16,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/held_memory.h"
 #include "stages/memory_budget.h"
 #include "stages/plan_forward.h"
 #include "stages/stages.h"
@@ -111,7 +112,9 @@ class ClassificationStage : public runner::Stage {
             [&](torch::nn::Module& network, const NamedTensors& inputs) {
               return checkpoint->model->forward(network, inputs).at("logits");
             }};
-    context.plan(plan_forward(forward, /*keeps_results=*/true, context).plan);
+    runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
+    add_held_memory(plan, at::Device(std::string(context.device())).type(), *test);
+    context.plan(std::move(plan));
     return runner::Outputs{};
   }
 

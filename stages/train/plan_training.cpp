@@ -7,6 +7,7 @@
 
 #include "runner/stage.h"
 #include "stages/device.h"
+#include "stages/held_memory.h"
 #include "stages/planned_budget.h"
 #include "stages/meta_batch.h"
 #include "stages/module_scope.h"
@@ -64,6 +65,7 @@ class TracedTraining {
     runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
     result.step = to_json(plan);
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
+    if (training_.held) add_held_memory(result, backend_.device, *training_.held);
     return result;
   }
 
@@ -150,9 +152,8 @@ class TracedTraining {
 runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context) {
   register_meta_kernels();
   const at::Device device{std::string(context.device())};
-  const Backend backend{.device = device.type(),
-                        .threads = at::get_num_threads(),
-                        .model = std::string(context.device_model())};
+  const Backend backend{
+      .device = device.type(), .threads = at::get_num_threads(), .model = std::string(context.device_model())};
   const auto trace = [&](const MemoryPolicy& policy) {
     return TracedTraining(training, policy, backend, context).run();
   };

@@ -175,6 +175,7 @@ class Supervised final : public runner::Stage {
                                              .data = data,
                                              .network_data = description,
                                              .validation = measured ? &*measured : nullptr,
+                                             .held = train.get(),
                                              .loader = train->loader(),
                                              .options = options,
                                              .policy = policy},

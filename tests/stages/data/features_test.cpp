@@ -7,6 +7,7 @@
 #include "runner/config_reader.h"
 #include "runner/stage.h"
 #include "stages/artifacts.h"
+#include "stages/data/feature_dataset.h"
 #include "stages/loader.h"
 #include "stages/safetensors.h"
 #include "stages/stages.h"
@@ -108,6 +109,25 @@ TEST_F(FeaturesTest, AreWhatTheFrozenPartMakesOfEachSample) {
   EXPECT_EQ(features->loader().workers, 0);
   EXPECT_THAT(context_.said, Contains("train: 30 features of 8 numbers, 960 bytes"));
   EXPECT_EQ(outputs_.count("validation"), 0);
+}
+
+TEST_F(FeaturesTest, WhatAllPartsHoldIsCountedOnce) {
+  const auto made = [&](std::int64_t rows) {
+    FeatureTable table{.present = torch::ones({rows}, at::kBool), .tensors = {}};
+    table.tensors.set("features", torch::zeros({rows, 8}));
+    table.tensors.set("label", torch::zeros({rows}, at::kLong));
+    return std::make_shared<FeatureDataset>(train_, std::move(table));
+  };
+  const auto train = made(30), test = made(7);
+  EXPECT_EQ(test->own_bytes(), 7 * (1 + 8 * 4 + 8));
+  train->set_bytes_beside(test->own_bytes());
+  runner::MemoryPlan plan{.predicted = 1000};
+  add_held_memory(plan, at::kCPU, *train);
+  EXPECT_EQ(plan.predicted, 1000 + 37 * (1 + 8 * 4 + 8));
+  EXPECT_EQ(plan.terms.at(0).name, "data");
+  add_held_memory(plan, at::kCUDA, *train);
+  add_held_memory(plan, at::kCPU, *train_);
+  EXPECT_EQ(plan.terms.size(), 1u);
 }
 
 TEST_F(FeaturesTest, SayWhatTheyWereComputedFrom) {
