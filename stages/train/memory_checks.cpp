@@ -22,6 +22,7 @@
 #include "stages/memory_meter.h"
 #include "stages/out_of_memory.h"
 #include "stages/recomputable_module.h"
+#include "stages/train/covariance_loss.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"
 #include "stages/weights.h"
@@ -91,10 +92,11 @@ class SmallNetwork : public torch::nn::Module {
   at::Tensor last_;
 };
 
-/// Its cross-entropy, or a loss in which every sample meets every other.
+/// Its cross-entropy, a loss in which every sample meets every other, or the logits' covariance.
 class SmallStep final : public TrainingStep {
  public:
-  explicit SmallStep(bool is_coupled) : is_coupled_(is_coupled) {}
+  explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
+      : is_coupled_(is_coupled), covariance_(covariance) {}
   std::vector<LossTerm> terms() const override {
     return {{"loss", is_coupled_ ? Coupling::kWholeBatch : Coupling::kPerSample}};
   }
@@ -108,6 +110,7 @@ class SmallStep final : public TrainingStep {
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor& logits = encoded.at("logits");
+    if (covariance_) return {{"loss", covariance_loss(logits, *covariance_) * weight(part)}};
     if (!is_coupled_) return {{"loss", cross_entropy_sum(logits, part["label"], 0)}};
     return {{"loss", logits.matmul(logits.t()).logsumexp(1).sum()}};
   }
@@ -116,6 +119,7 @@ class SmallStep final : public TrainingStep {
 
  private:
   const bool is_coupled_;
+  const std::optional<CovarianceForm> covariance_;  // the loss is this, where it is set
 };
 
 class SmallData final : public Dataset {
@@ -315,6 +319,15 @@ class Checks {
     return "activations that are computed again give the same bits, with dropout";
   }
 
+  std::string gram() const {
+    const at::Tensor direct = gradient_of(SmallStep(true, CovarianceForm::kDirect), {});
+    const at::Tensor gram = gradient_of(SmallStep(true, CovarianceForm::kGram), {});
+    const double error = ((gram - direct).norm() / direct.norm()).item<double>();
+    expect(error < kLimit,
+           "samples x samples give another gradient than features x features: relative error " + in_text(error));
+    return "samples x samples give the gradient of features x features: relative error " + in_text(error);
+  }
+
   std::string settings() const {
     for (const bool is_on : {true, false}) {
       mechanisms_.apply_settings({.expandable_segments = is_on,
@@ -380,7 +393,7 @@ class Checks {
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   using Run = std::string (*)(const Checks&);
   // The variables first: LibTorch must not have looked at them yet.
-  constexpr std::array<std::pair<const char*, Run>, 11> kAll = {{
+  constexpr std::array<std::pair<const char*, Run>, 12> kAll = {{
       {"PYTORCH_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},
       {"PYTORCH_CUDA_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_CUDA_ALLOC_CONF"); }},
       {"allocator settings", [](const Checks& checks) { return checks.settings(); }},
@@ -391,6 +404,7 @@ std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
       {"micro-batches", [](const Checks& checks) { return checks.gradient(false); }},
       {"two passes", [](const Checks& checks) { return checks.gradient(true); }},
       {"activation checkpointing", [](const Checks& checks) { return checks.recomputation(); }},
+      {"covariance as Gram", [](const Checks& checks) { return checks.gram(); }},
       {"empty cache", [](const Checks& checks) { return checks.empty_cache(); }},
   }};
   std::vector<MechanismCheck> results;

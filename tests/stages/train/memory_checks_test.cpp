@@ -31,7 +31,7 @@ std::vector<std::string> failed(const std::map<std::string, MechanismCheck>& res
 TEST(MemoryChecks, AllPassWhereAllIsWell) {
   const CountingAllocator counter;
   const auto results = checked();
-  EXPECT_EQ(results.size(), 9);
+  EXPECT_EQ(results.size(), 10);
   EXPECT_THAT(failed(results), testing::IsEmpty());
   EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
   EXPECT_EQ(counter.limit(), std::nullopt);
