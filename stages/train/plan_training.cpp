@@ -56,14 +56,18 @@ class TracedTraining {
     own_network();
     StepExecution execution(training_.step, *network_, groups, plan, training_.options.gradient_clip_norm, at::kMeta);
     std::size_t second_step = 0;
+    double flops = 0;  // of a step
     for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
       second_step = trace_.events().size();
+      const double before = trace_.flops();
       make_step(execution, units, step);
+      flops = trace_.flops() - before;
     }
     if (training_.validation) validate_on_meta(plan, units);
     end(execution);
     runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
     result.step = to_json(plan);
+    result.flops = flops;
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     if (training_.held) add_held_memory(result, backend_.device, *training_.held);
     return result;
