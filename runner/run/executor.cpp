@@ -292,7 +292,7 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
     for (const std::string& line : dry.done->said) context.say(line);
     return std::move(dry.done->outputs);
   }
-  if (!dry.plan) {
+  if (dry.state == DryNode::State::kUnknown) {
     // What it stands on is there only now.
     std::set<std::string> wanted;
     for (const auto& node : graph_.nodes) {

@@ -5,18 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/device.h"
 #include "stages/held_memory.h"
-#include "stages/planned_budget.h"
 #include "stages/meta_batch.h"
 #include "stages/module_scope.h"
+#include "stages/planned_budget.h"
 #include "stages/precision_module.h"
 #include "stages/read_ahead.h"
 #include "stages/scoped.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
-#include "stages/train/encoded_parts.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/plan_alternatives.h"
 #include "stages/train/step_execution.h"
@@ -168,7 +165,7 @@ runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanCon
   add_option_effects(plan, training.policy, trace);
   if (context.wants_alternatives() || !plan.fits()) {
     add_alternatives(plan, training.policy, std::min(training.options.batch_size, training.data.size), trace);
-  };
+  }
   return plan;
 }
 
