@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/command.h"
-#include "runner/command_line.h"
+#include "runner/cli/command.h"
+#include "runner/cli/command_line.h"
 
 using namespace runner;
 

@@ -10,12 +10,12 @@
 #include <optional>
 #include <string_view>
 
-#include "runner/exit_code.h"
-#include "runner/storage.h"
-#include "stages/counting_allocator.h"
-#include "stages/requests.h"
+#include "runner/error/exit_code.h"
+#include "runner/disk/storage.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/worker/requests.h"
 #include "stages/stages.h"
-#include "stages/worker.h"
+#include "stages/worker/worker.h"
 
 namespace {
 
@@ -64,7 +64,6 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, 16 << 20);
   stages::CountingAllocator allocator;  // what memory.budget means on a CPU
   allocator.refuse(runner::allocation_to_refuse());
-  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal,
-                        wants_save);
+  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal, wants_save);
   return static_cast<int>(worker.serve());
 }

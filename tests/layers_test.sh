@@ -33,29 +33,51 @@ tracked() {
     find . -type f -not -path './build*' -not -path './outputs/*' -not -path './multirun/*' | sed 's|^\./||'
 }
 
+# The rooms of each half; a room may include itself and those before it.
+readonly runner_rooms="text error disk value stage config schema graph protocol record execute run svg report cli"
+readonly stages_rooms="tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
+
+check_rooms() {
+  local half="$1" room later
+  shift
+  local rooms=("$@")
+  forbid "every folder of $half/ is a room" "$(
+    find "$half" -mindepth 1 -maxdepth 1 -type d | sed "s|^$half/||" | grep -vxE "$(IFS='|'; echo "${rooms[*]}")" || true
+  )"
+  while [ $# -gt 1 ]; do
+    room=$1
+    shift
+    later=$(IFS='|'; echo "$*")
+    forbid "a room of $half/ does not include a later one: ${rooms[*]}" \
+      "$(code "#include [<\"]$half/($later)/" "$half/$room")"
+  done
+}
+
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
-  forbid "in runner/ a step knows no later one: config and schema, then graph, then plan, then run, then commands" "$(
-    code '#include "runner/(schema|graph|plan|run|commands)/' runner/config
-    code '#include "runner/(config|graph|plan|run|commands)/' runner/schema
-    code '#include "runner/(config|plan|run|commands)/' runner/graph
-    code '#include "runner/(config|run|commands)/' runner/plan
-    code '#include "runner/commands/' runner/run
+  # shellcheck disable=SC2086
+  check_rooms runner $runner_rooms
+  # shellcheck disable=SC2086
+  check_rooms stages $stages_rooms
+  forbid "at a root lie the program's entry, the table of kinds and the precompiled header alone" "$(
+    find runner stages -maxdepth 1 -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) |
+      but_not '/(main\.cpp|worker_main\.cpp|stages\.(h|cpp)|(runner|torch)_pch\.h)$'
   )"
-  forbid "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" "$(
+  forbid "runner/config and runner/schema do not know each other" "$(code '#include "runner/config/' runner/schema)"
+  forbid "runner/execute, in the worker, and runner/run, in the parent, do not know each other" \
+    "$(code '#include "runner/execute/' runner/run)"
+  forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
-      but_not '"runner/(stage|artifact|config_reader|run_context|plan_context|plan/memory_plan|plan/certificate|result|value|error_code|diagnostic|descriptor|csv|new_file|storage|sha256|suggest|utf8|bytes)\.h"' |
-      but_not '^stages/(worker|worker_main|device|requests|predict|export|trained_checkpoint|versions|determinism)\.(cpp|h):'
+      but_not '"runner/(text|error|disk|value|stage)/[a-z0-9_]+\.h"' |
+      but_not '^stages/(worker/[a-z_]+|worker_main)\.(cpp|h):'
   )"
   local family
   for family in ${families//|/ }; do
-    forbid "families of stages do not include one another; what two need lies in stages/" "$(
-      code "#include [<\"]stages/($families)/" "stages/$family" | but_not "#include [<\"]stages/$family/"
+    [ "$family" != memory ] || continue
+    forbid "families of stages do not include one another; what two need lies in a room before them" "$(
+      code "#include [<\"]stages/(${families/memory|/})/" "stages/$family" | but_not "#include [<\"]stages/$family/"
     )"
   done
-  forbid "what families share does not include a family" "$(
-    code "#include [<\"]stages/($families)/" stages/*.{cpp,h} | but_not '^stages/(requests|predict|export)\.cpp:'
-  )"
   forbid "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" "$(
     code '#include [<"]torch/torch\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
@@ -72,7 +94,7 @@ check_one_loop() {
   # What computes activations again in the backward pass takes the gradient through them itself.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages |
-      but_not '^stages/(train/gradient|recompute)\.cpp:'
+      but_not '^stages/(train/gradient|numerics/recompute)\.cpp:'
   )"
   forbid "the optimizer is stepped in one place alone" "$(
     code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/step_execution\.cpp:'
@@ -161,20 +183,27 @@ self_test() {
   (cd "$1" && tracked | tar -cf - -T - --ignore-failed-read) | tar -xf - -C "$clean"
   "$self" "$clean" || failed=yes
 
-  expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value.h'
-  expect "runner/ knows no tensor" <<<'echo "#include \"stages/batch.h\"" >>runner/graph/graph.cpp'
-  expect "in runner/ a step knows no later one: config and schema, then graph, then plan, then run, then commands" \
+  expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value/value.h'
+  expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/graph/graph.cpp'
+  expect "every folder of runner/ is a room" <<<'mkdir runner/misc; touch runner/misc/more.h'
+  expect "a room of runner/ does not include a later one: $runner_rooms" \
     <<<'echo "#include \"runner/schema/schema.h\"" >>runner/config/compose.h'
-  expect "stages/ sees of runner/ only the contract of a stage; the worker alone sees more" \
+  expect "a room of stages/ does not include a later one: $stages_rooms" \
+    <<<'echo "#include \"stages/train/loss.h\"" >>stages/tensor/batch.h'
+  expect "at a root lie the program's entry, the table of kinds and the precompiled header alone" \
+    <<<'touch stages/helpers.cpp'
+  expect "runner/config and runner/schema do not know each other" \
+    <<<'echo "#include \"runner/config/compose.h\"" >>runner/schema/schema.h'
+  expect "runner/execute, in the worker, and runner/run, in the parent, do not know each other" \
+    <<<'echo "#include \"runner/execute/reuse.h\"" >>runner/run/run.h'
+  expect "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" \
     <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
-  expect "families of stages do not include one another; what two need lies in stages/" \
+  expect "families of stages do not include one another; what two need lies in a room before them" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
-  expect "what families share does not include a family" \
-    <<<'echo "#include \"stages/train/loss.h\"" >>stages/batch.h'
   expect "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" \
-    <<<'echo "#include <torch/torch.h>" >>stages/batch.h'
+    <<<'echo "#include <torch/torch.h>" >>stages/tensor/batch.h'
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
-    <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value.cpp'
+    <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   expect "gradients are computed in stages/train/gradient.cpp alone" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "experiments/oom_claims/exactness.h"
-#include "stages/dropout.h"
+#include "stages/random/dropout.h"
 
 namespace oom_claims {
 namespace {

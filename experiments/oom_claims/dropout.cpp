@@ -6,7 +6,7 @@
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/dry_run.h"
 #include "experiments/oom_claims/text.h"
-#include "stages/dropout.h"
+#include "stages/random/dropout.h"
 
 namespace oom_claims {
 namespace {

@@ -10,8 +10,8 @@
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/replay.h"
 #include "experiments/oom_claims/text.h"
-#include "stages/counting_allocator.h"
-#include "stages/dropout.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/random/dropout.h"
 
 namespace oom_claims {
 namespace {

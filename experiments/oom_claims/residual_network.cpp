@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/recomputable_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 namespace oom_claims {
 

@@ -4,7 +4,7 @@
 #include "experiments/oom_claims/classification.h"
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/text.h"
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_snapshot.h"

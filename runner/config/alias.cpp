@@ -5,7 +5,7 @@
 #include "runner/config/number_range.h"
 #include "runner/config/override_text.h"
 #include "runner/config/scalar.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runner/config/edit.h"
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

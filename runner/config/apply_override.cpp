@@ -7,7 +7,7 @@
 #include "runner/config/apply_edit.h"
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {

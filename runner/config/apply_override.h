@@ -3,7 +3,7 @@
 #include <span>
 
 #include "runner/config/compose.h"
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 #include "runner/config/override.h"
 
 namespace runner {

@@ -9,6 +9,7 @@
 
 #include "runner/config/override_error.h"
 #include "runner/config/scalar.h"
+#include "runner/text/character.h"
 
 namespace runner {
 namespace {
@@ -18,8 +19,6 @@ std::string_view without_blanks(std::string_view text) {
   const std::size_t start = std::min(text.find_first_not_of(kBlanks), text.size());
   return text.substr(start, text.find_last_not_of(kBlanks) + 1 - start);
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// `text` without the separators of its digits; nullopt when a '_' stands elsewhere than between two digits.
 std::optional<std::string> without_separators(std::string_view text) {

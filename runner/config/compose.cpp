@@ -8,14 +8,14 @@
 #include "runner/config/hydra_settings.h"
 #include "runner/config/interpolation.h"
 #include "runner/config/merge.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
 
 using std::filesystem::path;
 
-void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+void append(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
 
 std::vector<path> config_folders(const ComposeRequest& request) {
   std::vector<path> folders = request.config_folders;
@@ -170,7 +170,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
     const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
     if (read) typed.push_back(*read);
-    else add(composer.errors_, read.errors());
+    else append(composer.errors_, read.errors());
   }
 
   const bool by_file = is_file_name(asked.recipe, files);
@@ -198,7 +198,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   for (const Override& override : typed) {
     Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
     if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
-    else add(composer.errors_, meant.errors());
+    else append(composer.errors_, meant.errors());
   }
   return composer;
 }
@@ -210,7 +210,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   divide(overrides, *configs_, choices, values, errors);
   Result<DefaultsList> defaults = build_defaults(*configs_, *primary_, name_, choices);
   if (!defaults) {
-    add(errors, defaults.errors());
+    append(errors, defaults.errors());
     sort_by_place(errors, sources_);
     return errors;
   }
@@ -278,7 +278,7 @@ Result<Composition> Composer::compose_once() {
     if (override.sweep) errors.push_back(needs_multirun(override));
   }
   if (errors.empty()) return compose(overrides_);
-  add(errors, errors_);
+  append(errors, errors_);
   sort_by_place(errors, sources_);
   return errors;
 }

@@ -13,9 +13,9 @@
 #include "runner/config/config_files.h"
 #include "runner/config/defaults_list.h"
 #include "runner/config/override.h"
-#include "runner/file_system.h"
-#include "runner/result.h"
-#include "runner/value.h"
+#include "runner/disk/file_system.h"
+#include "runner/error/result.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runner/file_system.h"
-#include "runner/result.h"
-#include "runner/value.h"
+#include "runner/disk/file_system.h"
+#include "runner/error/result.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "runner/config/merge.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -15,8 +15,8 @@ struct BadItem {
   Diagnostic diagnostic;
 };
 
-[[noreturn]] void fail(const Location& where, std::string message, std::string help,
-                       ErrorCode code = ErrorCode::kBadDefaults) {
+[[noreturn]] void bad_item(const Location& where, std::string message, std::string help,
+                           ErrorCode code = ErrorCode::kBadDefaults) {
   throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
 }
 
@@ -25,9 +25,10 @@ void check_name(const std::string& name, const Location& where) {
   std::istringstream parts(name);
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
   for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
-  if (!good) fail(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' and extension");
+  if (!good)
+    bad_item(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' and extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
-    fail(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
+    bad_item(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
   }
 }
 
@@ -43,7 +44,7 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
     return !(std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '$');
   };
   if (std::ranges::any_of(item.package, is_bad)) {
-    fail(where, "'" + item.package + "' is no package", "a package is written a.b.c, _here_ or _global_");
+    bad_item(where, "'" + item.package + "' is no package", "a package is written a.b.c, _here_ or _global_");
   }
 }
 
@@ -68,7 +69,7 @@ std::string take_keywords(std::string key, DefaultsItem& item, const Location& w
     else if (word == "override") item.kind = DefaultsItem::Kind::kOverride;
     else {
       const std::vector<std::string> known = {"optional", "override"};
-      fail(where, "unsupported keyword '" + word + "' in a defaults list", did_you_mean(word, known));
+      bad_item(where, "unsupported keyword '" + word + "' in a defaults list", did_you_mean(word, known));
     }
     key = key.substr(key.find_first_not_of(' ', blank));
   }
@@ -80,7 +81,7 @@ DefaultsItem config_item(std::string written, const std::string& group, const Lo
   item.where = where;
   written = take_keywords(std::move(written), item, where);
   if (item.kind == DefaultsItem::Kind::kOverride) {
-    fail(where, "'override' wants a group and its option", "write '- override group: option'");
+    bad_item(where, "'override' wants a group and its option", "write '- override group: option'");
   }
   take_package(written, item, where);
   const std::string relative = without_slash(written);
@@ -99,7 +100,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.where = entry.value.where;
   const auto add_option = [&](const Value& value) {
     if (!value.text())
-      fail(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
+      bad_item(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
     check_name(*value.text(), value.where);
     item.options.push_back(*value.text());
   };
@@ -118,7 +119,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.name = absolute(written, group);
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
-    fail(item.where, "an interpolation cannot stand in a list of options", "name the options, or choose one");
+    bad_item(item.where, "an interpolation cannot stand in a list of options", "name the options, or choose one");
   return item;
 }
 
@@ -130,9 +131,9 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
   }
   if (value.text()) return config_item(*value.text(), group, value.where);
   if (!value.map())
-    fail(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
+    bad_item(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
   if (value.map()->size() != 1)
-    fail(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
+    bad_item(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
   return group_item(value.map()->front(), group);
 }
 
@@ -178,11 +179,12 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
       DefaultsItem item = read_item(value, group);
       const bool is_override = item.kind == DefaultsItem::Kind::kOverride;
       if (override_seen && !is_override) {
-        fail(item.where, "an ordinary item follows an override", "overrides must be at the end of the defaults list");
+        bad_item(item.where, "an ordinary item follows an override",
+                 "overrides must be at the end of the defaults list");
       }
       override_seen = override_seen || is_override;
       if (own && item.kind == DefaultsItem::Kind::kSelf) {
-        fail(item.where, "_self_ stands twice in the defaults list", "remove one of the two");
+        bad_item(item.where, "_self_ stands twice in the defaults list", "remove one of the two");
       }
       items.push_back(std::move(item));
       if (items.back().kind == DefaultsItem::Kind::kSelf) own = &items.back();

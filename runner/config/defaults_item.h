@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runner/config/config_files.h"
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 
 namespace runner {
 

@@ -8,19 +8,14 @@
 
 #include "runner/config/defaults_item.h"
 #include "runner/config/scalar.h"
-#include "runner/suggest.h"
+#include "runner/text/join.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
 
 constexpr std::size_t kMaxParts = 1000;
-constexpr std::ptrdiff_t kMaxDepth = 64;
-
-std::string joined(const std::vector<std::string>& names, std::string_view separator) {
-  std::string result;
-  for (const std::string& name : names) result += (result.empty() ? "" : std::string(separator)) + name;
-  return result;
-}
+constexpr std::ptrdiff_t kDeepestPackage = 64;
 
 std::string group_of(const std::string& config) {
   const std::size_t slash = config.rfind('/');
@@ -47,12 +42,12 @@ std::vector<std::string> options_of(const Value& value) {
 }
 
 /// A config on its way into the list, or an item that waits for the choices it is made of.
-struct Node {
+struct ListNode {
   std::string text;
   std::optional<ConfigPart> part;       // of _self_
   std::optional<DefaultsItem> waiting;  // holds ${group}
   std::string package, parent, group;   // of the list that `waiting` stands in
-  std::vector<std::unique_ptr<Node>> children;
+  std::vector<std::unique_ptr<ListNode>> children;
 };
 
 class Tree {
@@ -66,7 +61,7 @@ class Tree {
   }
 
   Result<DefaultsList> build() {
-    Node root;
+    ListNode root;
     grow(root);
     if (append_unused()) {
       for (auto& [group, choice] : choices_) choice.used = false;
@@ -75,7 +70,7 @@ class Tree {
       waiting_.clear();
       errors_.clear();
       visited_ = 0;
-      root = Node();
+      root = ListNode();
       grow(root);
     }
     DefaultsList list;
@@ -140,7 +135,7 @@ class Tree {
     return any;
   }
 
-  void grow(Node& root) {
+  void grow(ListNode& root) {
     std::string package = primary_.package ? header_package(*primary_.package) : group_of(name_);
     std::ranges::replace(package, '/', '.');
     root.text = name_;
@@ -149,7 +144,7 @@ class Tree {
   }
 
   /// Everything below a config. An override item counts for what stands before it, so the list is walked from its end.
-  void visit(Node& node, const ConfigDocument& document, const std::string& name, const std::string& package,
+  void visit(ListNode& node, const ConfigDocument& document, const std::string& name, const std::string& package,
              const std::string& parent) {
     if (const auto cycle = std::ranges::find(open_, &document); cycle != open_.end()) {
       std::string chain;
@@ -168,7 +163,7 @@ class Tree {
         register_override(*item, package);
         continue;
       }
-      auto child = std::make_unique<Node>();
+      auto child = std::make_unique<ListNode>();
       if (item->kind == DefaultsItem::Kind::kSelf) {
         child->text = "_self_";
         child->part = ConfigPart{name, &document, package, parent};
@@ -197,7 +192,7 @@ class Tree {
   }
 
   /// Fills `node` with what an ordinary item leads to; leaves it empty when that is nothing.
-  void add(Node& node, DefaultsItem item, const std::string& parent_package, const std::string& parent) {
+  void add(ListNode& node, DefaultsItem item, const std::string& parent_package, const std::string& parent) {
     if (item.kind == DefaultsItem::Kind::kGroup && !take_choice(item, parent_package)) return;
     if (item.has_interpolation()) {
       node.text = item.name;
@@ -217,7 +212,7 @@ class Tree {
     }
   }
 
-  void add_config(Node& node, const DefaultsItem& item, const std::string& name, const std::string& parent_package,
+  void add_config(ListNode& node, const DefaultsItem& item, const std::string& name, const std::string& parent_package,
                   const std::string& parent) {
     const auto file = files_.find(name);
     if (!file) {
@@ -228,7 +223,7 @@ class Tree {
     if (!document) return;
     std::string package = package_below(parent_package, item);
     if (document->package && !item.has_package) package = header_package(*document->package);
-    if (std::ranges::count(package, '.') >= kMaxDepth) {
+    if (std::ranges::count(package, '.') >= kDeepestPackage) {
       return error(ErrorCode::kNestingTooDeep, item.where, "packages lead more than 64 levels deep", "");
     }
     if (document->contents.list() && package.empty()) {
@@ -258,7 +253,7 @@ class Tree {
       return error(ErrorCode::kUnknownGroup, item.where, "there is no config group '" + group + "'", "");
     }
     error(ErrorCode::kUnknownGroupOption, item.where, "the group '" + group + "' has no option '" + option + "'",
-          (near_name.empty() ? "" : near_name + " ") + "options: " + joined(options, ", "));
+          (near_name.empty() ? "" : near_name + " ") + "options: " + join(options, ", "));
   }
 
   /// Replaces the item's option by what someone else chose for its group. False when it was deleted.
@@ -281,7 +276,8 @@ class Tree {
     return true;
   }
 
-  void add_group(Node& node, const DefaultsItem& item, const std::string& parent_package, const std::string& parent) {
+  void add_group(ListNode& node, const DefaultsItem& item, const std::string& parent_package,
+                 const std::string& parent) {
     const std::string key = choice_key(item.name, package_below(parent_package, item));
     const bool is_addition = item.is_list && item.from_command_line;  // to whatever the group holds already
     if (!is_addition) {
@@ -290,25 +286,25 @@ class Tree {
     }
     if (item.mandatory) {
       return error(ErrorCode::kMandatoryValue, item.where, "an option of '" + key + "' must be chosen",
-                   "give it: " + key + "=OPTION; options: " + joined(files_.options(item.name), ", "));
+                   "give it: " + key + "=OPTION; options: " + join(files_.options(item.name), ", "));
     }
     if (!item.is_list && !item.options.empty()) {
       add_option(node, item, item.options.front(), parent_package, parent);
     } else {
       for (const std::string& option : item.options) {
-        add_option(*node.children.emplace_back(std::make_unique<Node>()), item, option, parent_package, parent);
+        add_option(*node.children.emplace_back(std::make_unique<ListNode>()), item, option, parent_package, parent);
       }
     }
-    node.text = key + ": " + (item.options.empty() ? "null" : joined(item.options, ", "));
+    node.text = key + ": " + (item.options.empty() ? "null" : join(item.options, ", "));
   }
 
-  void add_option(Node& node, const DefaultsItem& item, const std::string& option, const std::string& parent_package,
-                  const std::string& parent) {
+  void add_option(ListNode& node, const DefaultsItem& item, const std::string& option,
+                  const std::string& parent_package, const std::string& parent) {
     const bool leads_out = option.find("..") != std::string::npos || option.find('\\') != std::string::npos ||
                            option.starts_with('/') || option.empty();
     if (leads_out) {
       return error(ErrorCode::kUnknownGroupOption, item.where, "'" + option + "' cannot name an option",
-                   "options: " + joined(files_.options(item.name), ", "));
+                   "options: " + join(files_.options(item.name), ", "));
     }
     add_config(node, item, item.name + "/" + option, parent_package, parent);
   }
@@ -318,7 +314,7 @@ class Tree {
     in_waiting_ = true;
     for (bool progress = true; progress;) {
       progress = false;
-      for (Node* node : std::exchange(waiting_, {})) {
+      for (ListNode* node : std::exchange(waiting_, {})) {
         DefaultsItem item = *node->waiting;
         bool known = fill_in(item.name);
         for (std::string& option : item.options) known = fill_in(option) && known;
@@ -328,18 +324,18 @@ class Tree {
         }
         progress = true;
         const std::string package = node->package, parent = node->parent;
-        *node = Node();
+        *node = ListNode();
         if (item.kind == DefaultsItem::Kind::kGroup) add_group(*node, item, package, parent);
         else add_config(*node, item, item.name, package, parent);
       }
     }
     in_waiting_ = false;
-    for (const Node* node : waiting_) {
+    for (const ListNode* node : waiting_) {
       std::vector<std::string> keys;
       for (const auto& [key, item] : chosen_) keys.push_back(key);
       const std::string shown = node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
       error(ErrorCode::kInterpolationUnknown, node->waiting->where, "'" + shown + "' names no choice that was made",
-            keys.empty() ? "" : "choices: " + joined(keys, ", "));
+            keys.empty() ? "" : "choices: " + join(keys, ", "));
     }
   }
 
@@ -363,7 +359,7 @@ class Tree {
     const DefaultsItem& early = other.from_command_line ? item : other;
     if (late.from_command_line) {
       error(ErrorCode::kOverrideExists, late.where, "the defaults list chooses '" + key + "' already",
-            "without + it is changed: " + key + "=" + joined(late.options, ","), {{early.where, "chosen here"}});
+            "without + it is changed: " + key + "=" + join(late.options, ","), {{early.where, "chosen here"}});
     } else {
       error(ErrorCode::kBadDefaults, other.where, "'" + key + "' stands twice in the defaults lists",
             "to choose another option write '- override " + key + ": OPTION'", {{item.where, "first chosen here"}});
@@ -390,14 +386,14 @@ class Tree {
     for (const auto& [key, item] : chosen_) groups.push_back(key);
     for (const auto& [key, choice] : choices_) {
       if (choice.used) continue;
-      const std::string value = joined(choice.options, ",");
+      const std::string value = join(choice.options, ",");
       if (choice.deleted) {
         const auto chosen = chosen_.find(key);
         error(
             ErrorCode::kCannotDelete, choice.override->key_where,
             "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
             chosen == chosen_.end() ? did_you_mean(key, groups)
-                                    : "'" + key + "' is '" + joined(chosen->second.options, ",") + "'");
+                                    : "'" + key + "' is '" + join(chosen->second.options, ",") + "'");
       } else if (choice.override) {
         error(ErrorCode::kUnknownGroup, choice.override->key_where,
               "the defaults list has no '" + key + "' to override", how_to_choose(key, groups, value));
@@ -426,14 +422,14 @@ class Tree {
     for (const std::string& group : groups) {
       if (group.substr(0, group.find('@')) == key.substr(0, key.find('@'))) elsewhere.push_back(group);
     }
-    std::string help = elsewhere.size() > 1 ? "did you mean one of " + joined(elsewhere, ", ") + "?"
+    std::string help = elsewhere.size() > 1 ? "did you mean one of " + join(elsewhere, ", ") + "?"
                        : elsewhere.empty()  ? did_you_mean(key, groups)
                                             : "did you mean '" + elsewhere.front() + "'?";
     return (help.empty() ? "" : help + " ") + "to append to the defaults list use +" + key + "=" + value;
   }
 
   /// The tree without what only building needs; the parts of it in their order.
-  static DefaultsNode flattened(const Node& node, std::vector<ConfigPart>& parts) {
+  static DefaultsNode flattened(const ListNode& node, std::vector<ConfigPart>& parts) {
     DefaultsNode result{node.text};
     if (node.part) parts.push_back(*node.part);
     for (const auto& child : node.children) result.children.push_back(flattened(*child, parts));
@@ -447,7 +443,7 @@ class Tree {
   std::map<std::string, DefaultsItem> chosen_;  // what each group came to
   std::vector<DefaultsItem> appended_;          // to the primary's list
   std::vector<const ConfigDocument*> open_;     // being visited, outermost first
-  std::vector<Node*> waiting_;
+  std::vector<ListNode*> waiting_;
   bool in_waiting_ = false;
   Location item_where_;  // of the item that led here
   std::size_t visited_ = 0;

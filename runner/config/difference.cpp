@@ -47,7 +47,7 @@ std::string text_of(const Value& value) {
   return json.is_string() && value.text() && value.secret_as.empty() ? *value.text() : json.dump();
 }
 
-std::string joined(const std::string& a, const std::string& b) {
+std::string both_of(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + " -> " + b;
 }
 
@@ -65,9 +65,9 @@ std::string differences_text(const std::vector<Difference>& differences) {
   std::size_t width = 0;
   for (const auto& [key, before, after, path] : differences) {
     const char mark = before && after ? '~' : before ? '-' : '+';
-    const std::string values = joined(before ? text_of(*before) : "", after ? text_of(*after) : "");
+    const std::string values = both_of(before ? text_of(*before) : "", after ? text_of(*after) : "");
     lines.push_back({std::string(1, mark) + " " + key + ": " + values,
-                     joined(before ? origin_text(before->where) : "", after ? origin_text(after->where) : "")});
+                     both_of(before ? origin_text(before->where) : "", after ? origin_text(after->where) : "")});
     if (lines.back().first.size() <= kWidest) width = std::max(width, lines.back().first.size());
   }
   std::string text;

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kDeepestDocument = 64;
 constexpr std::size_t kMaxNodes = 100'000;
 constexpr std::size_t kMaxAliasedNodes = 10'000;
 constexpr std::size_t kMaxAliasedBytes = 16u << 20;
@@ -78,7 +78,7 @@ void DocumentBuilder::stop(ErrorCode code, const Location& where, std::string me
 }
 
 void DocumentBuilder::check_depth(std::size_t depth, const Location& where) {
-  if (depth > kMaxDepth) stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
+  if (depth > kDeepestDocument) stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
 }
 
 bool DocumentBuilder::expects_key() const {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runner/diagnostic.h"
-#include "runner/value.h"
+#include "runner/error/diagnostic.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <map>
 
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runner/config/override.h"
-#include "runner/diagnostic.h"
-#include "runner/value.h"
+#include "runner/error/diagnostic.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -11,12 +11,12 @@
 #include "runner/config/resolvers.h"
 #include "runner/config/scalar.h"
 #include "runner/config/scope.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
 
-constexpr int kMaxDepth = 200;
+constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
 constexpr std::size_t kMaxCompared = 1'000'000;  // names looked through for near ones
 
@@ -47,7 +47,7 @@ void for_all(Value& value, const std::function<void(Value&)>& change) {
 }
 
 /// An interpolation as messages show it.
-std::string quoted(const Interpolation& interpolation) {
+std::string quoted_reference(const Interpolation& interpolation) {
   constexpr std::size_t kMaxShown = 200;
   if (interpolation.written.size() <= kMaxShown) return "'" + interpolation.written + "'";
   return describe({interpolation.written, {}});
@@ -116,9 +116,9 @@ class Resolution {
   /// True when there is too much to go on; said once.
   bool exhausted(const Scope& scope, std::size_t added) {
     cost_ += added;
-    if (cost_ <= kMaxCost && depth_ <= kMaxDepth) return false;
+    if (cost_ <= kMaxCost && depth_ <= kDeepestReference) return false;
     if (!std::exchange(stopped_, true)) {
-      if (depth_ > kMaxDepth) {
+      if (depth_ > kDeepestReference) {
         error(scope, ErrorCode::kNestingTooDeep, "interpolations lead more than 200 levels deep");
       } else {
         error(scope, ErrorCode::kAliasBomb, "interpolations expand to more than 100000 values");
@@ -235,7 +235,7 @@ class Resolution {
         failed = true;
       } else if (value->list() || value->map()) {
         error(scope, ErrorCode::kInterpolationSyntax,
-              quoted(inner) + " is a " + std::string(type_name(*value)) + " and cannot stand inside a text",
+              quoted_reference(inner) + " is a " + std::string(type_name(*value)) + " and cannot stand inside a text",
               "name one of its values");
         failed = true;
       } else {
@@ -266,7 +266,7 @@ class Resolution {
     for (const TextPiece& piece : pieces) {
       const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
       if (!inner || !is_item(**inner)) continue;
-      error(scope, ErrorCode::kInterpolationSyntax, quoted(**inner) + " cannot " + use,
+      error(scope, ErrorCode::kInterpolationSyntax, quoted_reference(**inner) + " cannot " + use,
             "an item is known only after composition");
     }
     return true;
@@ -357,12 +357,12 @@ class Resolution {
 
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
     if (!found.parent) {
-      error(scope, ErrorCode::kInterpolationUnknown, quoted(interpolation) + " leads out of the recipe",
+      error(scope, ErrorCode::kInterpolationUnknown, quoted_reference(interpolation) + " leads out of the recipe",
             "write one dot for the same mapping, one more for each further out");
       return;
     }
     const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";
-    std::string message = quoted(interpolation) + ": ", help;
+    std::string message = quoted_reference(interpolation) + ": ", help;
     if (const auto* map = found.parent->map()) {
       message += "there is no " + shown;
       std::vector<std::string> names;
@@ -458,7 +458,7 @@ class Resolution::Context final : public ResolverContext {
   void set_secret() { is_secret_ = true; }
 
   void fail(ErrorCode code, const std::string& message, const std::string& help) override {
-    resolution_.error(scope_, code, quoted(interpolation_) + ": " + message, help);
+    resolution_.error(scope_, code, quoted_reference(interpolation_) + ": " + message, help);
   }
 
   void warn(ErrorCode code, const std::string& message, const std::string& help) override {
@@ -490,7 +490,7 @@ Resolved Resolution::call(const Interpolation& interpolation, const Scope& scope
     }
     const std::string near_name = did_you_mean(interpolation.resolver, known);
     error(scope, ErrorCode::kUnknownResolver,
-          "unknown resolver '" + interpolation.resolver + "' in " + quoted(interpolation),
+          "unknown resolver '" + interpolation.resolver + "' in " + quoted_reference(interpolation),
           near_name.empty() ? available : near_name);
     return std::nullopt;
   }

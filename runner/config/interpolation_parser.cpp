@@ -6,14 +6,13 @@
 
 #include "runner/config/override_error.h"
 #include "runner/config/override_value.h"
-#include "runner/location.h"
+#include "runner/error/location.h"
+#include "runner/text/character.h"
 
 namespace runner {
 namespace {
 
-constexpr int kMaxDepth = 32;
-
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
+constexpr int kDeepestExpression = 32;
 
 bool is_resolver_name(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -142,7 +141,7 @@ class Reader {
   [[noreturn]] void fail(std::string message) const { throw InterpolationSyntaxError{std::move(message)}; }
 
   std::unique_ptr<Interpolation> interpolation(int depth) {
-    if (depth > kMaxDepth) fail("interpolations are nested more than 32 deep");
+    if (depth > kDeepestExpression) fail("interpolations are nested more than 32 deep");
     const std::size_t start = at_;
     at_ += 2;
     auto result = std::make_unique<Interpolation>();

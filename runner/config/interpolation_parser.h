@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -10,7 +10,7 @@
 #include "runner/config/scalar.h"
 #include "runner/config/seeded_order.h"
 #include "runner/config/wildcard.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -20,7 +20,7 @@ struct BadSweep {
   Diagnostic diagnostic;
 };
 
-[[noreturn]] void fail(const Location& where, std::string message, std::string help) {
+[[noreturn]] void bad_job(const Location& where, std::string message, std::string help) {
   throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
 }
 
@@ -42,7 +42,7 @@ std::string too_many() { return "these are more than " + std::to_string(JobList:
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > JobList::kMaxJobs) fail(sweep.where, too_many(), "sweep over less at a time");
+  if (range->size() > JobList::kMaxJobs) bad_job(sweep.where, too_many(), "sweep over less at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
@@ -56,8 +56,8 @@ bool matches(const std::vector<Value>& patterns, const std::string& name) {
 std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
   const Sweep& sweep = *override.sweep;
   if (!configs.is_group(override.key)) {
-    fail(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is none",
-         did_you_mean(override.key, configs.groups()));
+    bad_job(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is none",
+            did_you_mean(override.key, configs.groups()));
   }
   std::vector<Value> values;
   std::string all;
@@ -65,7 +65,7 @@ std::vector<Value> options_of(const Override& override, const ConfigFiles& confi
     all += (all.empty() ? "" : ", ") + name;
     if (matches(sweep.include, name) && !matches(sweep.exclude, name)) values.push_back({name, sweep.where});
   }
-  if (values.empty()) fail(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
+  if (values.empty()) bad_job(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
   return values;
 }
 
@@ -78,7 +78,7 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
     case Sweep::Kind::kGlob:
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
-      fail(sweep.where, "an interval has no list of values to run", "write range(start,stop,step), or values a,b,c");
+      bad_job(sweep.where, "an interval has no list of values to run", "write range(start,stop,step), or values a,b,c");
     default:
       return sweep.choices;
   }
@@ -90,7 +90,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
     std::vector<Value> values = values_of(override, configs);
-    if (values.size() > JobList::kMaxJobs) fail(override.sweep->where, too_many(), "sweep over less at a time");
+    if (values.size() > JobList::kMaxJobs) bad_job(override.sweep->where, too_many(), "sweep over less at a time");
     Override one_value = override;  // copied for each, so without the whole sweep
     one_value.sweep.reset();
     one_value.value_text.clear();
@@ -101,7 +101,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
       rows.push_back({std::move(one)});
     }
   }
-  if (rows.empty()) fail(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+  if (rows.empty()) bad_job(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
   if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
   return rows;
 }
@@ -127,8 +127,8 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
       const std::size_t next = list.dimensions_.size();
       for (const std::string& target : targets_of(dimension.values)) {
         if (dimension.is_sweep && target.starts_with("hydra.")) {
-          fail(override.where, "Sweeping over Hydra's configuration is not supported : '" + target + "'",
-               "give it one value");
+          bad_job(override.where, "Sweeping over Hydra's configuration is not supported : '" + target + "'",
+                  "give it one value");
         }
         const std::size_t first = target_at.try_emplace(target, next).first->second;
         if (first == next || !(list.dimensions_[first].is_sweep || dimension.is_sweep)) continue;

@@ -7,7 +7,7 @@
 
 #include "runner/config/config_files.h"
 #include "runner/config/override.h"
-#include "runner/result.h"
+#include "runner/error/result.h"
 
 namespace runner {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "runner/diagnostic.h"
-#include "runner/value.h"
+#include "runner/error/diagnostic.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "runner/config/override.h"
-#include "runner/result.h"
+#include "runner/error/result.h"
 
 namespace runner {
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "runner/location.h"
-#include "runner/value.h"
+#include "runner/error/location.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -5,7 +5,7 @@
 #include "runner/config/override_error.h"
 #include "runner/config/override_key.h"
 #include "runner/config/override_value.h"
-#include "runner/utf8.h"
+#include "runner/text/utf8.h"
 
 namespace runner {
 namespace {

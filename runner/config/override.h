@@ -5,8 +5,8 @@
 
 #include "runner/config/edit.h"
 #include "runner/config/sweep.h"
-#include "runner/result.h"
-#include "runner/value.h"
+#include "runner/error/result.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

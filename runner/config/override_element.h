@@ -8,7 +8,7 @@
 #include "runner/config/edit.h"
 #include "runner/config/override.h"
 #include "runner/config/sweep.h"
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 
 namespace runner {
 

@@ -11,7 +11,7 @@
 #include "runner/config/override_error.h"
 #include "runner/config/seeded_order.h"
 #include "runner/config/value_order.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {

@@ -8,14 +8,14 @@
 namespace runner {
 namespace {
 
-constexpr std::ptrdiff_t kMaxDepth = 64;
+constexpr std::ptrdiff_t kDeepestKey = 64;
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
-bool continues_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '-'; }
+bool begins_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
+bool continues_word(char c) { return begins_word(c) || (c >= '0' && c <= '9') || c == '-'; }
 
 /// [A-Za-z_$][A-Za-z0-9_$-]*
 bool is_key_word(std::string_view text) {
-  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, continues_word);
+  return !text.empty() && begins_word(text[0]) && std::ranges::all_of(text, continues_word);
 }
 
 bool is_index(std::string_view text) { return !text.empty() && integer_length(text) == text.size(); }
@@ -78,7 +78,7 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
   }
   if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
   const auto is_separator = [](char c) { return c == '.' || c == '/'; };
-  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kMaxDepth) {
+  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kDeepestKey) {
     fail_override(result.key_where, "the key leads more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
   }
   const bool is_group = key.find('/') != key.npos && is_joined(key, '/', is_identifier);

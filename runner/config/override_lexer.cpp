@@ -1,4 +1,5 @@
 #include "runner/config/override_lexer.h"
+#include "runner/text/character.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,9 +7,6 @@
 namespace runner {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
 char at(std::string_view text, std::size_t i) { return i < text.size() ? text[i] : '\0'; }
 bool is_sign(char c) { return c == '+' || c == '-'; }
 

@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string escaped_for_override(std::string_view text) {
   constexpr std::string_view kSpecial = "\\()[]{}:=, \t";
   std::string result;
   for (const char c : text) {
@@ -18,7 +18,7 @@ std::string escaped(std::string_view text) {
 }
 
 /// Backslashes before a quote, the closing one too, are doubled, and the quote is escaped.
-std::string quoted(std::string_view text, char quote) {
+std::string quoted_with(std::string_view text, char quote) {
   std::string result(1, quote);
   std::size_t backslashes = 0;
   for (const char c : text) {
@@ -43,11 +43,11 @@ bool reads_as(const std::string& written, const std::string& text) {
 
 std::string text_of(const std::string& text, ScalarForm form) {
   if (form == ScalarForm::kBigInteger) return text;
-  if (form == ScalarForm::kSingleQuoted) return quoted(text, '\'');
-  if (form == ScalarForm::kDoubleQuoted) return quoted(text, '"');
-  const std::string written = escaped(text);
+  if (form == ScalarForm::kSingleQuoted) return quoted_with(text, '\'');
+  if (form == ScalarForm::kDoubleQuoted) return quoted_with(text, '"');
+  const std::string written = escaped_for_override(text);
   if (!text.empty() && reads_as(written, text)) return written;
-  return quoted(text, text.find('\'') == text.npos ? '\'' : '"');
+  return quoted_with(text, text.find('\'') == text.npos ? '\'' : '"');
 }
 
 std::string key_text(const Entry& entry) {

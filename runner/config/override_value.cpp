@@ -15,7 +15,7 @@
 namespace runner {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kDeepestValue = 64;
 
 std::string without_backslashes(std::string_view escapes) {
   std::string result;
@@ -72,7 +72,7 @@ Value typed(const Token& token, Location where) {
   }
 }
 
-KeyType key_type(const Value& key) {
+KeyType typed_key(const Value& key) {
   if (key.is_null()) return KeyType::kNull;
   if (std::holds_alternative<bool>(key.data)) return KeyType::kBool;
   if (std::holds_alternative<double>(key.data)) return KeyType::kFloat;
@@ -96,7 +96,8 @@ class KeyIndex {
     if (const auto* flag = std::get_if<bool>(&key.data)) return *flag ? "n1" : "n0";
     const auto* real = std::get_if<double>(&key.data);
     if (!real)
-      return (key.form == ScalarForm::kBigInteger || key_type(key) == KeyType::kInteger ? "n" : "t") + scalar_text(key);
+      return (key.form == ScalarForm::kBigInteger || typed_key(key) == KeyType::kInteger ? "n" : "t") +
+             scalar_text(key);
     const std::string text = float_text(*real == 0 ? 0.0 : *real);
     return "n" + (text.ends_with(".0") ? text.substr(0, text.size() - 2) : text);
   }
@@ -165,7 +166,7 @@ class Parser {
 
   /// `takes_equal`: may a text without quotes hold '='? Not in a function, where name=value has a meaning.
   Element element(int depth, bool takes_equal) {
-    if (depth > kMaxDepth) {
+    if (depth > kDeepestValue) {
       fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
     }
     const Location start = where();
@@ -221,7 +222,7 @@ class Parser {
     Value value = plain_value(element(depth + 1, takes_equal));
     const std::size_t place = index.place(key, mapping.size());
     if (place < mapping.size()) mapping[place].value = std::move(value);
-    else mapping.push_back({scalar_text(key), key.where, std::move(value), key_type(key)});
+    else mapping.push_back({scalar_text(key), key.where, std::move(value), typed_key(key)});
   }
 
   Element function(int depth) {

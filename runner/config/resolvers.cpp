@@ -10,7 +10,7 @@
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
 #include "runner/config/yaml_reader.h"
-#include "runner/utf8.h"
+#include "runner/text/utf8.h"
 
 namespace runner {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/error_code.h"
-#include "runner/value.h"
+#include "runner/error/error_code.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

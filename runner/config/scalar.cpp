@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "runner/config/big_integer.h"
+#include "runner/text/character.h"
 
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxDigits = 4300;  // Python's bound too
+constexpr std::size_t kMostDigits = 4300;  // Python's bound too
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_binary(char c) { return c == '0' || c == '1' || c == '_'; }
 bool is_octal(char c) { return (c >= '0' && c <= '7') || c == '_'; }
 bool is_decimal(char c) { return is_digit(c) || c == '_'; }
@@ -54,7 +54,7 @@ struct Cursor {
   }
 };
 
-std::string without_separators(std::string_view text) {
+std::string without_underscores(std::string_view text) {
   std::string result(text);
   std::erase(result, '_');
   return result;
@@ -105,12 +105,12 @@ std::vector<NumberStep> steps_of(std::string_view digits, int base) {
 
 /// Nullopt when it is too long.
 std::optional<PlainScalar> read_integer(std::string_view text, int base) {
-  std::string digits = without_separators(text);
+  std::string digits = without_underscores(text);
   const bool negative = digits.front() == '-';
   if (negative || digits.front() == '+') digits.erase(0, 1);
   if (base == 2 || base == 16) digits.erase(0, 2);
   if (digits.empty()) return PlainScalar{std::string(text)};
-  if (digits.size() > kMaxDigits) return std::nullopt;
+  if (digits.size() > kMostDigits) return std::nullopt;
   digits = (negative ? "-" : "") + decimal_digits(steps_of(digits, base));
   std::int64_t number = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), number);
@@ -144,7 +144,7 @@ bool is_float(std::string_view text) {
 }
 
 double read_float(std::string_view text) {
-  std::string digits = without_separators(text);
+  std::string digits = without_underscores(text);
   if (digits.find(':') == std::string::npos) return parse_double(digits);
   const bool negative = digits.front() == '-';
   if (negative || digits.front() == '+') digits.erase(0, 1);

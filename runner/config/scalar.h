@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

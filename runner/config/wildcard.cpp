@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runner/utf8.h"
+#include "runner/text/utf8.h"
 
 namespace runner {
 namespace {

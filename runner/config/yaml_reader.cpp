@@ -8,7 +8,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "runner/config/document_builder.h"
-#include "runner/utf8.h"
+#include "runner/text/utf8.h"
 
 namespace runner {
 namespace {

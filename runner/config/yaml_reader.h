@@ -1,7 +1,7 @@
 #pragma once
 
-#include "runner/result.h"
-#include "runner/value.h"
+#include "runner/error/result.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

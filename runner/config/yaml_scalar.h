@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "runner/diagnostic.h"
-#include "runner/value.h"
+#include "runner/error/diagnostic.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -80,7 +80,7 @@ std::string yaml_float(std::string text) {
   return text;
 }
 
-std::string key_text(const Entry& entry) {
+std::string key_as_yaml(const Entry& entry) {
   switch (entry.key_type) {
     case KeyType::kString:
       return string_text(entry.key);
@@ -117,7 +117,7 @@ void write(std::vector<YamlLine>& lines, const Value& value, std::string start, 
     return;
   }
   for (const Entry& entry : *value.map()) {
-    const std::string name = key_text(entry);
+    const std::string name = key_as_yaml(entry);
     const bool is_simple = name.size() <= kMaxSimpleKey;
     std::string key = next_start() + (is_simple ? "" : "? ") + name;
     if (!is_simple) lines.push_back({std::exchange(key, indent), &entry.value});

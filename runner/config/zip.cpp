@@ -7,7 +7,7 @@
 namespace runner {
 namespace {
 
-[[noreturn]] void fail(Location where, std::string message, std::string help) {
+[[noreturn]] void bad_zip(Location where, std::string message, std::string help) {
   fail_override(where, std::move(message), std::move(help), ErrorCode::kBadFunctionCall);
 }
 
@@ -15,19 +15,19 @@ namespace {
 
 Element zip(FunctionCall call) {
   if (!call.arguments.empty() || call.named.empty()) {
-    fail(call.where, "zip() takes lists with the keys they are for", "write name=zip(a=[1,2],b.c=[3,4])");
+    bad_zip(call.where, "zip() takes lists with the keys they are for", "write name=zip(a=[1,2],b.c=[3,4])");
   }
   Sweep result{.kind = Sweep::Kind::kZip, .where = call.where};
   for (auto& [key, element] : call.named) {
     Value* value = element.value();
     if (!value || !value->list())
-      fail(element.where, "the values of '" + key + "' are no list", "write " + key + "=[1,2]");
+      bad_zip(element.where, "the values of '" + key + "' are no list", "write " + key + "=[1,2]");
     if (&key == &call.named.front().first) result.rows.resize(value->list()->size());
     if (value->list()->size() != result.rows.size()) {
-      fail(element.where,
-           "'" + key + "' has " + std::to_string(value->list()->size()) + " values and '" + call.named.front().first +
-               "' has " + std::to_string(result.rows.size()),
-           "the lists of a zip() are of one length");
+      bad_zip(element.where,
+              "'" + key + "' has " + std::to_string(value->list()->size()) + " values and '" +
+                  call.named.front().first + "' has " + std::to_string(result.rows.size()),
+              "the lists of a zip() are of one length");
     }
     Override column;
     const SourceText name{"", key};

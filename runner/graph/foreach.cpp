@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -27,7 +27,7 @@ std::string as_text(const Value& value) {
 
 class Filler {
  public:
-  explicit Filler(const Item& item) : item_(item) {}
+  explicit Filler(const ForeachItem& item) : item_(item) {}
 
   Value fill(const Value& value, const std::string& pointer) {
     if (const auto* text = value.text()) return fill_text(value, *text, pointer);
@@ -72,7 +72,7 @@ class Filler {
   /// `path`: "pair" or "pair[0]".
   std::optional<Value> look_up(const std::string& path, const Value& value, const std::string& pointer) {
     const std::string key = path.substr(0, path.find('['));
-    const auto found = std::ranges::find(item_, key, &Item::value_type::first);
+    const auto found = std::ranges::find(item_, key, &ForeachItem::value_type::first);
     if (found == item_.end()) {
       std::vector<std::string> keys;
       for (const auto& [name, ignored] : item_) keys.push_back(name);
@@ -93,7 +93,7 @@ class Filler {
     return std::nullopt;
   }
 
-  const Item& item_;
+  const ForeachItem& item_;
 };
 
 }  // namespace
@@ -108,13 +108,13 @@ std::size_t item_count(const StageSpec& stage, std::size_t limit) {
   return count;
 }
 
-std::vector<Item> items(const StageSpec& stage) {
-  std::vector<Item> result = {{}};
+std::vector<ForeachItem> items(const StageSpec& stage) {
+  std::vector<ForeachItem> result = {{}};
   const Value* foreach = stage.options.find("foreach");
   if (!foreach) return result;
   for (const Entry& entry : *foreach->map()) {
-    std::vector<Item> longer;
-    for (const Item& item : result) {
+    std::vector<ForeachItem> longer;
+    for (const ForeachItem& item : result) {
       for (const Value& value : *entry.value.list()) {
         longer.push_back(item);
         longer.back().emplace_back(entry.key, value);
@@ -125,7 +125,7 @@ std::vector<Item> items(const StageSpec& stage) {
   return result;
 }
 
-std::string node_id(const StageSpec& stage, const Item& item) {
+std::string node_id(const StageSpec& stage, const ForeachItem& item) {
   std::string id = stage.name;
   for (std::size_t i = 0; i < item.size(); ++i) id += (i == 0 ? "." : "_") + as_text(item[i].second);
   const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
@@ -133,14 +133,14 @@ std::string node_id(const StageSpec& stage, const Item& item) {
   return id;
 }
 
-bool agree(const Item& a, const Item& b) {
+bool agree(const ForeachItem& a, const ForeachItem& b) {
   return std::ranges::all_of(a, [&](const auto& pair) {
-    const auto other = std::ranges::find(b, pair.first, &Item::value_type::first);
+    const auto other = std::ranges::find(b, pair.first, &ForeachItem::value_type::first);
     return other == b.end() || same_data(pair.second, other->second);
   });
 }
 
-Result<Value> fill_in(const Value& options, const Item& item, const std::string& pointer) {
+Result<Value> fill_in(const Value& options, const ForeachItem& item, const std::string& pointer) {
   Filler filler(item);
   Value filled = filler.fill(options, pointer);
   if (!filler.errors.empty()) return filler.errors;

@@ -5,27 +5,27 @@
 #include <vector>
 
 #include "runner/graph/recipe.h"
-#include "runner/result.h"
+#include "runner/error/result.h"
 
 namespace runner {
 
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
-using Item = std::vector<std::pair<std::string, Value>>;
+using ForeachItem = std::vector<std::pair<std::string, Value>>;
 
 /// How many items `stage` has; a number above `limit` stands for any such.
 std::size_t item_count(const StageSpec& stage, std::size_t limit);
 
 /// Every item of `stage`: the product of its foreach lists, the last key fastest; one empty item without foreach.
-std::vector<Item> items(const StageSpec& stage);
+std::vector<ForeachItem> items(const StageSpec& stage);
 
 /// The node's name: "train", or "train.0-1" with the values of the item joined; what a file name may not hold is '_'.
-std::string node_id(const StageSpec& stage, const Item& item);
+std::string node_id(const StageSpec& stage, const ForeachItem& item);
 
 /// True if the keys that both items have agree, so that their nodes may be wired.
-bool agree(const Item& a, const Item& b);
+bool agree(const ForeachItem& a, const ForeachItem& b);
 
 /// `options` with every ${item.key} and ${item.key[i]} filled in: a whole value keeps its type, within a text it
 /// becomes text. Unknown keys are errors at their place; `pointer` is where `options` stand.
-Result<Value> fill_in(const Value& options, const Item& item, const std::string& pointer);
+Result<Value> fill_in(const Value& options, const ForeachItem& item, const std::string& pointer);
 
 }  // namespace runner

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/graph/key_options.h"
 #include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
@@ -54,7 +54,7 @@ class Compiler {
                            "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
         continue;
       }
-      for (Item& item : items(stage)) {
+      for (ForeachItem& item : items(stage)) {
         Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
         draft.id = node_id(stage, draft.item);
         if (!ids.insert(draft.id).second) {

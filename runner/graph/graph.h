@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/graph/recipe.h"
-#include "runner/result.h"
+#include "runner/error/result.h"
 #include "runner/schema/schema.h"
 
 namespace runner {
@@ -49,8 +49,8 @@ struct Graph {
 };
 
 /// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and
-/// unknown items are errors at their line; all at once, in source order. So are, in a graph that is sound, memory options
-/// that would change a training's gradient (legality.h).
+/// unknown items are errors at their line; all at once, in source order. So are, in a graph that is sound, memory
+/// options that would change a training's gradient (legality.h).
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
 /// What the worker is handed; graph_from_json throws std::runtime_error on anything else.

@@ -18,7 +18,7 @@ std::string padded(std::string text, std::size_t width) {
 }
 
 /// `text` between double quotes, as DOT and mermaid both read it.
-std::string quoted(const std::string& text) {
+std::string in_double_quotes(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? "'" : std::string(1, c);
   return result + '"';
@@ -43,13 +43,14 @@ std::string draw_text(const Graph& graph) {
 }
 
 std::string draw_dot(const Graph& graph) {
-  std::string text = "digraph " + quoted(graph.recipe) + " {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n";
+  std::string text =
+      "digraph " + in_double_quotes(graph.recipe) + " {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n";
   for (const Node& node : graph.nodes)
-    text += "  " + quoted(node.id) + " [label=" + quoted(node.id + "\\n" + node.kind) + "];\n";
+    text += "  " + in_double_quotes(node.id) + " [label=" + in_double_quotes(node.id + "\\n" + node.kind) + "];\n";
   for (const Node& node : graph.nodes) {
     for (const Edge& edge : node.inputs) {
-      text += "  " + quoted(graph.nodes[edge.from].id) + " -> " + quoted(node.id) + " [label=" + quoted(ports(edge)) +
-              "];\n";
+      text += "  " + in_double_quotes(graph.nodes[edge.from].id) + " -> " + in_double_quotes(node.id) +
+              " [label=" + in_double_quotes(ports(edge)) + "];\n";
     }
   }
   return text + "}\n";
@@ -58,11 +59,13 @@ std::string draw_dot(const Graph& graph) {
 std::string draw_mermaid(const Graph& graph) {
   std::string text = "flowchart LR\n";
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    text += "  n" + std::to_string(i) + "[" + quoted(graph.nodes[i].id + "<br>" + graph.nodes[i].kind) + "]\n";
+    text +=
+        "  n" + std::to_string(i) + "[" + in_double_quotes(graph.nodes[i].id + "<br>" + graph.nodes[i].kind) + "]\n";
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const Edge& edge : graph.nodes[i].inputs) {
-      text += "  n" + std::to_string(edge.from) + " -->|" + quoted(ports(edge)) + "| n" + std::to_string(i) + '\n';
+      text += "  n" + std::to_string(edge.from) + " -->|" + in_double_quotes(ports(edge)) + "| n" + std::to_string(i) +
+              '\n';
     }
   }
   return text;

@@ -12,12 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kNames = {"per_sample", "per_group", "whole_batch"};
+constexpr std::array<std::string_view, 3> kCouplingNames = {"per_sample", "per_group", "whole_batch"};
 
 std::optional<LossCoupling> coupling_named(const Json& json) {
-  const auto found = std::ranges::find_if(kNames, [&](std::string_view name) { return json == name; });
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<LossCoupling>(found - kNames.begin());
+  const auto found = std::ranges::find_if(kCouplingNames, [&](std::string_view name) { return json == name; });
+  if (found == kCouplingNames.end()) return std::nullopt;
+  return static_cast<LossCoupling>(found - kCouplingNames.begin());
 }
 
 /// Looks for x-coupling where `value` is described by `schema`, and below.
@@ -134,7 +134,7 @@ class Legality {
 
 }  // namespace
 
-std::string_view name(LossCoupling coupling) { return kNames[static_cast<std::size_t>(coupling)]; }
+std::string_view name(LossCoupling coupling) { return kCouplingNames[static_cast<std::size_t>(coupling)]; }
 
 std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind, const Value& options) {
   std::optional<LossCoupling> most;

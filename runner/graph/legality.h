@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "runner/graph/graph.h"
-#include "runner/result.h"
+#include "runner/error/result.h"
 #include "runner/schema/schema.h"
 
 namespace runner {

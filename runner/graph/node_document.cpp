@@ -2,19 +2,19 @@
 
 #include <set>
 
-#include "runner/sha256.h"
+#include "runner/disk/sha256.h"
 
 namespace runner {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestValue = 60;
+constexpr std::size_t kLongestScalar = 60;
 
 std::string text_of(const json& value) {
   std::string text =
       value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kLongestValue) text = text.substr(0, kLongestValue) + "…";
+  if (text.size() > kLongestScalar) text = text.substr(0, kLongestScalar) + "…";
   return text;
 }
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/sha256.h"
+#include "runner/disk/sha256.h"
 
 namespace runner {
 
@@ -11,10 +11,8 @@ std::vector<std::string> node_keys(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     nlohmann::json inputs = nlohmann::json::array();
     for (const Edge& edge : node.inputs) inputs.push_back({edge.input, keys[edge.from], edge.output});
-    const nlohmann::json all = {{"kind", node.kind},
-                                {"options", to_json(node.options)},
-                                {"seed", node.seed},
-                                {"inputs", std::move(inputs)}};
+    const nlohmann::json all = {
+        {"kind", node.kind}, {"options", to_json(node.options)}, {"seed", node.seed}, {"inputs", std::move(inputs)}};
     keys.push_back(sha256(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   }
   return keys;

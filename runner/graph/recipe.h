@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "runner/graph/determinism.h"
-#include "runner/result.h"
-#include "runner/value.h"
+#include "runner/stage/determinism.h"
+#include "runner/error/result.h"
+#include "runner/value/value.h"
 
 namespace runner {
 
@@ -25,7 +25,7 @@ struct StageSpec {
 struct Recipe {
   std::string name;
   std::uint64_t seed = 0;
-  std::optional<int> threads;     ///< nullopt: auto
+  std::optional<int> threads;  ///< nullopt: auto
   Determinism determinism = Determinism::kStrict;
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty: outputs/<date>/<time>

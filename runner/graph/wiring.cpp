@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {

@@ -13,7 +13,7 @@ namespace runner {
 struct Draft {
   const StageSpec* stage;
   const Kind* kind;
-  Item item;
+  ForeachItem item;
   std::string id;
 };
 

@@ -6,12 +6,12 @@
 
 #include "runner/config/difference.h"
 #include "runner/config/yaml_reader.h"
-#include "runner/file_system.h"
-#include "runner/printable.h"
+#include "runner/disk/file_system.h"
+#include "runner/text/printable.h"
 #include "runner/report/decimal.h"
 #include "runner/report/run_report.h"
 #include "runner/report/table.h"
-#include "runner/run/progress_display.h"
+#include "runner/text/duration.h"
 #include "runner/svg/plot.h"
 
 namespace runner {
@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRecipe = 16 << 20;
-constexpr std::size_t kLongestValue = 40;  // characters of a recipe's value in the table
+constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in the table
 
 /// The recipe as the run recorded it.
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
@@ -91,7 +91,7 @@ std::string cell(const std::optional<Value>& value) {
   const Json json = to_json(*value);
   return shortened(
       json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace),
-      kLongestValue);
+      kLongestCell);
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ std::string comparison_text(const Comparison& comparison) {
     text += "\nThe runs were not evaluated on the same samples.\n";
   if (comparison.differences.empty()) return text + "\nThe recipes are the same.\n";
   rows = {{"what differs"}};
-  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestValue));
+  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestCell));
   for (const auto& [key, values] : comparison.differences) {
     rows.push_back({printable(key)});
     for (const auto& value : values) rows.back().push_back(cell(value));

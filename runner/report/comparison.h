@@ -8,8 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/report/recorded_evaluation.h"
-#include "runner/run/recorded_run.h"
-#include "runner/value.h"
+#include "runner/record/recorded_run.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/write_error.h"
+#include "runner/disk/write_error.h"
 
 namespace runner {
 

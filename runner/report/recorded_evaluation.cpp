@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/file_system.h"
+#include "runner/disk/file_system.h"
 
 namespace runner {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLargest = 256 << 20;
+constexpr std::size_t kLargestResults = 256 << 20;
 constexpr const char* kMetrics = "metrics.json";
 constexpr const char* kCurves = "curves.json";
 
@@ -52,7 +52,7 @@ const Json& list(const Json& object, const std::string& key) {
   return value;
 }
 
-std::string text(const Json& object, const std::string& key) {
+std::string text_field(const Json& object, const std::string& key) {
   const Json& value = field(object, key);
   if (!value.is_string()) throw Damage("'" + key + "' is no text");
   return value;
@@ -80,8 +80,8 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
   const Json& smoke = field(json, "smoke");
   result.is_smoke = smoke.is_boolean() && smoke.get<bool>();
   for (const Json& one : list(json, "per_class")) {
-    result.classes.push_back(
-        {text(one, "class"), share(one, "precision"), share(one, "recall"), whole(field(one, "support"), "'support'")});
+    result.classes.push_back({text_field(one, "class"), share(one, "precision"), share(one, "recall"),
+                              whole(field(one, "support"), "'support'")});
   }
   result.confusion = matrix(field(json, "confusion_matrix"), result.classes.size());
 }
@@ -89,7 +89,7 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
 RecordedCurve curve(const Json& json) {
   const Json &rates = list(json, "fpr"), &hits = list(json, "tpr");
   if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are no curve");
-  RecordedCurve result{json.contains("class") ? text(json, "class") : "", share(json, "auc"), {}};
+  RecordedCurve result{json.contains("class") ? text_field(json, "class") : "", share(json, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};
     result.points.emplace_back(share(point, "fpr"), share(point, "tpr"));
@@ -113,7 +113,7 @@ void take_curves(const Json& json, RecordedEvaluation& result) {
 template <typename Take>
 std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const Take& take) {
   try {
-    const auto bytes = real_file_system().read(path, kLargest);
+    const auto bytes = real_file_system().read(path, kLargestResults);
     if (!bytes) throw Damage("it is too large, or may not be read");
     const Json json = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) throw Damage("it is no JSON object");

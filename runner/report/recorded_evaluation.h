@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/result.h"
+#include "runner/error/result.h"
 
 namespace runner {
 

@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/file_system.h"
-#include "runner/printable.h"
+#include "runner/disk/file_system.h"
+#include "runner/text/printable.h"
 #include "runner/report/decimal.h"
-#include "runner/run/metrics_file.h"
-#include "runner/run/progress_display.h"
+#include "runner/record/metrics_file.h"
+#include "runner/text/duration.h"
 
 namespace runner {
 namespace {

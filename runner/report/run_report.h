@@ -7,9 +7,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/report/recorded_evaluation.h"
-#include "runner/result.h"
-#include "runner/run/recorded_run.h"
-#include "runner/run/training_history.h"
+#include "runner/error/result.h"
+#include "runner/record/recorded_run.h"
+#include "runner/record/training_history.h"
 
 namespace runner {
 

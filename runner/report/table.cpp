@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/printable.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 namespace {

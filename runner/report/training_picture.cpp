@@ -12,7 +12,7 @@ namespace {
 
 using Epoch = TrainingHistory::Epoch;
 
-constexpr double kLargest = 1e100;  // beyond it, and infinite or no number, it is not drawn
+constexpr double kLargestRatio = 1e100;  // beyond it, and infinite or no number, it is not drawn
 
 template <typename ValueOf>
 std::vector<Point> points(const TrainingHistory& history, const ValueOf& value_of) {
@@ -21,7 +21,7 @@ std::vector<Point> points(const TrainingHistory& history, const ValueOf& value_o
   for (const Epoch& epoch : history.epochs()) {
     const std::optional<double> value = value_of(epoch);
     ++number;
-    if (value && std::abs(*value) < kLargest) result.push_back({number, *value});
+    if (value && std::abs(*value) < kLargestRatio) result.push_back({number, *value});
   }
   return result;
 }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runner/run/training_history.h"
+#include "runner/record/training_history.h"
 
 namespace runner {
 

@@ -4,7 +4,7 @@
 
 #include "runner/run/progress_display.h"
 #include "runner/run/supervise.h"
-#include "runner/write_error.h"
+#include "runner/disk/write_error.h"
 
 namespace runner {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runner/bytes.h"
-#include "runner/plan/devices.h"
+#include "runner/text/bytes.h"
+#include "runner/run/devices.h"
 #include "runner/run/supervise.h"
 
 namespace runner {
 namespace {
 
-Diagnostic misused(std::string message) {
+Diagnostic misused_plan(std::string message) {
   return {ErrorCode::kUsage, {}, "", std::move(message), "write a size such as 8GiB or 512MiB"};
 }
 
@@ -57,8 +57,8 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
   }
   if (budget.empty()) return errors;
   const auto bytes = bytes_from(budget);
-  if (!bytes) errors.push_back(misused("--budget is no size: '" + budget + "'"));
-  else if (*bytes == 0) errors.push_back(misused("--budget is 0 bytes: nothing fits"));
+  if (!bytes) errors.push_back(misused_plan("--budget is no size: '" + budget + "'"));
+  else if (*bytes == 0) errors.push_back(misused_plan("--budget is 0 bytes: nothing fits"));
   if (!errors.empty()) return errors;
   forget_budgets(request.graph, 0);
   if (!request.budget || *bytes < request.budget->bytes) request.budget = {"--budget", *bytes};

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/graph/graph.h"
-#include "runner/plan/certificate.h"
-#include "runner/plan/memory_plan.h"
+#include "runner/stage/certificate.h"
+#include "runner/stage/memory_plan.h"
 #include "runner/run/progress_display.h"
-#include "runner/run/reuse.h"
+#include "runner/protocol/reuse_options.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {
@@ -52,8 +52,8 @@ struct PlanAnswer {
   Diagnostics diagnostics = {};           ///< what it said beside: warnings, what does not fit or cannot be planned
 };
 
-/// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are listed
-/// once more in a run, but nothing comes of them.
+/// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are
+/// listed once more in a run, but nothing comes of them.
 std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse);
 
 /// Throws std::runtime_error for what is no answer to a PlanRequest.

@@ -10,8 +10,9 @@
 #include <cstdlib>
 #include <ostream>
 
-#include "runner/bytes.h"
-#include "runner/printable.h"
+#include "runner/text/bytes.h"
+#include "runner/text/duration.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 namespace {
@@ -48,11 +49,6 @@ int terminal_width() {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  const auto total = std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 3.6e9)) : 0;
-  return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
-}
 
 std::string progress_line(const std::string& node, const Progress& p) {
   std::string line = node;

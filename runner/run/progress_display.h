@@ -7,16 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "runner/run_context.h"
+#include "runner/error/verbosity.h"
+#include "runner/stage/run_context.h"
 
 namespace runner {
-
-/// How much is said on stderr. Results and errors are not the display's business.
-enum class Verbosity {
-  kQuiet,    ///< nothing
-  kNormal,   ///< progress, and what stages say
-  kVerbose,  ///< also what the worker prints
-};
 
 /// What the display writes to, and on.
 struct DisplayOptions {
@@ -64,8 +58,5 @@ class ProgressDisplay {
 
 /// "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0 GiB": what is known.
 std::string progress_line(const std::string& node, const Progress& progress);
-
-/// "0:01:23".
-std::string duration_text(double seconds);
 
 }  // namespace runner

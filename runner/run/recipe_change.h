@@ -1,8 +1,8 @@
 #pragma once
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 #include "runner/schema/schema.h"
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -9,12 +9,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/bytes.h"
-#include "runner/run/environment_record.h"
-#include "runner/run/run_lock.h"
-#include "runner/run/run_summary.h"
+#include "runner/text/bytes.h"
+#include "runner/record/environment_record.h"
+#include "runner/record/run_lock.h"
+#include "runner/record/run_summary.h"
 #include "runner/run/supervise.h"
-#include "runner/run/training_history.h"
+#include "runner/record/training_history.h"
 #include "runner/config/interpolation.h"
 #include "runner/config/yaml_writer.h"
 
@@ -72,14 +72,10 @@ class Run {
     conversation.on_output = [&](std::string_view text) { take_output(text); };
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return display_.tick(); };
-    const Json request = {{"protocol", kProtocolVersion},
-                          {"request", "run"},
-                          {"graph", to_json(request_.graph)},
-                          {"smoke", request_.smoke},
-                          {"resume", is_resumed()},
-                          {"checkpoints", to_json(request_.trained)},
-                          {"reuse", name(request_.reuse)},
-                          {"index", surroundings_.node_index.string()}};
+    const Json request = {{"protocol", kProtocolVersion},     {"request", "run"},
+                          {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
+                          {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},
+                          {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
     const Ending ending = supervise(*worker, request, conversation);
     flush_output();
     judge(ending);
@@ -197,7 +193,8 @@ class Run {
     if (is_resumed()) return std::filesystem::absolute(request_.resume).lexically_normal();
     auto base = surroundings_.working_folder;
     if (base.empty()) base = std::filesystem::current_path();
-    const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
+    const auto path =
+        create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
     if (!path) throw NoFolder{path.errors()};
     return *path;
   }
@@ -221,9 +218,10 @@ class Run {
     folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
     folder_->record_json("graph.json", graph_record(ready));
     if (!request_.trained.empty()) {
-      folder_->record_json("source.json", {{"schema", 1},
-                                           {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
-                                           {"checkpoints", to_json(request_.trained)}});
+      folder_->record_json("source.json",
+                           {{"schema", 1},
+                            {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
+                            {"checkpoints", to_json(request_.trained)}});
     }
     Json environment = environment_record(versions_, environ);
     environment["device"] = ready.device;
@@ -369,23 +367,14 @@ class Run {
   bool has_saved_ = false;
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes whose history has grown since it was written
-  std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
-  std::string output_;  // of the worker, not yet a line
+  std::optional<std::string> running_anew_;           // a resumed run's node that has measured nothing yet
+  std::string output_;                                // of the worker, not yet a line
   std::vector<std::string> kept_lines_;
   std::size_t kept_bytes_ = 0;
   std::deque<std::string> last_words_;
 };
 
 }  // namespace
-
-RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker) {
-  return {.worker = {.program = worker},
-          .results = console.out,
-          .talk = console.err,
-          .display = standard_error_display(console.verbosity),
-          .json = console.json,
-          .node_index = node_index_folder()};
-}
 
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
 

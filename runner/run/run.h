@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "runner/config/compose.h"
-#include "runner/console.h"
 #include "runner/graph/graph.h"
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
-#include "runner/run/reuse.h"
-#include "runner/run/run_folder.h"
-#include "runner/run/trained_weights.h"
+#include "runner/protocol/reuse_options.h"
+#include "runner/record/run_folder.h"
+#include "runner/protocol/trained_weights.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {
@@ -40,17 +39,14 @@ struct RunSurroundings {
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
   bool json = false;
-  std::filesystem::path node_index = {};  ///< what runs of this user have finished (node_index.h); empty: none
+  std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };
 
-/// Those of a verb: what it prints to, and the worker at `worker`.
-RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker);
-
-/// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it ended.
-/// Nothing is written before the worker has found every stage sound.
+/// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it
+/// ended. Nothing is written before the worker has found every stage sound.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
 }  // namespace runner

@@ -3,13 +3,13 @@
 #include <csignal>
 #include <optional>
 
-#include "runner/descriptor.h"
+#include "runner/disk/descriptor.h"
 
 namespace runner {
 
 /// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
-/// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A signal that was
-/// ignored when it was made stays so (nohup, background jobs).
+/// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A
+/// signal that was ignored when it was made stays so (nohup, background jobs).
 class SignalSource {
  public:
   SignalSource();

@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 10s;  // for a worker that has finished but does not go
+constexpr auto kGrace = 10s;  // for a worker that has finished but does not go
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -30,7 +30,7 @@ class Supervisor {
   Ending run() {
     while (!ended_) {
       const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
-      const auto timeout = finished_ ? std::optional<std::chrono::milliseconds>(kPatience) : wanted;
+      const auto timeout = finished_ ? std::optional<std::chrono::milliseconds>(kGrace) : wanted;
       std::visit(Overloaded{
                      [&](const EventLine& line) { hear(line.text); },
                      [&](const LineTooLong&) { give_up(protocol_error("a line of more than 16 MiB")); },
@@ -98,7 +98,8 @@ class Supervisor {
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
-      if (greeted_) worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
+      if (greeted_)
+        worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/run/event.h"
+#include "runner/protocol/event.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {

@@ -89,7 +89,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command, SignalS
   if (child == 0) {
     const int error =
         become_worker(program.c_str(), arguments.data(), parent, *requests.read, *output.write, *events.write);
-    [[maybe_unused]] const auto written = write(*failure.write, &error, sizeof error);
+    [[maybe_unused]] const auto written = ::write(*failure.write, &error, sizeof error);
     _exit(127);
   }
   worker.pid_.value = child;
@@ -101,7 +101,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command, SignalS
 
   int error = 0;  // exec closes the pipe: nothing to read is good news
   ssize_t size;
-  while ((size = read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
+  while ((size = ::read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
   }
   if (size == sizeof error) {
     return Diagnostic{ErrorCode::kWorkerMissing,
@@ -163,7 +163,7 @@ Happening WorkerProcess::next(std::optional<std::chrono::milliseconds> timeout) 
 
 void WorkerProcess::write_requests() {
   while (sent_ < unsent_.size() && requests_.is_open()) {
-    const ssize_t size = write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
+    const ssize_t size = ::write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
     if (size > 0) sent_ += size;
     else if (errno == EAGAIN) return;
     else if (errno != EINTR) requests_.close();  // it reads no more; why, its end will tell
@@ -174,7 +174,7 @@ void WorkerProcess::write_requests() {
 
 void WorkerProcess::read_events() {
   char piece[kPiece];
-  const ssize_t size = read(*events_, piece, sizeof piece);
+  const ssize_t size = ::read(*events_, piece, sizeof piece);
   if (size < 0) return;
   if (size == 0) return events_.close();
   std::string_view text(piece, size);
@@ -192,7 +192,7 @@ void WorkerProcess::read_events() {
 
 void WorkerProcess::read_output() {
   char piece[kPiece];
-  const ssize_t size = read(*output_, piece, sizeof piece);
+  const ssize_t size = ::read(*output_, piece, sizeof piece);
   if (size > 0) happened_.push_back(OutputText{std::string(piece, size)});
   else if (size == 0) output_.close();
 }

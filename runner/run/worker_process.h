@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "runner/descriptor.h"
-#include "runner/installation.h"
-#include "runner/result.h"
+#include "runner/disk/descriptor.h"
+#include "runner/disk/installation.h"
+#include "runner/error/result.h"
 #include "runner/run/signal_source.h"
 
 namespace runner {

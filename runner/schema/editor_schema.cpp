@@ -6,7 +6,7 @@
 #include "runner/schema/publication.h"
 #include "runner/schema/published_schema.h"
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -163,7 +163,7 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
     return Diagnostic{ErrorCode::kUnknownGroup,
                       {},
                       "",
-                      "no form for editors is called " + quoted(group),
+                      "no form for editors is called " + in_quotes(group),
                       near.empty() ? "there are " + joined(groups, groups.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kAsWritten);

@@ -9,7 +9,7 @@
 namespace runner {
 namespace {
 
-constexpr int kMaxDepth = 16;  // a kind may hold a mapping of its own kind
+constexpr int kDeepestListing = 16;  // a kind may hold a mapping of its own kind
 
 std::string kinds_phrase(const SchemaNode& schema) {
   std::string names;
@@ -41,7 +41,7 @@ class Listing {
   /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says of them.
   void visit(const SchemaNode& node, const std::string& key, const std::string& stage, const std::string& owner,
              const Value* given, int depth = 0) {
-    if (depth > kMaxDepth) return;
+    if (depth > kDeepestListing) return;
     const SchemaNode& schema = followed(node);
     for (const NamedSchema& property : schema.properties) add(property, schema, key, stage, owner, given, depth);
     if (schema.common) {

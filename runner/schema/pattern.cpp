@@ -16,7 +16,7 @@ std::size_t announced_length(unsigned char first) {
   return 1;
 }
 
-std::wstring characters(std::string_view text) {
+std::wstring wide_characters(std::string_view text) {
   static_assert(sizeof(wchar_t) == 4);
   std::wstring result;
   while (!text.empty()) {
@@ -46,7 +46,7 @@ std::optional<Pattern> Pattern::compile(std::string_view expression) {
   try {
     // libstdc++'s breadth-first matcher: no recursion a character, no exponential time.
     constexpr auto kFlags = std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
-    auto compiled = std::make_shared<const Compiled>(Compiled{std::wregex(characters(expression), kFlags)});
+    auto compiled = std::make_shared<const Compiled>(Compiled{std::wregex(wide_characters(expression), kFlags)});
     return Pattern(std::string(expression), std::move(compiled));
   } catch (const std::regex_error&) {
     return std::nullopt;
@@ -55,10 +55,12 @@ std::optional<Pattern> Pattern::compile(std::string_view expression) {
 
 bool Pattern::matches(std::string_view text) const {
   if (text.size() > 4 * kMaxText) return false;
-  const std::wstring wide = characters(text);
+  const std::wstring wide = wide_characters(text);
   return wide.size() <= kMaxText && std::regex_search(wide, compiled_->regex);
 }
 
-std::size_t character_count(std::string_view text) { return text.size() <= 1 ? text.size() : characters(text).size(); }
+std::size_t character_count(std::string_view text) {
+  return text.size() <= 1 ? text.size() : wide_characters(text).size();
+}
 
 }  // namespace runner

@@ -71,14 +71,15 @@ class Walk {
       if (!taken.empty()) built += (built.empty() ? "" : ", or ") + taken;
     }
     uses.back().where = value.where;
-    uses.back().message = quoted(place.key) + " cannot be " + describe(value) + " yet: this version has no code for it";
+    uses.back().message =
+        in_quotes(place.key) + " cannot be " + describe(value) + " yet: this version has no code for it";
     uses.back().help = built.empty() ? "leave it out" : "it takes " + built;
   }
 
   void report(const Value& value, const SchemaNode& node, const Place& place) {
     const bool is_kind = followed(node).pointer.empty() && value.map();
     const Value* kind = is_kind ? value.find("kind") : nullptr;
-    const std::string what = quoted(kind && kind->text() ? *kind->text() : place.key);
+    const std::string what = in_quotes(kind && kind->text() ? *kind->text() : place.key);
     const std::string trouble = is_kind ? " validates, but this version cannot run it yet" : " is not built yet";
     uses.push_back(
         {ErrorCode::kNotBuiltYet, place.where, place.pointer, what + trouble, is_kind ? "" : "leave it out"});

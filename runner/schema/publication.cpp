@@ -10,9 +10,9 @@ namespace {
 
 using Json = Publication::Json;
 
-constexpr std::string_view kEnding = ".schema.json";
+constexpr std::string_view kPublishedEnding = ".schema.json";
 
-std::string stem_of(const std::string& path) { return path.substr(0, path.size() - kEnding.size()); }
+std::string stem_of(const std::string& path) { return path.substr(0, path.size() - kPublishedEnding.size()); }
 
 /// A name for the definition of a kind: "train.optimizer.adam".
 std::string definition_of(const std::string& path) {
@@ -21,7 +21,7 @@ std::string definition_of(const std::string& path) {
   return name;
 }
 
-Json reference_to(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
+Json published_reference(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
 
 }  // namespace
 
@@ -73,9 +73,9 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
     Json condition = {{"properties", {{"kind", {{"const", kind}}}}}};
     if (mappings_ == Mappings::kAsWritten) condition["type"] = "object";
     if (mappings_ == Mappings::kAsWritten || kind != preferred) condition["required"] = Json::array({"kind"});
-    rules.push_back({{"if", std::move(condition)}, {"then", reference_to(definition)}});
+    rules.push_back({{"if", std::move(condition)}, {"then", published_reference(definition)}});
     names.push_back(kind);
-    all.push_back(reference_to(definition));
+    all.push_back(published_reference(definition));
   }
   if (mappings_ == Mappings::kAsWritten && !all.empty()) {
     rules.push_back({{"if", {{"type", "object"}, {"not", {{"required", Json::array({"kind"})}}}}},
@@ -111,7 +111,7 @@ std::vector<std::string> Publication::files_in(const std::string& folder) const 
   }
   if (!files.empty() || folder == "*") return files;
   for (const std::string& name : schemas_.sub_kinds(folder))
-    files.push_back(folder + "/" + name + std::string(kEnding));
+    files.push_back(folder + "/" + name + std::string(kPublishedEnding));
   return files;
 }
 

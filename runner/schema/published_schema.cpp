@@ -6,7 +6,7 @@
 
 #include "runner/schema/publication.h"
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 
@@ -23,7 +23,7 @@ Result<Json> published_schema(const SchemaSet& schemas, std::string_view name) {
     return Diagnostic{ErrorCode::kUnknownKind,
                       {},
                       "",
-                      "unknown kind " + quoted(name),
+                      "unknown kind " + in_quotes(name),
                       near.empty() ? "there are " + joined(names, names.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kWhole);

@@ -13,7 +13,7 @@
 #include "runner/schema/schema_phrase.h"
 #include "runner/schema/schema_reader.h"
 #include "runner/schema/schema_resume.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/schema/validator.h"
 
 namespace runner {
@@ -31,7 +31,7 @@ struct SchemaSet::Store {
 
 namespace {
 
-constexpr std::string_view kEnding = ".schema.json";
+constexpr std::string_view kSchemaEnding = ".schema.json";
 constexpr std::string_view kCommonKeys = "common.schema.json#/definitions/stage";
 
 Diagnostic bad(const std::string& path, const std::string& pointer, const std::string& message) {
@@ -66,7 +66,7 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
   auto store = std::make_unique<Store>();
   Diagnostics& errors = store->schemas.errors;
   for (const SchemaFile& file : files) {
-    if (file.path.ends_with(kEnding)) store->schemas.read_file(std::string(file.path), file.text);
+    if (file.path.ends_with(kSchemaEnding)) store->schemas.read_file(std::string(file.path), file.text);
     else errors.push_back(bad(std::string(file.path), "", "a schema's file is named '<name>.schema.json'"));
   }
   if (!errors.empty()) return std::move(errors);
@@ -92,7 +92,7 @@ Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, "
 
 Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
   const SchemaNode* schema = store_->at(file);
-  if (!schema) return {{ErrorCode::kInternal, {}, "", "there is no schema " + quoted(file), ""}};
+  if (!schema) return {{ErrorCode::kInternal, {}, "", "there is no schema " + in_quotes(file), ""}};
   Diagnostics errors = check(value, *schema);
   if (errors.empty()) fill_in_defaults(value, *schema);
   return errors;
@@ -121,7 +121,7 @@ std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
   const std::string start = std::string(folder) + "/";
   for (const auto& [path, document] : store_->schemas.documents) {
     if (!path.starts_with(start) || path.find('/', start.size()) != path.npos) continue;
-    names.push_back(path.substr(start.size(), path.size() - start.size() - kEnding.size()));
+    names.push_back(path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
   }
   return names;
 }
@@ -154,7 +154,8 @@ KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> 
 
 const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   const Kind* found = this->kind(kind);
-  const auto document = store_->schemas.documents.find(found ? found->file : std::string(kind) + std::string(kEnding));
+  const auto document =
+      store_->schemas.documents.find(found ? found->file : std::string(kind) + std::string(kSchemaEnding));
   return document == store_->schemas.documents.end() ? nullptr : &document->second;
 }
 

@@ -5,7 +5,7 @@
 namespace runner {
 namespace {
 
-const Value kNothing{};
+const Value kNoSchema{};
 
 /// The default of `key` in mappings of `schema`: `nested` is what the default of the whole mapping says of it.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
@@ -33,7 +33,7 @@ std::optional<Value> follow(const SchemaNode& node, const Value* value, const Va
   if (common) return enter(*common);
   if (schema.kinds_in) {
     const bool names_kind = value && value->find("kind");
-    const SchemaNode* kind = kind_of(schema, names_kind ? *value : nested ? *nested : kNothing);
+    const SchemaNode* kind = kind_of(schema, names_kind ? *value : nested ? *nested : kNoSchema);
     if (key == "kind" && rest.empty() && !schema.default_kind.empty() && !nested_below)
       return Value{schema.default_kind, {}};
     if (kind) return follow(*kind, value, nested, path);
@@ -63,7 +63,7 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
     }
   }
   if (schema.kinds_in) {
-    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNothing)) collect_keys(*kind, value, path, keys);
+    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNoSchema)) collect_keys(*kind, value, path, keys);
   }
   for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
     for (const SchemaNode* part : *group) collect_keys(*part, value, path, keys);

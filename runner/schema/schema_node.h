@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/schema/pattern.h"
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 
@@ -55,7 +55,7 @@ struct SchemaNode {
   std::string description, unit;
   std::optional<Value> default_value;
   std::vector<Value> examples;
-  bool planned = false;                ///< x-planned
+  bool planned = false;               ///< x-planned
   std::optional<ResumeClass> resume;  ///< x-resume
 
   unsigned types = 0;                         ///< 0: any

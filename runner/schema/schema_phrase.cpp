@@ -97,7 +97,7 @@ std::string bare(const Value& value) {
   return value.text() && value.secret_as.empty() ? cut(*value.text()) : describe(value);
 }
 
-std::string quoted(std::string_view word) { return "'" + cut(word) + "'"; }
+std::string in_quotes(std::string_view word) { return "'" + cut(word) + "'"; }
 
 std::string joined(std::span<const std::string> words, std::size_t limit) {
   std::string result;

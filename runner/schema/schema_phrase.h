@@ -26,7 +26,7 @@ std::string found_phrase(const Value& value);
 std::string bare(const Value& value);
 
 /// A key or word in single quotes, cut when it is long.
-std::string quoted(std::string_view word);
+std::string in_quotes(std::string_view word);
 
 /// "a, b, c", at most `limit` of them, then "…".
 std::string joined(std::span<const std::string> words, std::size_t limit = 10);

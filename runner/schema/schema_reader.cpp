@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "runner/schema/schema_keyword.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
 
 using Json = SchemaReader::Json;
 
-constexpr int kMaxDepth = 100;  // of nested subschemas
+constexpr int kDeepestSchema = 100;  // of nested subschemas
 
 /// Makes Json of the parser's events, as the parser does itself, but keys written twice are refused. Reading schemas is
 /// most of what a short command takes, so this must be quick.
@@ -118,7 +118,7 @@ SchemaNode* SchemaReader::read(const Json& json, const std::string& file, const 
     node.verdict = json.get<bool>();
   } else if (!json.is_object()) {
     fail(file, pointer, "a schema is a mapping, true or false");
-  } else if (depth > kMaxDepth) {
+  } else if (depth > kDeepestSchema) {
     fail(file, pointer, "nested too deep");
   } else {
     for (const auto& [key, value] : json.items()) read_keyword(node, key, value, depth + 1);
@@ -287,8 +287,8 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kVersion:
     case Keyword::kInputs:
     case Keyword::kOutputs:
-    case Keyword::kCacheable:     // of a kind's file: read there
-    case Keyword::kCoupling:      // looked for where a graph is checked: graph/legality.cpp
+    case Keyword::kCacheable:  // of a kind's file: read there
+    case Keyword::kCoupling:   // looked for where a graph is checked: graph/legality.cpp
     case Keyword::kMixesSamples:
     case Keyword::kSchema:
     case Keyword::kComment:

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/result.h"
+#include "runner/error/result.h"
 #include "runner/schema/schema_node.h"
 
 namespace runner {

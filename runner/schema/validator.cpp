@@ -4,13 +4,13 @@
 #include <tuple>
 
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/schema/validator_pass.h"
 
 namespace runner {
 namespace {
 
-constexpr int kMaxDepth = 100;  // of nested values; YAML stops at 64
+constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
 /// By the text they were written in, as these come up, then by line and column; what has no place comes last.
 void sort_as_found(Diagnostics& errors) {
@@ -76,14 +76,15 @@ void ValidatorPass::fail(ErrorCode code, const Location& where, std::string poin
 
 void ValidatorPass::check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
                           std::string_view unit) {
-  if (place.depth > kMaxDepth) return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deep");
+  if (place.depth > kDeepestInstance)
+    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deep");
   if (place.items && names_item(value)) return;
   if (!schema.unit.empty()) unit = schema.unit;
   if (schema.target) return check(value, *schema.target, place, unit);
   const bool is_property = !place.key.empty();
   if (schema.verdict == false) {
     return fail(ErrorCode::kForbidden, place.key_where ? *place.key_where : value.where, place.pointer(),
-                (is_property ? "key " + quoted(place.key) : describe(value)) + " is not allowed here");
+                (is_property ? "key " + in_quotes(place.key) : describe(value)) + " is not allowed here");
   }
   if (!check_allowed(value, schema, place) || !check_type(value, schema, place)) return;
   if (types_of(value) & kNumberType) check_number(value, schema, place, unit);

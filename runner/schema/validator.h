@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 #include "runner/schema/schema_node.h"
 
 namespace runner {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/schema/validator_pass.h"
 
 namespace runner {
@@ -85,7 +85,7 @@ void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema, 
   for (const std::string& key : schema.required) {
     if (value.find(key)) continue;
     const SchemaNode* property = schema.property(key);
-    fail(ErrorCode::kMissingKey, value.where, pointer_to(place.pointer(), key), "missing key " + quoted(key),
+    fail(ErrorCode::kMissingKey, value.where, pointer_to(place.pointer(), key), "missing key " + in_quotes(key),
          property ? description_of(*property) : "");
   }
   const std::string got = ", got " + size_found(map.size(), "an empty mapping");
@@ -130,7 +130,8 @@ void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema, co
   std::string help = did_you_mean(entry.key, keys);
   if (help.empty() && keys.empty()) help = "it takes no keys";
   if (help.empty()) help = "known keys: " + joined(keys);
-  fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(), "unknown key " + quoted(entry.key), help);
+  fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(), "unknown key " + in_quotes(entry.key),
+       help);
 }
 
 }  // namespace runner

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/schema/validator.h"
 #include "runner/schema/validator_pass.h"
 
@@ -34,14 +34,14 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   const std::string rule = "every other top-level mapping is a stage and has a 'kind'";
   const std::string pointer = place.below(entry).pointer();
   if (!entry.value.map()) {
-    fail(ErrorCode::kUnknownKey, entry.key_where, pointer, "unknown key " + quoted(entry.key),
+    fail(ErrorCode::kUnknownKey, entry.key_where, pointer, "unknown key " + in_quotes(entry.key),
          near.empty() ? "reserved keys: " + joined(reserved, 20) + "; " + rule : near);
     return false;
   }
   if (entry.value.find("kind")) return true;
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
   fail(ErrorCode::kMissingKey, entry.value.where, pointer_to(pointer, "kind"),
-       "missing key 'kind' in the stage " + quoted(entry.key),
+       "missing key 'kind' in the stage " + in_quotes(entry.key),
        near.empty() || is_family ? listed_kinds(stages, entry.key) : near + " " + rule);
   return false;
 }
@@ -63,7 +63,7 @@ void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, con
   } else {
     const std::string near = did_you_mean(*kind->text(), kind_names(schema));
     const std::string listed = listed_kinds(schema, *kind->text());
-    fail(ErrorCode::kUnknownKind, kind->where, pointer, "unknown kind " + quoted(*kind->text()),
+    fail(ErrorCode::kUnknownKind, kind->where, pointer, "unknown kind " + in_quotes(*kind->text()),
          near.empty() ? listed : near + " " + listed);
   }
 }

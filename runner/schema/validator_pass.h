@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 #include "runner/schema/schema_node.h"
 
 namespace runner {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runner/schema/schema_phrase.h"
-#include "runner/suggest.h"
+#include "runner/text/suggest.h"
 #include "runner/schema/validator_pass.h"
 
 namespace runner {
@@ -88,7 +88,7 @@ bool ValidatorPass::check_allowed(const Value& value, const SchemaNode& schema, 
   std::vector<std::string> words;
   for (const Value& one : *schema.allowed) words.push_back(bare(one));
   fail(ErrorCode::kNotAllowedValue, value.where, place.pointer(),
-       (shown ? quoted(*value.text()) : describe(value)) + " is not one of: " + joined(words, 20), help);
+       (shown ? in_quotes(*value.text()) : describe(value)) + " is not one of: " + joined(words, 20), help);
   return false;
 }
 

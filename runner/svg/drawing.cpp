@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "runner/printable.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/printable.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 namespace {

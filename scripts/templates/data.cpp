@@ -3,12 +3,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/random.h"
-#include "stages/stages.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {
@@ -75,6 +74,6 @@ class Novel final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kDataNovel = {.name = "data.novel", .create = Novel::create};
+extern const runner::StageKind kDataNovel = {.name = "data.novel", .create = Novel::create};
 
 }  // namespace stages

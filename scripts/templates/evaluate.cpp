@@ -2,12 +2,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/evaluate/predictor.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -43,6 +42,6 @@ class Novel final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kEvaluateNovel = {.name = "evaluate.novel", .create = Novel::create};
+extern const runner::StageKind kEvaluateNovel = {.name = "evaluate.novel", .create = Novel::create};
 
 }  // namespace stages

@@ -1,9 +1,8 @@
 #include <memory>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/stages.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 
 namespace stages {
 namespace {
@@ -27,6 +26,6 @@ class Novel final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kMemoryNovel = {.name = "memory.novel", .create = Novel::create};
+extern const runner::StageKind kMemoryNovel = {.name = "memory.novel", .create = Novel::create};
 
 }  // namespace stages

@@ -3,12 +3,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/model/layers.h"
-#include "stages/precision_module.h"
-#include "stages/stages.h"
+#include "stages/numerics/precision_module.h"
 
 namespace stages {
 namespace {
@@ -90,6 +89,6 @@ class Novel final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kModelNovel = {.name = "model.novel", .create = Novel::create};
+extern const runner::StageKind kModelNovel = {.name = "model.novel", .create = Novel::create};
 
 }  // namespace stages

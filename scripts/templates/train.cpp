@@ -4,11 +4,10 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/stages.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"
 
@@ -79,6 +78,6 @@ class Novel final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kTrainNovel = {.name = "train.novel", .create = Novel::create};
+extern const runner::StageKind kTrainNovel = {.name = "train.novel", .create = Novel::create};
 
 }  // namespace stages

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/diagnostic.h"
-#include "runner/sha256.h"
+#include "runner/error/diagnostic.h"
+#include "runner/disk/sha256.h"
 
 namespace stages {
 

@@ -3,13 +3,12 @@
 #include <optional>
 #include <utility>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/cub200_list.h"
 #include "stages/data/fetched_list.h"
 #include "stages/data/image_parts.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -66,6 +65,6 @@ class Cub200Stage : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kDataCub200 = {.name = "data.cub200", .create = Cub200Stage::create};
+extern const runner::StageKind kDataCub200 = {.name = "data.cub200", .create = Cub200Stage::create};
 
 }  // namespace stages

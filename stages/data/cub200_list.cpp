@@ -261,7 +261,8 @@ runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool all
         {},
         "",
         "CUB-200-2011 is not in '" + root.string() + "': it has neither " + kImages + " nor a folder " + kFolder,
-        "correct root; `retort data fetch cub200` fetches it, `retort data make cub200` makes a small set of that form"};
+        "correct root; `retort data fetch cub200` fetches it, `retort data make cub200` makes a small set of that "
+        "form"};
   }
   Lister lister(*folder);
   lister.read(boxes);

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "runner/result.h"
+#include "runner/error/result.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "stages/data/feature_table.h"
-#include "stages/held_memory.h"
+#include "stages/memory/held_memory.h"
 
 namespace stages {
 

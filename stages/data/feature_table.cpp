@@ -4,10 +4,10 @@
 
 #include <torch/torch.h>
 
-#include "runner/sha256.h"
-#include "runner/stage.h"
-#include "stages/data_description.h"
-#include "stages/safetensors.h"
+#include "runner/disk/sha256.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/data_description.h"
+#include "stages/weights/safetensors.h"
 
 namespace stages {
 namespace {
@@ -24,7 +24,7 @@ std::string digest(const NamedTensors& tensors) {
   return digest.digest();
 }
 
-[[noreturn]] void damaged(const std::filesystem::path& path, const std::string& why) {
+[[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(runner::ErrorCode::kDamagedWeights, "",
                            "'" + path.string() + "' does not hold these features: " + why,
                            "remove it: features are computed anew where there are none");
@@ -32,9 +32,9 @@ std::string digest(const NamedTensors& tensors) {
 
 void check(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& name,
            const std::vector<std::int64_t>& shape, at::ScalarType type) {
-  if (!tensors.contains(name)) damaged(path, "there is no '" + name + "'");
+  if (!tensors.contains(name)) damaged_table(path, "there is no '" + name + "'");
   if (tensors.at(name).sizes() != shape || tensors.at(name).scalar_type() != type) {
-    damaged(path, "'" + name + "' is of another shape or type");
+    damaged_table(path, "'" + name + "' is of another shape or type");
   }
 }
 
@@ -61,18 +61,18 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   const Safetensors file = read_safetensors(path);
   const auto recorded = file.metadata.find("sha256");
   if (recorded == file.metadata.end() || recorded->second != digest(file.tensors)) {
-    damaged(path, "its digest is not that of its numbers");
+    damaged_table(path, "its digest is not that of its numbers");
   }
   for (const auto& [key, text] : describe_data(data)) {
     const auto found = file.metadata.find(key);
-    if (found == file.metadata.end() || found->second != text) damaged(path, "its '" + key + "' are others");
+    if (found == file.metadata.end() || found->second != text) damaged_table(path, "its '" + key + "' are others");
   }
   check(path, file.tensors, "present", {data.size}, at::kBool);
-  if (!file.tensors.contains("features")) damaged(path, "there is no 'features'");
+  if (!file.tensors.contains("features")) damaged_table(path, "there is no 'features'");
   const at::Tensor& features = file.tensors.at("features");
   const bool is_table = features.dim() >= 2 && features.size(0) == data.size &&
                         (features.scalar_type() == at::kFloat || features.scalar_type() == at::kBFloat16);
-  if (!is_table) damaged(path, "'features' is of another shape or type");
+  if (!is_table) damaged_table(path, "'features' is of another shape or type");
   FeatureTable table{.present = file.tensors.at("present"), .tensors = {{"features", features}}};
   for (const TensorSpec& spec : kept_beside_features(data)) {
     std::vector<std::int64_t> shape = {data.size};

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 
 namespace stages {
 

@@ -6,18 +6,17 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/plan_context.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/feature_dataset.h"
-#include "stages/loader.h"
-#include "stages/memory_budget.h"
-#include "stages/numerics.h"
-#include "stages/plan_forward.h"
-#include "stages/precision_module.h"
-#include "stages/stages.h"
-#include "stages/tf32.h"
+#include "stages/artifact/loader.h"
+#include "stages/memory/memory_budget.h"
+#include "stages/numerics/numerics.h"
+#include "stages/memory/plan_forward.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/numerics/tf32.h"
 
 namespace stages {
 namespace {
@@ -43,7 +42,8 @@ class FrozenPart {
         device_(std::string(context.device())),
         budget_(memory_budget(policy, device_), device_),
         network_(model.build(data, context.seed())),
-        numerics_((network_->to(device_), network_->eval(), choose_numerics(policy, *network_, model_stage, context))),
+        numerics_((network_->to(device_), network_->eval(),
+                   choose_numerics(policy.numerics(), *network_, model_stage, context))),
         tf32_(numerics_.tf32),
         modules_(*network_, numerics_.precision, device_) {
     set_layout(*network_, numerics_.layout);
@@ -121,10 +121,8 @@ class Features final : public runner::Stage {
           .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
           .policy = *policy,
           .outline = [&] { return model->outline(inputs.get<Dataset>("train")->describe()); },
-          .forward =
-              [&](torch::nn::Module& network, const NamedTensors& batch) {
-                return model->frozen_features(network, batch).at("features");
-              }};
+          .forward = [&](torch::nn::Module& network,
+                         const NamedTensors& batch) { return model->frozen_features(network, batch).at("features"); }};
       const PlannedForward planned = plan_forward(forward, /*keeps_results=*/false, context);
       std::vector<std::int64_t> shape = planned.output.sizes().vec();
       shape[0] = data.size;
@@ -257,6 +255,6 @@ class Features final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kDataFeatures = {"data.features", Features::create};
+extern const runner::StageKind kDataFeatures = {"data.features", Features::create};
 
 }  // namespace stages

@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <map>
 
-#include "runner/descriptor.h"
-#include "runner/new_file.h"
-#include "runner/stage.h"
+#include "runner/disk/descriptor.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

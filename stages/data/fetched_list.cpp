@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/data/fetch_dataset.h"
 
 namespace stages {

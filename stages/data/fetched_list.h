@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runner/run_context.h"
+#include "runner/stage/run_context.h"
 #include "stages/data/image_list.h"
 #include "stages/fetch/callbacks.h"
 

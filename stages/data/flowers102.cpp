@@ -4,13 +4,12 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/fetched_list.h"
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_parts.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -28,9 +27,10 @@ class Flowers102Stage : public runner::Stage {
     read_word(reader, "parts", kFlowerParts, parts);
     bool download = false;
     reader.read("download", download);
-    FetchedList list("flowers102", options.root, download, [parts, root = options.root, outside = options.allow_outside] {
-      return list_flowers102(root, parts, outside);
-    });
+    FetchedList list("flowers102", options.root, download,
+                     [parts, root = options.root, outside = options.allow_outside] {
+                       return list_flowers102(root, parts, outside);
+                     });
     for (const runner::Diagnostic& problem : list.problems())
       reader.fail("root", problem.code, problem.message, problem.help);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
@@ -52,6 +52,6 @@ class Flowers102Stage : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kDataFlowers102 = {.name = "data.flowers102", .create = Flowers102Stage::create};
+extern const runner::StageKind kDataFlowers102 = {.name = "data.flowers102", .create = Flowers102Stage::create};
 
 }  // namespace stages

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr const char *kFolder = "flowers-102", *kLabels = "imagelabels.mat", *kLists = "setid.mat",
+constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat", *kLists = "setid.mat",
                      *kNames = "cat_to_name.json";
 constexpr std::size_t kMaxNamesBytes = 1 << 20, kMaxNameBytes = 1000;
 constexpr std::int64_t kMostImages = 99'999;  // a file's number has five digits
@@ -152,7 +152,7 @@ class Annotations {
   }
 
   AnnotationFiles files_;
-  const std::string inner_, labels_file_ = inner_ + kLabels, lists_file_ = inner_ + kLists;
+  const std::string inner_, labels_file_ = inner_ + kLabelFile, lists_file_ = inner_ + kLists;
 };
 
 std::string file_name(std::int64_t number) {
@@ -164,16 +164,17 @@ std::string file_name(std::int64_t number) {
 }  // namespace
 
 runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts parts, bool allow_outside) {
-  const auto folder = published_folder(root, kFolder, "jpg");
+  const auto folder = published_folder(root, kPictures, "jpg");
   if (!folder) {
     return runner::Diagnostic{
         ErrorCode::kMissingFolder,
         {},
         "",
-        "Oxford Flowers 102 is not in '" + root.string() + "': it has neither a folder jpg nor " + kFolder,
-        "correct root; `retort data fetch flowers102` fetches it, `retort data make flowers102` makes a small set of that form"};
+        "Oxford Flowers 102 is not in '" + root.string() + "': it has neither a folder jpg nor " + kPictures,
+        "correct root; `retort data fetch flowers102` fetches it, `retort data make flowers102` makes a small set of "
+        "that form"};
   }
-  Annotations annotations(root, *folder == root ? "" : std::string(kFolder) + "/");
+  Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");
   annotations.read();
   ImageList list;
   list.root = *folder;

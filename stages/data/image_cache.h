@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "stages/image.h"
+#include "stages/data/image.h"
 
 namespace stages {
 

@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/image_transform.h"
 
@@ -93,7 +93,7 @@ Cut ImageDataset::cut_of(const ImageHeader& header, std::int64_t epoch, std::int
 Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
   // Parts share a cache, and a picture may be decoded at eight sizes.
   const auto key = [&](int eighths) {
-    return (static_cast<std::uint64_t>(index) * kParts + static_cast<std::uint64_t>(part_)) * 8 +
+    return (static_cast<std::uint64_t>(index) * kSplitParts + static_cast<std::uint64_t>(part_)) * 8 +
            static_cast<std::uint64_t>(eighths - 1);
   };
   std::shared_ptr<const Image> decoded = cache_ ? cache_->find(key(8)) : nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

@@ -3,14 +3,13 @@
 #include <optional>
 #include <string>
 
-#include "runner/config_reader.h"
-#include "runner/plan_context.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/image_parts.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/shapes.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -115,7 +114,8 @@ class ImageFolderStage : public runner::Stage {
     std::ranges::sort(list.classes);
     for (std::size_t label = 0; label < list.classes.size(); ++label) {
       for (std::int64_t i = 0; i < config_.make->per_class; ++i)
-        list[Part::kTrain].push_back({list.classes[label] + "/" + padded(i, 5) + ".jpg", static_cast<std::int64_t>(label)});
+        list[Part::kTrain].push_back(
+            {list.classes[label] + "/" + padded(i, 5) + ".jpg", static_cast<std::int64_t>(label)});
     }
     return list;
   }
@@ -145,6 +145,6 @@ class ImageFolderStage : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kDataImageFolder = {.name = "data.image_folder", .create = ImageFolderStage::create};
+extern const runner::StageKind kDataImageFolder = {.name = "data.image_folder", .create = ImageFolderStage::create};
 
 }  // namespace stages

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/sha256.h"
+#include "runner/disk/sha256.h"
 #include "stages/data/image_root.h"
-#include "stages/random.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {
@@ -24,9 +24,9 @@ constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
-class Lister {
+class FolderLister {
  public:
-  Lister(const fs::path& root, bool allow_outside) : root_(root, allow_outside) { list_.root = root; }
+  FolderLister(const fs::path& root, bool allow_outside) : root_(root, allow_outside) { list_.root = root; }
 
   runner::Result<ImageList> list() {
     if (!root_.is_folder()) {
@@ -149,15 +149,15 @@ class Lister {
 };
 
 /// How many of `count` go to each part, and how many to none.
-std::array<std::int64_t, kParts> shares(std::int64_t count, const SplitOptions& options) {
-  const std::array<double, kParts> wanted = {options.train, options.validation, options.test};
-  std::array<std::int64_t, kParts + 1> given{};
-  std::array<double, kParts + 1> rest{};
+std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOptions& options) {
+  const std::array<double, kSplitParts> wanted = {options.train, options.validation, options.test};
+  std::array<std::int64_t, kSplitParts + 1> given{};
+  std::array<double, kSplitParts + 1> rest{};
   // The part that is not used takes part, so that shares below 1 are kept too.
   const double unused = std::max(0.0, 1 - options.train - options.validation - options.test);
-  for (std::size_t i = 0; i <= kParts; ++i) {
+  for (std::size_t i = 0; i <= kSplitParts; ++i) {
     // A product such as 0.29 · 100 must not fall short of 29.
-    const double exact = (i < kParts ? wanted[i] : unused) * static_cast<double>(count) + 1e-9;
+    const double exact = (i < kSplitParts ? wanted[i] : unused) * static_cast<double>(count) + 1e-9;
     given[i] = static_cast<std::int64_t>(exact);
     rest[i] = exact - std::floor(exact);
   }
@@ -220,7 +220,7 @@ std::string fingerprint(const ImageList& list) {
 }
 
 runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {
-  return Lister(root, allow_outside).list();
+  return FolderLister(root, allow_outside).list();
 }
 
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
@@ -239,7 +239,7 @@ void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
     std::ranges::sort(drawn);
     std::size_t next = 0;
     const auto counts = shares(static_cast<std::int64_t>(drawn.size()), options);
-    for (std::size_t part = 0; part < kParts; ++part) {
+    for (std::size_t part = 0; part < kSplitParts; ++part) {
       for (std::int64_t i = 0; i < counts[part]; ++i) part_of[drawn[next++].second] = part;
     }
   }

@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/result.h"
-#include "stages/image.h"
+#include "runner/error/result.h"
+#include "stages/data/image.h"
 
 namespace stages {
 
 enum class Part : std::uint8_t { kTrain, kValidation, kTest };
-inline constexpr std::size_t kParts = 3;
+inline constexpr std::size_t kSplitParts = 3;
 
 /// "train", "validation" or "test".
 std::string_view name(Part part);
@@ -29,11 +29,11 @@ struct ImageFile {
 /// The image files below a root and what they show: none has been opened.
 struct ImageList {
   std::filesystem::path root;
-  std::vector<std::string> classes;                  ///< names; a label is a position here
-  std::array<std::vector<ImageFile>, kParts> parts;  ///< their order is that of the samples
-  std::string annotations;                           ///< SHA-256 of the files that say all this; empty: folders do
-  bool divided = false;                              ///< root has train, validation or test folders
-  std::vector<std::string> ignored;                  ///< folders beside train, validation and test
+  std::vector<std::string> classes;                       ///< names; a label is a position here
+  std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< their order is that of the samples
+  std::string annotations;                                ///< SHA-256 of the files that say all this; empty: folders do
+  bool divided = false;                                   ///< root has train, validation or test folders
+  std::vector<std::string> ignored;                       ///< folders beside train, validation and test
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
   const std::vector<ImageFile>& operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }

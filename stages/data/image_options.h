@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 #include "stages/data/image_dataset.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/run_context.h"
+#include "runner/stage/run_context.h"
 
 namespace stages {
 

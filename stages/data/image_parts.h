@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/data/image_options.h"
 
 namespace runner {

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "stages/image.h"
+#include "stages/data/image.h"
 
 namespace stages {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/diagnostic.h"
+#include "runner/error/diagnostic.h"
 
 namespace stages {
 

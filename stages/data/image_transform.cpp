@@ -19,19 +19,20 @@ std::string word_of(const Words& words, T value) {
   return std::string(std::ranges::find(words, value, [](const auto& item) { return item.second; })->first);
 }
 
-[[noreturn]] void refuse(const std::string& key, const std::string& what) {
+[[noreturn]] void refuse_transform(const std::string& key, const std::string& what) {
   throw std::invalid_argument("its '" + key + "' " + what);
 }
 
 const json& member(const json& object, const std::string& key) {
-  if (!object.is_object() || !object.contains(key)) refuse(key, "is missing");
+  if (!object.is_object() || !object.contains(key)) refuse_transform(key, "is missing");
   return object[key];
 }
 
 double number_between(const json& value, double smallest, double largest, const std::string& key) {
   // Written so that a number which is none is refused too.
-  if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest) return value.get<double>();
-  refuse(key, "is outside its range");
+  if (value.is_number() && value.get<double>() >= smallest && value.get<double>() <= largest)
+    return value.get<double>();
+  refuse_transform(key, "is outside its range");
 }
 
 template <typename Words>
@@ -39,13 +40,13 @@ auto value_of(const Words& words, const json& object, const std::string& key) {
   const json& word = member(object, key);
   const auto* const found = std::ranges::find_if(
       words, [&](const auto& item) { return word.is_string() && word.get_ref<const std::string&>() == item.first; });
-  if (found == words.end()) refuse(key, "is none that is known");
+  if (found == words.end()) refuse_transform(key, "is none that is known");
   return found->second;
 }
 
 void read_three(const json& list, double smallest, double largest, const std::string& key,
                 std::array<double, 3>& numbers) {
-  if (!list.is_array() || list.size() != numbers.size()) refuse(key, "is no list of three");
+  if (!list.is_array() || list.size() != numbers.size()) refuse_transform(key, "is no list of three");
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = number_between(list[i], smallest, largest, key);
 }
 
@@ -67,10 +68,10 @@ std::string transform_json(const ImageDatasetOptions& options) {
 
 ImageDatasetOptions transform_from_json(std::string_view text) {
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (member(document, "kind") != "image") refuse("kind", "is not 'image'");
+  if (member(document, "kind") != "image") refuse_transform("kind", "is not 'image'");
   ImageDatasetOptions options;
   const json& size = member(document, "image_size");
-  if (!size.is_number_integer()) refuse("image_size", "is no whole number");
+  if (!size.is_number_integer()) refuse_transform("image_size", "is no whole number");
   options.image_size = static_cast<int>(number_between(size, kSmallestImage, kLargestImage, "image_size"));
   options.decode = value_of(kDecodes, document, "decode");
   const json& resize = member(document, "resize");
@@ -78,8 +79,8 @@ ImageDatasetOptions transform_from_json(std::string_view text) {
   options.resize.crop_offset = value_of(kCropOffsets, resize, "crop_offset");
   options.resize.shape = value_of(kResizeShapes, resize, "shape");
   const bool is_square = options.resize.shape == ResizeShape::kSquare;
-  options.resize.crop_fraction = number_between(member(resize, "crop_fraction"),
-                                                is_square ? 1 : options.image_size / kLargestResized, 1, "crop_fraction");
+  options.resize.crop_fraction = number_between(
+      member(resize, "crop_fraction"), is_square ? 1 : options.image_size / kLargestResized, 1, "crop_fraction");
   const json& normalize = member(document, "normalize");
   read_three(member(normalize, "mean"), -kLargestMean, kLargestMean, "mean", options.mean);
   read_three(member(normalize, "std"), kSmallestDeviation, kLargestDeviation, "std", options.standard_deviation);

@@ -20,7 +20,7 @@ struct Encoder {
   unsigned long size = 0;
 };
 
-[[noreturn]] void fail(j_common_ptr state) {
+[[noreturn]] void cannot_encode(j_common_ptr state) {
   auto& encoder = *static_cast<Encoder*>(state->client_data);
   state->err->format_message(state, encoder.message);
   std::longjmp(encoder.failed, 1);
@@ -29,7 +29,7 @@ struct Encoder {
 bool encode(Encoder& encoder, const Image& image, int quality, J_COLOR_SPACE colors) {
   jpeg_compress_struct& state = encoder.state;
   state.err = jpeg_std_error(&encoder.errors);
-  encoder.errors.error_exit = fail;
+  encoder.errors.error_exit = cannot_encode;
   state.client_data = &encoder;
   if (setjmp(encoder.failed)) return false;
   jpeg_create_compress(&state);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "stages/image.h"
+#include "stages/data/image.h"
 
 namespace stages {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/shapes.h"
 
 namespace stages {

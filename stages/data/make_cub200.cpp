@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/new_folder.h"
+#include "stages/weights/new_folder.h"
 #include "stages/data/shapes.h"
-#include "stages/permutation.h"
+#include "stages/random/permutation.h"
 
 namespace stages {
 namespace {

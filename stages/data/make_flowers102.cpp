@@ -7,18 +7,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/mat_file.h"
-#include "stages/new_folder.h"
+#include "stages/weights/new_folder.h"
 #include "stages/data/shapes.h"
-#include "stages/permutation.h"
+#include "stages/random/permutation.h"
 
 namespace stages {
 namespace {
 
-constexpr std::int64_t kFewest = 3;     // one for each part
-constexpr std::int64_t kMost = 0xffff;  // the published lists have numbers of 16 bits
+constexpr std::int64_t kFewestFlowers = 3;  // one for each part
+constexpr std::int64_t kMost = 0xffff;      // the published lists have numbers of 16 bits
 
 MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
   const auto columns = static_cast<std::int64_t>(values.size());
@@ -28,7 +28,7 @@ MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
 }  // namespace
 
 void make_flowers102(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
-  check(images, kFewest);
+  check(images, kFewestFlowers);
   if (images.count() > kMost) {
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue, "/make",
                              "cannot make " + std::to_string(images.count()) + " images",

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/new_folder.h"
+#include "stages/weights/new_folder.h"
 #include "stages/data/shapes.h"
 
 namespace stages {

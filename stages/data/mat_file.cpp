@@ -20,9 +20,9 @@ constexpr std::uint32_t kInt8 = 1, kUint8 = 2, kUint16 = 4, kInt32 = 5, kUint32 
 constexpr std::uint32_t kComplex = 0x0800;                                            // among an array's flags
 constexpr std::uint32_t kFirstNumeric = 6, kLastNumeric = 15;  // classes of arrays, double to uint64
 constexpr std::uint32_t kUint8Class = 9, kUint16Class = 11;
-constexpr std::size_t kMaxDimensions = 32;
+constexpr std::size_t kMostDimensions = 32;
 
-[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument(what); }
+[[noreturn]] void refuse_mat(const std::string& what) { throw std::invalid_argument(what); }
 
 /// The number at the beginning of `bytes`, which are enough for it. Files are little-endian, and so are we.
 template <typename T>
@@ -46,19 +46,19 @@ class Elements {
   bool empty() const { return rest_.empty(); }
 
   Element next(const char* what) {
-    if (rest_.size() < 8) refuse(std::string("it ends within ") + what);
+    if (rest_.size() < 8) refuse_mat(std::string("it ends within ") + what);
     const auto first = number_at<std::uint32_t>(rest_);
     // A small element has its size in the upper half of the first word, and its data in the second.
     if (const std::uint32_t small = first >> 16; small != 0) {
-      if (small > 4) refuse(std::string("it has a small element of ") + std::to_string(small) + " bytes");
+      if (small > 4) refuse_mat(std::string("it has a small element of ") + std::to_string(small) + " bytes");
       const Element element{first & 0xffff, rest_.substr(4, small)};
       rest_.remove_prefix(8);
       return element;
     }
     const std::size_t size = number_at<std::uint32_t>(rest_.substr(4));
     if (size > rest_.size() - 8) {
-      refuse(std::string("it ends within ") + what + ": " + std::to_string(size) + " bytes are announced and " +
-             std::to_string(rest_.size() - 8) + " are there");
+      refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) + " bytes are announced and " +
+                 std::to_string(rest_.size() - 8) + " are there");
     }
     const Element element{first, rest_.substr(8, size)};
     // What is compressed is not padded, and what comes last need not be.
@@ -98,10 +98,10 @@ std::string inflated(std::string_view bytes, std::size_t limit) {
     stream.avail_out = static_cast<uInt>(piece.size());
     state = inflate(&stream, Z_NO_FLUSH);
     const std::size_t made = piece.size() - stream.avail_out;
-    if (made > limit - result.size()) refuse("its compressed parts are larger than any list of labels");
+    if (made > limit - result.size()) refuse_mat("its compressed parts are larger than any list of labels");
     result.append(piece.data(), made);
   }
-  if (state != Z_STREAM_END) refuse("a compressed part of it is damaged");
+  if (state != Z_STREAM_END) refuse_mat("a compressed part of it is damaged");
   return result;
 }
 
@@ -112,20 +112,21 @@ void append_numbers(std::string_view data, std::vector<std::int64_t>& values) {
     const T value = number_at<T>(data.substr(at));
     if constexpr (std::is_floating_point_v<T>) {
       // Written so that a number which is none is refused too.
-      if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value)) refuse("it has a number that is not whole");
+      if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value))
+        refuse_mat("it has a number that is not whole");
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        refuse("it has a number too large");
+        refuse_mat("it has a number too large");
     }
     values.push_back(static_cast<std::int64_t>(value));
   }
 }
 
-using Append = void (*)(std::string_view, std::vector<std::int64_t>&);
+using AppendNumbers = void (*)(std::string_view, std::vector<std::int64_t>&);
 
 struct NumberType {
   std::size_t bytes = 0;
-  Append append = nullptr;
+  AppendNumbers append = nullptr;
 };
 
 template <typename T>
@@ -163,38 +164,38 @@ std::optional<NumberType> number_type(std::uint32_t type) {
 std::optional<MatMatrix> matrix_named(std::string_view wanted, std::string_view data) {
   Elements parts(data);
   const Element flags = parts.next("the flags of a variable");
-  if (flags.type != kUint32 || flags.data.size() != 8) refuse("it has a variable without flags");
+  if (flags.type != kUint32 || flags.data.size() != 8) refuse_mat("it has a variable without flags");
   const auto word = number_at<std::uint32_t>(flags.data);
   const Element dimensions = parts.next("the size of a variable");
   const Element name = parts.next("the name of a variable");
-  if (name.type != kInt8 && name.type != kUint8) refuse("it has a variable without a name");
+  if (name.type != kInt8 && name.type != kUint8) refuse_mat("it has a variable without a name");
   if (name.data != wanted) return std::nullopt;
 
   MatMatrix matrix{.name = std::string(wanted)};
   const std::string what = "its '" + matrix.name + "'";
   const std::uint32_t array_class = word & 0xff;
-  if (array_class < kFirstNumeric || array_class > kLastNumeric) refuse(what + " is no matrix of numbers");
-  if (word & kComplex) refuse(what + " has complex numbers");
+  if (array_class < kFirstNumeric || array_class > kLastNumeric) refuse_mat(what + " is no matrix of numbers");
+  if (word & kComplex) refuse_mat(what + " has complex numbers");
   const std::size_t count = dimensions.data.size() / 4;
-  if (dimensions.type != kInt32 || dimensions.data.size() % 4 != 0 || count < 2 || count > kMaxDimensions) {
-    refuse(what + " has a size that is none");
+  if (dimensions.type != kInt32 || dimensions.data.size() % 4 != 0 || count < 2 || count > kMostDimensions) {
+    refuse_mat(what + " has a size that is none");
   }
   // Each factor and each product is bounded by the numbers that a file can hold.
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t length = number_at<std::int32_t>(dimensions.data.substr(4 * i));
-    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes)) refuse(what + " has a size that is none");
+    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has a size that is none");
     if (i == 0) matrix.rows = length;
     elements *= length;
-    if (elements > static_cast<std::int64_t>(kMaxMatBytes)) refuse(what + " has a size that is none");
+    if (elements > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has a size that is none");
   }
   matrix.columns = matrix.rows > 0 ? elements / matrix.rows : 0;
 
   const Element numbers = parts.next("the numbers of a variable");
   const auto type = number_type(numbers.type);
-  if (!type) refuse(what + " has numbers of a type that is not known");
+  if (!type) refuse_mat(what + " has numbers of a type that is not known");
   if (numbers.data.size() != static_cast<std::size_t>(elements) * type->bytes) {
-    refuse(what + " has not as many numbers as its size says");
+    refuse_mat(what + " has not as many numbers as its size says");
   }
   type->append(numbers.data, matrix.values);
   return matrix;
@@ -230,12 +231,13 @@ std::string matrix_element(const MatMatrix& matrix) {
 }  // namespace
 
 MatMatrix read_mat(std::string_view file, std::string_view name) {
-  if (file.size() > kMaxMatBytes) refuse("it is larger than any list of labels");
-  if (file.size() < kHeadBytes || !file.starts_with("MATLAB ")) refuse("it is no MAT-file of version 5");
+  if (file.size() > kMaxMatBytes) refuse_mat("it is larger than any list of labels");
+  if (file.size() < kHeadBytes || !file.starts_with("MATLAB ")) refuse_mat("it is no MAT-file of version 5");
   const std::string_view mark = file.substr(kVersionAt, 4);
-  if (mark.substr(2) == "MI") refuse("it was written by a big-endian machine; save it anew on this one");
-  if (mark.substr(2) != "IM") refuse("it is no MAT-file of version 5");
-  if (number_at<std::uint16_t>(mark) != 0x0100) refuse("it is a MAT-file of another version than 5; save it by -v7");
+  if (mark.substr(2) == "MI") refuse_mat("it was written by a big-endian machine; save it anew on this one");
+  if (mark.substr(2) != "IM") refuse_mat("it is no MAT-file of version 5");
+  if (number_at<std::uint16_t>(mark) != 0x0100)
+    refuse_mat("it is a MAT-file of another version than 5; save it by -v7");
 
   std::size_t room = kMaxMatBytes;
   for (Elements elements(file.substr(kHeadBytes)); !elements.empty();) {
@@ -247,10 +249,10 @@ MatMatrix read_mat(std::string_view file, std::string_view name) {
       element = Elements(made).next("a compressed variable");
     }
     if (element.type != kMatrix)
-      refuse("it has an element of type " + std::to_string(element.type) + " among its variables");
+      refuse_mat("it has an element of type " + std::to_string(element.type) + " among its variables");
     if (auto matrix = matrix_named(name, element.data)) return *std::move(matrix);
   }
-  refuse("it has no variable '" + std::string(name) + "'");
+  refuse_mat("it has no variable '" + std::string(name) + "'");
 }
 
 std::string mat_file(std::span<const MatMatrix> matrices) {

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -47,7 +47,8 @@ class Search {
         files_.push_back(path.string());
       }
     }
-    if (error) fail(ErrorCode::kMissingFolder, "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
+    if (error)
+      fail(ErrorCode::kMissingFolder, "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
     for (const fs::path& next : folders) look_into(next);  // with no folder open: they may be nested deeply
   }
 
@@ -100,7 +101,10 @@ runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::st
     } else if (fs::exists(path, error)) {
       files.push_back(path);
     } else {
-      errors.push_back({ErrorCode::kMissingImage, {}, "", "there is no file or folder '" + path + "'",
+      errors.push_back({ErrorCode::kMissingImage,
+                        {},
+                        "",
+                        "there is no file or folder '" + path + "'",
                         "name images, or folders of images"});
     }
   }
@@ -109,7 +113,8 @@ runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::st
 }
 
 PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)
-    : pictures_(as_list(std::move(files)), Part::kTest, stopping(std::move(options)), /*seed=*/0, nullptr), skip_(skip) {}
+    : pictures_(as_list(std::move(files)), Part::kTest, stopping(std::move(options)), /*seed=*/0, nullptr),
+      skip_(skip) {}
 
 DatasetDescription PictureFiles::describe() const { return pictures_.describe(); }
 

@@ -12,7 +12,7 @@ namespace stages {
 namespace {
 
 /// The decoder and its source. libpng is C: it leaves by longjmp, over frames without destructors only.
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   Bytes rest;
@@ -20,7 +20,7 @@ struct Decoder {
 };
 
 [[noreturn]] void fail(png_structp png, png_const_charp message) {
-  auto& decoder = *static_cast<Decoder*>(png_get_error_ptr(png));
+  auto& decoder = *static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder.message, sizeof decoder.message, "%s", message);
   png_longjmp(png, 1);
 }
@@ -28,14 +28,14 @@ struct Decoder {
 void ignore_warning(png_structp, png_const_charp) {}  // of optional chunks, or where the pixels are whole
 
 void take(png_structp png, png_bytep to, std::size_t size) {
-  Bytes& rest = static_cast<Decoder*>(png_get_io_ptr(png))->rest;
+  Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
   if (size > rest.size()) png_error(png, "the file ends too early");
   std::memcpy(to, rest.data(), size);
   rest = rest.subspan(size);
 }
 
 /// Reads up to the pixels and asks for 8-bit RGB. False, and `message` set, on failure.
-bool open(Decoder& decoder) {
+bool open(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, ignore_warning);
   if (!decoder.png) return false;
   decoder.info = png_create_info_struct(decoder.png);
@@ -60,31 +60,31 @@ bool open(Decoder& decoder) {
 }
 
 /// False on failure.
-bool read_rows(Decoder& decoder, png_bytepp rows) {
+bool read_rows(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png))) return false;
   png_read_image(decoder.png, rows);
   return true;
 }
 
-[[noreturn]] void throw_error(const Decoder& decoder) {
+[[noreturn]] void throw_png_error(const PngDecoder& decoder) {
   const bool said = decoder.message[0] != '\0';
   throw ImageError(runner::ErrorCode::kCorruptImage, said ? decoder.message : "libpng cannot be started");
 }
 
 /// Owns what libpng allocates while a file is open.
-class OpenFile {
+class OpenPng {
  public:
-  explicit OpenFile(Bytes file) {
+  explicit OpenPng(Bytes file) {
     decoder.rest = file;
     if (open(decoder)) return;
     png_destroy_read_struct(&decoder.png, &decoder.info, nullptr);
-    throw_error(decoder);
+    throw_png_error(decoder);
   }
-  ~OpenFile() { png_destroy_read_struct(&decoder.png, &decoder.info, nullptr); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenPng() { png_destroy_read_struct(&decoder.png, &decoder.info, nullptr); }
+  OpenPng(const OpenPng&) = delete;
+  OpenPng& operator=(const OpenPng&) = delete;
 
-  Decoder decoder;
+  PngDecoder decoder;
 };
 
 }  // namespace
@@ -102,15 +102,15 @@ ImageHeader read_png_header(Bytes file) {
 
 Image decode_png(Bytes file) {
   const ImageHeader header = read_png_header(file);
-  OpenFile opened(file);
-  Decoder& decoder = opened.decoder;
+  OpenPng opened(file);
+  PngDecoder& decoder = opened.decoder;
   Image image(header.width, header.height);
   if (png_get_rowbytes(decoder.png, decoder.info) != std::size_t{3} * static_cast<std::size_t>(image.width)) {
     throw ImageError(runner::ErrorCode::kUnsupportedImage, "its pixels cannot be made RGB");
   }
   std::vector<png_bytep> rows(static_cast<std::size_t>(image.height));
   for (int y = 0; y < image.height; ++y) rows[static_cast<std::size_t>(y)] = image.row(y);
-  if (!read_rows(decoder, rows.data())) throw_error(decoder);
+  if (!read_rows(decoder, rows.data())) throw_png_error(decoder);
   return image;
 }
 

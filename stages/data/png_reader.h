@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stages/image.h"
+#include "stages/data/image.h"
 
 namespace stages {
 

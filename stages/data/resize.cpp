@@ -248,4 +248,6 @@ Image resize(const Image& image, int width, int height, Interpolation interpolat
   return resize(image, {0, 0, image.width, image.height}, width, height, {0, 0, width, height}, interpolation);
 }
 
+#undef RETORT_FOR_EACH_PROCESSOR
+
 }  // namespace stages

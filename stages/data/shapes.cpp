@@ -57,7 +57,7 @@ constexpr std::array kShapes = {
           }},
 };
 
-constexpr auto kNames = [] {
+constexpr auto kShapeNames = [] {
   std::array<std::string_view, kShapes.size()> names{};
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kShapes[i].name;
   return names;
@@ -111,7 +111,7 @@ std::vector<float> coverage(const Shape& shape, int size, Random& random) {
 
 }  // namespace
 
-std::span<const std::string_view> shape_names() { return kNames; }
+std::span<const std::string_view> shape_names() { return kShapeNames; }
 
 Image draw_shape(std::size_t shape, int size, Random random) {
   const std::vector<float> covered = coverage(kShapes.at(shape), size, random);

@@ -3,8 +3,8 @@
 #include <span>
 #include <string_view>
 
-#include "stages/image.h"
-#include "stages/random.h"
+#include "stages/data/image.h"
+#include "stages/random/random.h"
 
 namespace stages {
 

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "stages/data/resize.h"
-#include "stages/image.h"
-#include "stages/random.h"
+#include "stages/data/image.h"
+#include "stages/random/random.h"
 
 namespace stages {
 

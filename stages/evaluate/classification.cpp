@@ -4,22 +4,21 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/new_file.h"
-#include "runner/plan_context.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_report.h"
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
-#include "stages/held_memory.h"
-#include "stages/memory_budget.h"
-#include "stages/plan_forward.h"
-#include "stages/stages.h"
+#include "stages/memory/held_memory.h"
+#include "stages/memory/memory_budget.h"
+#include "stages/memory/plan_forward.h"
 
 namespace stages {
 namespace {
@@ -101,17 +100,16 @@ class ClassificationStage : public runner::Stage {
     const DatasetDescription data = test->describe();
     const DatasetDescription trained_on{
         .size = data.size, .tensors = checkpoint->inputs, .classes = checkpoint->classes};
-    const ForwardToPlan forward{
-        .name = checkpoint->model_stage,
-        .data = data,
-        .loader = test->loader(),
-        .batch_size = batch_size,
-        .policy = memory ? *memory : by_default,
-        .outline = [&] { return checkpoint->model->outline(trained_on); },
-        .forward =
-            [&](torch::nn::Module& network, const NamedTensors& inputs) {
-              return checkpoint->model->forward(network, inputs).at("logits");
-            }};
+    const ForwardToPlan forward{.name = checkpoint->model_stage,
+                                .data = data,
+                                .loader = test->loader(),
+                                .batch_size = batch_size,
+                                .policy = memory ? *memory : by_default,
+                                .outline = [&] { return checkpoint->model->outline(trained_on); },
+                                .forward =
+                                    [&](torch::nn::Module& network, const NamedTensors& inputs) {
+                                      return checkpoint->model->forward(network, inputs).at("logits");
+                                    }};
     runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
     add_held_memory(plan, at::Device(std::string(context.device())).type(), *test);
     context.plan(std::move(plan));
@@ -154,7 +152,8 @@ class ClassificationStage : public runner::Stage {
     }
     const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
     return {std::min(limit, config_.batch_size),
-            memory ? choose_numerics(*memory, *checkpoint.network, checkpoint.model_stage, context) : Numerics{}};
+            memory ? choose_numerics(memory->numerics(), *checkpoint.network, checkpoint.model_stage, context)
+                   : Numerics{}};
   }
 
   void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics, const ClassificationCurves& curves,
@@ -218,6 +217,6 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 
 }  // namespace
 
-const runner::StageKind kEvaluateClassification = {"evaluate.classification", create};
+extern const runner::StageKind kEvaluateClassification = {"evaluate.classification", create};
 
 }  // namespace stages

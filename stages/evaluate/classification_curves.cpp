@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kBins = 15;
 constexpr std::int64_t kGrid = 100;       // parts of the mean curve
 constexpr std::size_t kMostPoints = 400;  // of a curve that is written
-constexpr std::size_t kMostClasses = 20;  // whose curves are written
+constexpr std::size_t kMostCurves = 20;   // whose curves are written
 
 RocCurve mean_curve(const std::vector<std::optional<RocCurve>>& curves, double area) {
   RocCurve mean{{0}, {0}, area};
@@ -98,7 +98,7 @@ Json to_json(const ClassificationCurves& curves, const std::vector<std::string>&
   for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
     const auto& curve = curves.of_class[label];
     areas.push_back(curve ? Json(curve->area) : Json(nullptr));
-    if (!curve || curves.of_class.size() > kMostClasses) continue;
+    if (!curve || curves.of_class.size() > kMostCurves) continue;
     Json one = {{"class", classes[label]}};
     one.update(json_of(curve));
     shown.push_back(std::move(one));

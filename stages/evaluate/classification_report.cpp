@@ -18,7 +18,7 @@ std::string decimal(double value, int places) {
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 
-std::string printable(std::string_view name) {
+std::string printable_name(std::string_view name) {
   std::string result(name);
   std::ranges::replace_if(
       result, [](unsigned char letter) { return letter < 0x20 || letter == 0x7F; }, '?');
@@ -61,7 +61,7 @@ std::string report_text(const ClassificationMetrics& metrics, const std::vector<
   std::vector<std::string> names;
   std::size_t width = kWeighted.size();
   for (const std::string& name : classes) {
-    names.push_back(printable(name));
+    names.push_back(printable_name(name));
     width = std::max(width, characters(names.back()));
   }
   const std::int64_t samples = metrics.confusion.samples();

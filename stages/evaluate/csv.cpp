@@ -9,13 +9,13 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kBest = 5;
+constexpr std::int64_t kBestColumns = 5;
 
 }  // namespace
 
 std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<std::string>& classes) {
   const auto name_of = [&](std::int64_t label) { return classes[static_cast<std::size_t>(label)]; };
-  const std::int64_t best = std::min(kBest, static_cast<std::int64_t>(classes.size()));
+  const std::int64_t best = std::min(kBestColumns, static_cast<std::int64_t>(classes.size()));
   std::vector<std::string> fields = {"name", "label", "predicted", "correct", "probability"};
   for (std::int64_t k = 1; k <= best; ++k) fields.push_back("top_" + std::to_string(k));
   std::string text = csv_line(fields);

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/csv.h"
+#include "runner/text/csv.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 

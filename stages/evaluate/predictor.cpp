@@ -5,11 +5,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/loader.h"
-#include "stages/precision_module.h"
-#include "stages/tf32.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/loader.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/numerics/tf32.h"
 
 namespace stages {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::int64_t kSmokeBatches = 2;
+constexpr std::int64_t kBatchesOfSmoke = 2;
 
 std::int64_t first_row(const at::Tensor& is_bad) { return is_bad.to(at::kByte).argmax().item<std::int64_t>(); }
 
@@ -73,7 +73,7 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
   const ScopedPrecisionMap modules(*checkpoint.network, numerics.precision, device);
 
   std::int64_t samples = dataset->describe().size;
-  if (context.smoke()) samples = std::min(samples, kSmokeBatches * batch_size);
+  if (context.smoke()) samples = std::min(samples, kBatchesOfSmoke * batch_size);
   Loader loader(dataset, sequential_order(samples), batch_size, /*epoch=*/0);
   const Watch watch(loader.batches());
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifacts.h"
-#include "stages/numerics.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/numerics/numerics.h"
 
 namespace runner {
 class RunContext;

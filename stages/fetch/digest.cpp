@@ -10,8 +10,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "runner/descriptor.h"
-#include "runner/stage.h"
+#include "runner/disk/descriptor.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

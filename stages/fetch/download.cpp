@@ -12,9 +12,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/descriptor.h"
-#include "runner/new_file.h"
-#include "runner/stage.h"
+#include "runner/disk/descriptor.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
 #include "stages/fetch/http.h"
 
 namespace stages {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/storage.h"
+#include "runner/disk/storage.h"
 #include "stages/fetch/callbacks.h"
 #include "stages/fetch/digest.h"
 #include "stages/fetch/patience.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runner/run_context.h"
+#include "runner/stage/run_context.h"
 
 namespace stages {
 namespace {

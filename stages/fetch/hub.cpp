@@ -13,9 +13,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/descriptor.h"
-#include "runner/new_file.h"
-#include "runner/stage.h"
+#include "runner/disk/descriptor.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
 
@@ -56,16 +56,16 @@ std::string escaped(std::string_view text, bool keeps_slash) {
   return result;
 }
 
-[[noreturn]] void cannot_create(const fs::path& path, int error) {
+[[noreturn]] void cannot_create_cache(const fs::path& path, int error) {
   throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate, "",
                    "cannot create '" + path.string() + "': " + std::generic_category().message(error),
                    "make room, or choose another place with HF_HUB_CACHE");
 }
 
-void make_folders(const fs::path& path) {
+void make_cache_folders(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) cannot_create(path, error.value());
+  if (error) cannot_create_cache(path, error.value());
 }
 
 /// A small answer, whole.
@@ -97,7 +97,7 @@ class HubFetching {
                        "HF_HUB_OFFLINE=" + offline + " forbids to fetch '" + wish_.repository + "'", "unset it");
     }
     ask_for_commit();
-    for (const char* below : {"blobs", "refs", "snapshots"}) make_folders(home_ / below);
+    for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     const runner::Descriptor lock = take_lock();
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
     std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs behind them
@@ -199,7 +199,7 @@ class HubFetching {
 
   runner::Descriptor take_lock() const {
     runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!lock.is_open()) cannot_create(home_, errno);
+    if (!lock.is_open()) cannot_create_cache(home_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
     throw StageError(ErrorCode::kDownloadFailed, "", "another retort is fetching '" + wish_.repository + "'",
                      "wait for it");
@@ -258,23 +258,23 @@ class HubFetching {
     if (is_new) fs::remove_all(folder, error);  // of one that was killed
     for (const auto& [name, blob] : links) {
       const fs::path path = folder / name;
-      make_folders(path.parent_path());
+      make_cache_folders(path.parent_path());
       fs::path target = "../..";
       for (auto parts = safe_parts(name).size(); parts > 1; --parts) target /= "..";
       target = target / "blobs" / blob;
       if (fs::read_symlink(path, error) == target && !error) continue;
       const fs::path fresh = path.string() + ".part";
       storage_.remove(fresh);
-      if (::symlink(target.c_str(), fresh.c_str()) != 0) cannot_create(path, errno);
-      if (storage_.rename(fresh, path) != 0) cannot_create(path, errno);
+      if (::symlink(target.c_str(), fresh.c_str()) != 0) cannot_create_cache(path, errno);
+      if (storage_.rename(fresh, path) != 0) cannot_create_cache(path, errno);
     }
-    if (is_new && storage_.rename(folder, snapshot) != 0) cannot_create(snapshot, errno);
+    if (is_new && storage_.rename(folder, snapshot) != 0) cannot_create_cache(snapshot, errno);
     runner::sync_folder(snapshot.parent_path(), storage_);
   }
 
   void write_ref() {
     const fs::path ref = home_ / "refs" / wish_.revision;
-    make_folders(ref.parent_path());
+    make_cache_folders(ref.parent_path());
     runner::write_atomically(ref, commit_, storage_);
   }
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <set>
 
-#include "runner/new_file.h"
-#include "runner/stage.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

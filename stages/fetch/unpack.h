@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/storage.h"
+#include "runner/disk/storage.h"
 #include "stages/fetch/callbacks.h"
 
 namespace stages {

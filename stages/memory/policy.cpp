@@ -1,13 +1,12 @@
 #include <optional>
 #include <string>
 
-#include "runner/bytes.h"
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/allocator_conf.h"
-#include "stages/artifacts.h"
-#include "stages/stages.h"
+#include "runner/text/bytes.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/machine/allocator_conf.h"
+#include "stages/artifact/artifacts.h"
 
 namespace stages {
 namespace {
@@ -111,7 +110,7 @@ class Policy final : public runner::Stage {
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     if (context.device() == "cpu") say_without_effect(context);
     else
-      for (const std::string& line : apply(policy_->allocator)) context.say(line);
+      for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }
@@ -129,6 +128,6 @@ class Policy final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kMemoryPolicy = {.name = "memory.policy", .create = Policy::create};
+extern const runner::StageKind kMemoryPolicy = {.name = "memory.policy", .create = Policy::create};
 
 }  // namespace stages

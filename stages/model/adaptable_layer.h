@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "stages/model/lora_adapter.h"
-#include "stages/precision_module.h"
+#include "stages/numerics/precision_module.h"
 
 namespace stages {
 

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // patterns are tried in the order of the file
 
-[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
+[[noreturn]] void refuse_config(const std::string& why) { throw std::invalid_argument(why); }
 
 /// Part of a value, for a message.
 std::string shown(const Json& value) {
@@ -23,7 +23,7 @@ std::string shown(const Json& value) {
 }
 
 [[noreturn]] void refuse_type(const std::string& key, const char* wanted, const Json& value) {
-  refuse("'" + key + "' is " + shown(value) + ", not " + wanted);
+  refuse_config("'" + key + "' is " + shown(value) + ", not " + wanted);
 }
 
 bool says_nothing(const Json& value) {
@@ -104,8 +104,8 @@ class Members {
     for (const auto& [key, value] : config_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
       if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) continue;
-      refuse("it says '" + shown(Json(key)).substr(1, key.size()) + "': " + shown(value) +
-             ", and only plain LoRA can be read");
+      refuse_config("it says '" + shown(Json(key)).substr(1, key.size()) + "': " + shown(value) +
+                    ", and only plain LoRA can be read");
     }
   }
 
@@ -119,7 +119,7 @@ void check_expressions(const LoraOptions& options) {
     try {
       const Expression compiled(text);
     } catch (const std::invalid_argument& error) {
-      refuse("'" + key + "' has '" + text + "', which is no regular expression: " + error.what());
+      refuse_config("'" + key + "' has '" + text + "', which is no regular expression: " + error.what());
     }
   };
   if (const auto* text = std::get_if<std::string>(&options.targets)) check("target_modules", *text);
@@ -142,7 +142,8 @@ void read_layers(Members& members, LoraOptions& options) {
   }
   if (std::holds_alternative<std::string>(options.targets) &&
       !(options.layers.empty() && options.layers_pattern.empty()))
-    refuse("'layers_to_transform' and 'layers_pattern' cannot stand beside 'target_modules' that are an expression");
+    refuse_config(
+        "'layers_to_transform' and 'layers_pattern' cannot stand beside 'target_modules' that are an expression");
 }
 
 LoraBias read_bias(Members& members) {
@@ -158,8 +159,8 @@ LoraInitialization read_initialization(Members& members) {
   if (!value || *value == true) return LoraInitialization::kKaiming;
   if (*value == false) return LoraInitialization::kRandom;
   if (*value == "gaussian") return LoraInitialization::kGaussian;
-  refuse("it says 'init_lora_weights': " + shown(*value) +
-         ", which may have changed the weights below the adapter: convert it to plain LoRA first");
+  refuse_config("it says 'init_lora_weights': " + shown(*value) +
+                ", which may have changed the weights below the adapter: convert it to plain LoRA first");
 }
 
 void read_base(Members& members, AdapterConfig& config) {
@@ -228,27 +229,27 @@ Json or_null(const std::vector<T>& items) {
 AdapterConfig parse_adapter_config(std::string_view text) {
   constexpr int kDepth = 16;
   const auto bounded = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDepth) refuse("it is nested too deeply");
+    if (depth > kDepth) refuse_config("it is nested too deeply");
     return true;
   };
   Json json;
   try {
     json = Json::parse(text, bounded);
   } catch (const Json::exception&) {
-    refuse("it is not JSON");
+    refuse_config("it is not JSON");
   }
-  if (!json.is_object()) refuse("it is no mapping");
+  if (!json.is_object()) refuse_config("it is no mapping");
   Members members(json);
   const Json* type = members.take("peft_type");
-  if (!type) refuse("it has no 'peft_type'");
-  if (*type != "LORA") refuse("it says 'peft_type': " + shown(*type) + ", and only LORA can be read");
+  if (!type) refuse_config("it has no 'peft_type'");
+  if (*type != "LORA") refuse_config("it says 'peft_type': " + shown(*type) + ", and only LORA can be read");
 
   AdapterConfig config;
   LoraOptions& options = config.options;
   if (const Json* rank = members.take("r")) options.rank = Members::count("r", *rank, 1);
   members.read("lora_alpha", options.alpha);
   members.read("lora_dropout", options.dropout);
-  if (!(options.dropout >= 0 && options.dropout < 1)) refuse("'lora_dropout' is no probability below 1");
+  if (!(options.dropout >= 0 && options.dropout < 1)) refuse_config("'lora_dropout' is no probability below 1");
   members.read("use_rslora", options.rank_stabilized);
   members.read("target_modules", options.targets);
   members.read("exclude_modules", options.exclude);
@@ -263,7 +264,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   members.read("fan_in_fan_out", is_transposed);
   if (is_transposed) config.notes.push_back("fan_in_fan_out has no effect: no layer here keeps its weight transposed");
   members.finish();
-  if (options.targets == ModuleSelection()) refuse("it has no 'target_modules'");
+  if (options.targets == ModuleSelection()) refuse_config("it has no 'target_modules'");
   check_expressions(options);
   return config;
 }
@@ -277,7 +278,7 @@ std::string to_text(const AdapterConfig& config) {
       {"base_model_name_or_path", or_null_text(config.base_model)},
       {"bias", word(options.bias)},
   };
-  // Versions before 0.14 do not know it, and refuse what they do not know.
+  // Versions before 0.14 do not know it, and refuse_config what they do not know.
   if (options.exclude != ModuleSelection()) json["exclude_modules"] = json_of(options.exclude);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/new_file.h"
-#include "runner/stage.h"
-#include "stages/safetensors.h"
-#include "stages/saved_weights.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
+#include "stages/weights/saved_weights.h"
 
 namespace stages {
 namespace {
@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr const char* kPrefix = "base_model.model.";
+constexpr const char* kPeftPrefix = "base_model.model.";
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kHeadFile = "head.safetensors";
 constexpr const char* kClassesFile = "classes.json";
 
-[[noreturn]] void damaged(const fs::path& path, const std::string& why, const std::string& help = "") {
+[[noreturn]] void damaged_adapter(const fs::path& path, const std::string& why, const std::string& help = "") {
   throw StageError(ErrorCode::kDamagedWeights, "/adapter", "'" + path.string() + "' cannot be used: " + why, help);
 }
 
@@ -36,12 +36,12 @@ std::string read_text(const fs::path& path) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
-  if (!is_file || error) damaged(path, "it is no file that can be read");
-  if (size > kMost) damaged(path, "it has " + std::to_string(size) + " bytes, more than any such file");
+  if (!is_file || error) damaged_adapter(path, "it is no file that can be read");
+  if (size > kMost) damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
-  if (!file) damaged(path, "it cannot be read");
+  if (!file) damaged_adapter(path, "it cannot be read");
   return text;
 }
 
@@ -69,10 +69,10 @@ fs::path adapter_in(const fs::path& folder) {
 
 std::vector<std::string> read_classes(const fs::path& path) {
   const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array()) damaged(path, "it is no list of names");
+  if (!json.is_array()) damaged_adapter(path, "it is no list of names");
   std::vector<std::string> classes;
   for (const auto& item : json) {
-    if (!item.is_string()) damaged(path, "it is no list of names");
+    if (!item.is_string()) damaged_adapter(path, "it is no list of names");
     classes.push_back(item.get<std::string>());
   }
   return classes;
@@ -81,15 +81,15 @@ std::vector<std::string> read_classes(const fs::path& path) {
 /// A head of these tensors, in `file`, with the classes beside it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
-    damaged(file, "the weight and the bias of its head do not fit each other");
+    damaged_adapter(file, "the weight and the bias of its head do not fit each other");
   AdapterHead head{weight, bias, {}};
   const fs::path classes = file.parent_path() / kClassesFile;
   std::error_code error;
   if (!fs::exists(classes, error)) return head;
   head.classes = read_classes(classes);
   if (static_cast<std::int64_t>(head.classes.size()) != bias.size(0)) {
-    damaged(classes, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
-                         std::to_string(bias.size(0)));
+    damaged_adapter(classes, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
+                                 std::to_string(bias.size(0)));
   }
   return head;
 }
@@ -100,7 +100,7 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
   if (!fs::exists(path, error)) return std::nullopt;
   const NamedTensors tensors = read_safetensors(path).tensors;
   if (tensors.size() != 2 || !tensors.contains("weight") || !tensors.contains("bias"))
-    damaged(path, "a head is a 'weight' and a 'bias', and nothing else");
+    damaged_adapter(path, "a head is a 'weight' and a 'bias', and nothing else");
   return checked_head(path, tensors.at("weight"), tensors.at("bias"));
 }
 
@@ -141,12 +141,12 @@ struct Misfits {
 
   Misfits(const NamedTensors& wanted, const NamedTensors& saved) {
     for (const auto& [name, tensor] : wanted) {
-      if (!saved.contains(name)) missing.push_back(kPrefix + name);
+      if (!saved.contains(name)) missing.push_back(kPeftPrefix + name);
       else if (saved.at(name).sizes() != tensor.sizes())
-        shapes.push_back(kPrefix + name + " (" + shape(saved.at(name)) + ", not " + shape(tensor) + ")");
+        shapes.push_back(kPeftPrefix + name + " (" + shape(saved.at(name)) + ", not " + shape(tensor) + ")");
     }
     for (const auto& [name, tensor] : saved) {
-      if (!wanted.contains(name)) (is_of_text_tower(name) ? of_text : unexpected).push_back(kPrefix + name);
+      if (!wanted.contains(name)) (is_of_text_tower(name) ? of_text : unexpected).push_back(kPeftPrefix + name);
     }
   }
   std::string text() const {
@@ -161,14 +161,14 @@ struct Misfits {
   }
 };
 
-std::string plain(double number) {
+std::string plain_number(double number) {
   std::string text = std::to_string(number);
   text.erase(text.find_last_not_of('0') + 1);
   return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
 std::string described(const ChosenLayer& layer) {
-  return "rank " + std::to_string(layer.rank) + " and scaling " + plain(layer.scaling);
+  return "rank " + std::to_string(layer.rank) + " and scaling " + plain_number(layer.scaling);
 }
 
 /// How the layers that an adapter's options choose differ from those that have one here; empty: not at all.
@@ -195,7 +195,7 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
                      "cannot make the folder '" + folder.string() + "': " + error.message());
   }
   std::vector<NamedTensors::Item> tensors;
-  for (const auto& [name, tensor] : named) tensors.emplace_back(kPrefix + name, tensor);
+  for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
   write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}}, storage);
   const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path, std::nullopt};
   runner::write_atomically(folder / kConfigFile, to_text(config), storage);
@@ -217,13 +217,14 @@ SavedAdapter read_adapter(const fs::path& folder) {
   try {
     adapter.config = parse_adapter_config(read_text(config));
   } catch (const std::invalid_argument& why) {
-    damaged(config, why.what());
+    damaged_adapter(config, why.what());
   }
   const fs::path weights = weights_in(adapter.folder);
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : read_saved_weights(weights.string()).tensors) {
-    if (!name.starts_with(kPrefix)) damaged(weights, "the tensor '" + name + "' does not begin with '" + kPrefix + "'");
-    tensors.emplace_back(name.substr(std::string_view(kPrefix).size()), tensor);
+    if (!name.starts_with(kPeftPrefix))
+      damaged_adapter(weights, "the tensor '" + name + "' does not begin with '" + kPeftPrefix + "'");
+    tensors.emplace_back(name.substr(std::string_view(kPeftPrefix).size()), tensor);
   }
   adapter.tensors = NamedTensors(std::move(tensors));
   adapter.head = read_head(adapter.folder);
@@ -246,9 +247,10 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
     best = i;
   }
   if (most == 0) {
-    damaged(adapter.folder, adapter.tensors.size() == 0 ? "it has no tensors"
-                                                        : "it is for another network: this one has no module '" +
-                                                              module_of(adapter.tensors.begin()->first) + "'");
+    damaged_adapter(adapter.folder, adapter.tensors.size() == 0
+                                        ? "it has no tensors"
+                                        : "it is for another network: this one has no module '" +
+                                              module_of(adapter.tensors.begin()->first) + "'");
   }
   return best;
 }
@@ -268,11 +270,11 @@ void take_head(SavedAdapter& saved, const ModuleNames& names) {
 std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved, const ModuleNames& names) {
   const auto chosen = chosen_layers(lora, saved.config.options, names);
   if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
-    damaged(saved.folder, text, "write the adapter's own rank, alpha and targets into the recipe");
+    damaged_adapter(saved.folder, text, "write the adapter's own rank, alpha and targets into the recipe");
   const NamedTensors own = adapter_tensors(lora, names);
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
-    damaged(saved.folder, text, "it is for another network, or has been changed: nothing of it was taken");
+    damaged_adapter(saved.folder, text, "it is for another network, or has been changed: nothing of it was taken");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runner/storage.h"
+#include "runner/disk/storage.h"
 #include "stages/model/adapter_config.h"
 #include "stages/model/attached_lora.h"
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 

@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/model/initializer.h"
 #include "stages/model/lora_targets.h"
 

@@ -10,7 +10,7 @@
 
 #include "stages/model/adaptable_layer.h"
 #include "stages/model/lora_options.h"
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
 #include "stages/model/image_size.h"
-#include "stages/saved_weights.h"
+#include "stages/weights/saved_weights.h"
 
 namespace stages {
 namespace {
@@ -74,8 +74,8 @@ class Comparison {
   void expect_equal(const char* option, const T& written, const std::optional<U>& config) {
     if (!config || written == *config) return;
     std::ostringstream text;
-    text << option << " is " << written << " in the recipe, and " << *config << " in the config.json beside the weights '"
-         << *backbone_.weights << "'";
+    text << option << " is " << written << " in the recipe, and " << *config
+         << " in the config.json beside the weights '" << *backbone_.weights << "'";
     throw StageError(ErrorCode::kOptionConflict, "/" + std::string(option), text.str(),
                      "give the option the weights' value", backbone_.pointer);
   }
@@ -168,8 +168,7 @@ ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const Datas
                                      std::int64_t classes) {
   ImageClassifierOptions options;
   options.tower = backbone.tower;
-  options.tower.image_size =
-      fitting_image_size(data, backbone.image_size, backbone.tower.patch_size, backbone.pointer);
+  options.tower.image_size = fitting_image_size(data, backbone.image_size, backbone.tower.patch_size, backbone.pointer);
   options.feature = backbone.feature;
   if (is_projected(backbone.feature)) options.projection_dim = backbone.projection_dim;
   options.projection_bias = backbone.has_timm_names;

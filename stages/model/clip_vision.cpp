@@ -6,13 +6,12 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/model/image_size.h"
 #include "stages/model/initializer.h"
 #include "stages/model/shrunken_tower.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
@@ -67,7 +66,7 @@ Feature read_feature(runner::ConfigReader& reader) {
   return Feature::kPooled;
 }
 
-runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_tower(runner::ConfigReader& reader) {
   ClipVisionConfig config;
   config.pointer = reader.pointer();
   VisionTowerOptions& tower = config.tower;
@@ -90,10 +89,10 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 
   if (tower.block.hidden_size % tower.block.num_attention_heads != 0) {
-    reader.fail("hidden_size", ErrorCode::kOptionConflict,
-                not_a_multiple("hidden_size", tower.block.hidden_size, "num_attention_heads",
-                                     tower.block.num_attention_heads),
-                "every head gets an equal part of the width");
+    reader.fail(
+        "hidden_size", ErrorCode::kOptionConflict,
+        not_a_multiple("hidden_size", tower.block.hidden_size, "num_attention_heads", tower.block.num_attention_heads),
+        "every head gets an equal part of the width");
   }
   if (config.image_size && *config.image_size % tower.patch_size != 0) {
     reader.fail("image_size", ErrorCode::kOptionConflict,
@@ -144,6 +143,6 @@ NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors&
   return classifier->forward(inputs.at("image"));
 }
 
-const runner::StageKind kModelClipVision = {"model.clip_vision", create};
+extern const runner::StageKind kModelClipVision = {"model.clip_vision", create_tower};
 
 }  // namespace stages

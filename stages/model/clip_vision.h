@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/model/image_classifier.h"
-#include "stages/shrunken.h"
+#include "stages/artifact/shrunken.h"
 
 namespace stages {
 

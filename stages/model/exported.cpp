@@ -59,24 +59,25 @@ Json timm_config(const ImageClassifierOptions& options, bool is_clip, const std:
   const BlockOptions& block = options.tower.block;
   const bool is_quick = block.hidden_act == Activation::kQuickGelu;
   const std::int64_t outputs = is_clip ? options.projection_dim.value_or(0) : options.num_classes;
-  Json config = {{"architecture", !is_clip   ? "vit_base_patch16_224"
-                                  : is_quick ? "vit_base_patch16_clip_quickgelu_224"
-                                             : "vit_base_patch16_clip_224"},
-                 {"num_classes", outputs},
-                 {"num_features", block.hidden_size},
-                 {"global_pool", "token"},
-                 {"model_args",
-                  {{"img_size", options.tower.image_size},
-                   {"patch_size", options.tower.patch_size},
-                   {"embed_dim", block.hidden_size},
-                   {"depth", options.tower.num_hidden_layers},
-                   {"num_heads", block.num_attention_heads},
-                   {"mlp_ratio", static_cast<double>(block.intermediate_size) / static_cast<double>(block.hidden_size)}}},
-                 {"pretrained_cfg",
-                  {{"num_classes", outputs},
-                   {"input_size", {3, options.tower.image_size, options.tower.image_size}},
-                   {"first_conv", "patch_embed.proj"},
-                   {"classifier", "head"}}}};
+  Json config = {
+      {"architecture", !is_clip   ? "vit_base_patch16_224"
+                       : is_quick ? "vit_base_patch16_clip_quickgelu_224"
+                                  : "vit_base_patch16_clip_224"},
+      {"num_classes", outputs},
+      {"num_features", block.hidden_size},
+      {"global_pool", "token"},
+      {"model_args",
+       {{"img_size", options.tower.image_size},
+        {"patch_size", options.tower.patch_size},
+        {"embed_dim", block.hidden_size},
+        {"depth", options.tower.num_hidden_layers},
+        {"num_heads", block.num_attention_heads},
+        {"mlp_ratio", static_cast<double>(block.intermediate_size) / static_cast<double>(block.hidden_size)}}},
+      {"pretrained_cfg",
+       {{"num_classes", outputs},
+        {"input_size", {3, options.tower.image_size, options.tower.image_size}},
+        {"first_conv", "patch_embed.proj"},
+        {"classifier", "head"}}}};
   if (!is_clip) config["label_names"] = classes;
   return config;
 }

@@ -8,13 +8,13 @@
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/weight_names.h"
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 
 /// A tower with its head by the names of a library, as files.
 struct ExportedModel {
-  NamedTensors tensors;  ///< of model.safetensors
+  NamedTensors tensors;   ///< of model.safetensors
   bool has_head = false;  ///< the head is among them; else the library's model has none
 };
 

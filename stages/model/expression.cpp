@@ -5,7 +5,7 @@
 
 #include <pcre2.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

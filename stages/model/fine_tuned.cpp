@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/model/image_size.h"
@@ -46,7 +46,8 @@ void FineTuned::load_base(FineTunedClassifier& network) const {
   try {
     report = load_pretrained(network, saved_->tensors, config_.backbone.position_resize);
   } catch (const StageError& error) {
-    throw StageError(error.code, "/weights", "'" + reference + "': " + error.what(), error.help, config_.backbone.pointer);
+    throw StageError(error.code, "/weights", "'" + reference + "': " + error.what(), error.help,
+                     config_.backbone.pointer);
   }
   if (!report.fits()) {
     throw StageError(ErrorCode::kDamagedWeights, "/weights",

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/model/backbone.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/attached_lora.h"
-#include "stages/saved_weights.h"
-#include "stages/shrunken.h"
-#include "stages/weights.h"
+#include "stages/weights/saved_weights.h"
+#include "stages/artifact/shrunken.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 
@@ -37,10 +37,10 @@ class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
   /// From now on the parameters that need no gradient are the base, which `base` stands for.
   void freeze(std::string base);
 
-  std::vector<std::string> notes;     ///< where its weights are from
-  WeightLayout layout = WeightLayout::kClip;  ///< by whose names its layers are chosen and exported
+  std::vector<std::string> notes;                ///< where its weights are from
+  WeightLayout layout = WeightLayout::kClip;     ///< by whose names its layers are chosen and exported
   std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
-  std::optional<AttachedLora> lora;   ///< its adapters, where it has some
+  std::optional<AttachedLora> lora;              ///< its adapters, where it has some
 
  private:
   std::set<std::string, std::less<>> base_weights_;

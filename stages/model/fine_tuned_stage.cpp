@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/config_reader.h"
-#include "runner/plan_context.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -22,10 +22,10 @@ std::optional<PretrainedConfig> config_of(const std::optional<nlohmann::json>& c
   try {
     return pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kOptionConflict, "/weights",
-                     "the config.json beside '" + *backbone.weights + "' is of a model that cannot be computed: " +
-                         error.what(),
-                     "give weights of a CLIP or ViT", backbone.pointer);
+    throw StageError(
+        ErrorCode::kOptionConflict, "/weights",
+        "the config.json beside '" + *backbone.weights + "' is of a model that cannot be computed: " + error.what(),
+        "give weights of a CLIP or ViT", backbone.pointer);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "runner/result.h"
+#include "runner/error/result.h"
 #include "stages/model/fine_tuned.h"
 
 namespace runner {

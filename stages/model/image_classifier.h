@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "stages/model/vision_tower.h"
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 
@@ -25,7 +25,7 @@ struct ImageClassifierOptions {
   Feature feature = Feature::kPooled;
   std::optional<std::int64_t> projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
   std::int64_t num_classes = 0;
-  double dropout = 0;  ///< probability that an element of the feature does not reach the head, in training
+  double dropout = 0;            ///< probability that an element of the feature does not reach the head, in training
   bool projection_bias = false;  ///< as timm's CLIP has it, whose projection is its head
 
   std::int64_t feature_width() const { return is_projected(feature) ? *projection_dim : tower.block.hidden_size; }

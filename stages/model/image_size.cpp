@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -37,10 +37,10 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
                                 std::int64_t patch_size, const std::string& pointer) {
   const std::int64_t size = square_size(data, pointer);
   if (wanted && *wanted != size) {
-    throw StageError(ErrorCode::kOptionConflict, "/image_size",
-                     "the data's images are " + std::to_string(size) + " pixels wide, the model takes " +
-                         std::to_string(*wanted),
-                     "set 'image_size: auto', or the data stage's size", pointer);
+    throw StageError(
+        ErrorCode::kOptionConflict, "/image_size",
+        "the data's images are " + std::to_string(size) + " pixels wide, the model takes " + std::to_string(*wanted),
+        "set 'image_size: auto', or the data stage's size", pointer);
   }
   if (size % patch_size != 0) {
     throw StageError(ErrorCode::kOptionConflict, "/patch_size",
@@ -58,10 +58,10 @@ std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::
                      "a classifier needs labelled data", pointer);
   }
   if (wanted && *wanted != classes) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "/num_classes",
-                     "num_classes is " + std::to_string(*wanted) + ", the data has " + std::to_string(classes) +
-                         " classes",
-                     "set 'num_classes: auto'", pointer);
+    throw StageError(
+        ErrorCode::kLabelOutOfRange, "/num_classes",
+        "num_classes is " + std::to_string(*wanted) + ", the data has " + std::to_string(classes) + " classes",
+        "set 'num_classes: auto'", pointer);
   }
   return classes;
 }

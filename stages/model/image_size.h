@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 
 namespace stages {
 

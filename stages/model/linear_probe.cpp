@@ -1,16 +1,15 @@
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/model/fine_tuned_stage.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
 
-runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_probe(runner::ConfigReader& reader) {
   return fine_tuned_stage(reader, {});
 }
 
 }  // namespace
 
-const runner::StageKind kModelLinearProbe = {"model.linear_probe", create};
+extern const runner::StageKind kModelLinearProbe = {"model.linear_probe", create_probe};
 
 }  // namespace stages

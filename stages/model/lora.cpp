@@ -1,12 +1,11 @@
-#include "runner/config_reader.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
 #include "stages/model/fine_tuned_stage.h"
-#include "stages/stages.h"
 
 namespace stages {
 namespace {
 
-runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_lora(runner::ConfigReader& reader) {
   FineTunedConfig config;
   config.lora = read_lora_options(reader);
   reader.read("adapter", config.adapter);
@@ -15,6 +14,6 @@ runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& read
 
 }  // namespace
 
-const runner::StageKind kModelLora = {"model.lora", create};
+extern const runner::StageKind kModelLora = {"model.lora", create_lora};
 
 }  // namespace stages

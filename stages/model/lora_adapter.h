@@ -5,7 +5,7 @@
 
 #include <torch/nn/module.h>
 
-#include "stages/dropout.h"
+#include "stages/random/dropout.h"
 
 namespace stages {
 

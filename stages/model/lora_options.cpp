@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 #include "stages/model/expression.h"
 
 namespace stages {

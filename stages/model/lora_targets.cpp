@@ -4,8 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "runner/stage.h"
-#include "runner/suggest.h"
+#include "runner/stage/stage.h"
+#include "runner/text/suggest.h"
 #include "stages/model/expression.h"
 
 namespace stages {

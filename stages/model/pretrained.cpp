@@ -10,7 +10,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -21,29 +21,40 @@ using runner::StageError;
 constexpr std::string_view kHead = "head.";
 constexpr std::string_view kPositions = "vision_model.embeddings.position_embedding.weight";
 constexpr std::string_view kProjection = "visual_projection.", kProjectionBias = "visual_projection.bias";
-constexpr std::array<std::string_view, 3> kParts = {"q_proj", "k_proj", "v_proj"};  // the rows of a fused layer
+constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj", "v_proj"};  // the rows of a fused layer
 
 /// Tensors that whole models have beside a vision tower. A name that ends in '.' stands for all below it.
-constexpr std::array<std::string_view, 16> kOfOtherParts = {
-    "text_model.",        "text_projection.", "text_projection",  "logit_scale",     "logit_bias",   "transformer.",
-    "token_embedding.",   "ln_final.",        "positional_embedding", "input_resolution", "context_length", "vocab_size",
-    "embeddings.position_ids", "vision_model.embeddings.position_ids", "vit.pooler.", "pooler."};
+constexpr std::array<std::string_view, 16> kOfOtherParts = {"text_model.",
+                                                            "text_projection.",
+                                                            "text_projection",
+                                                            "logit_scale",
+                                                            "logit_bias",
+                                                            "transformer.",
+                                                            "token_embedding.",
+                                                            "ln_final.",
+                                                            "positional_embedding",
+                                                            "input_resolution",
+                                                            "context_length",
+                                                            "vocab_size",
+                                                            "embeddings.position_ids",
+                                                            "vision_model.embeddings.position_ids",
+                                                            "vit.pooler.",
+                                                            "pooler."};
 constexpr std::array<std::string_view, 3> kOtherHeads = {"classifier.", "head.", "pre_logits."};
 
 bool is_one_of(std::string_view name, auto& list) {
-  return std::ranges::any_of(list, [&](std::string_view item) {
-    return item.ends_with('.') ? name.starts_with(item) : name == item;
-  });
+  return std::ranges::any_of(
+      list, [&](std::string_view item) { return item.ends_with('.') ? name.starts_with(item) : name == item; });
 }
 
-std::string shape(const at::Tensor& tensor) {
+std::string shape_text(const at::Tensor& tensor) {
   std::ostringstream text;
   text << tensor.sizes();
   return text.str();
 }
 
 /// The first few of some names; of many, how many more.
-std::string listed(const std::vector<std::string>& names) {
+std::string listed_names(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 6;
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", " : "") + names[i];
@@ -68,8 +79,8 @@ class Source {
       return is_transposed && tensor.defined() && tensor.dim() == 2 ? tensor.t() : tensor;
     }
     if (const std::size_t at = ours.find(".qkv."); at != ours.npos) return joined(ours, at, lacking);
-    for (std::size_t part = 0; part < kParts.size(); ++part) {
-      const std::size_t at = ours.find("." + std::string(kParts[part]) + ".");
+    for (std::size_t part = 0; part < kFusedParts.size(); ++part) {
+      const std::size_t at = ours.find("." + std::string(kFusedParts[part]) + ".");
       if (at != ours.npos) return cut(ours, at, part, lacking);
     }
     lacking.push_back(ours);
@@ -102,12 +113,11 @@ class Source {
 
   at::Tensor joined(const std::string& ours, std::size_t at, std::vector<std::string>& lacking) {
     std::vector<at::Tensor> rows;
-    for (const std::string_view part : kParts) {
+    for (const std::string_view part : kFusedParts) {
       const auto theirs = library_name(layout_, with_layer(ours, at, part));
       if (theirs) rows.push_back(take(*theirs, lacking));
     }
-    const bool is_whole = rows.size() == kParts.size() &&
-                          std::ranges::all_of(rows, [&](const at::Tensor& part) {
+    const bool is_whole = rows.size() == kFusedParts.size() && std::ranges::all_of(rows, [&](const at::Tensor& part) {
                             return part.defined() && part.sizes() == rows[0].sizes() && part.dim() > 0;
                           });
     return is_whole ? torch::cat(rows) : at::Tensor();
@@ -132,8 +142,8 @@ std::optional<at::Tensor> fitted(const std::string& name, const at::Tensor& weig
   if (values.sizes() == weight.sizes()) return values;
   const at::Tensor tensor = values.squeeze();
   if (tensor.sizes() == weight.sizes()) return tensor;
-  const bool is_grid = name == kPositions && tensor.dim() == 2 && tensor.size(1) == weight.size(1) &&
-                       grid_side(tensor.size(0)) > 0;
+  const bool is_grid =
+      name == kPositions && tensor.dim() == 2 && tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
   if (!is_grid) return std::nullopt;
   report.positions_before = grid_side(tensor.size(0));
   report.positions_after = grid_side(weight.size(0));
@@ -155,7 +165,8 @@ void sort_out(const std::vector<std::string>& unused, bool has_projection, Pretr
 void check_left_out_bias(const NamedTensors& saved, bool has_projection, PretrainedReport& report) {
   if (report.layout != WeightLayout::kTimmClip || std::erase(report.left_out, "head.bias") == 0) return;
   const bool has_effect = has_projection && saved.at("head.bias").count_nonzero().item<std::int64_t>() > 0;
-  (has_effect ? report.unexpected : report.left_out).push_back(has_effect ? "head.bias, which is not zero" : "head.bias");
+  (has_effect ? report.unexpected : report.left_out)
+      .push_back(has_effect ? "head.bias, which is not zero" : "head.bias");
 }
 
 }  // namespace
@@ -166,7 +177,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
     throw StageError(ErrorCode::kDamagedWeights, "",
-                     "the weights have no vision tower under names that are known: " + listed(names),
+                     "the weights have no vision tower under names that are known: " + listed_names(names),
                      "give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
   PretrainedReport report;
@@ -181,15 +192,14 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
     }
     has_projection |= item.key().starts_with(kProjection);
     const bool is_timms_alone = item.key() == kProjectionBias && *layout != WeightLayout::kTimmClip;
-    const at::Tensor found =
-        is_timms_alone ? torch::zeros_like(item.value()) : source.get(item.key(), report.missing);
+    const at::Tensor found = is_timms_alone ? torch::zeros_like(item.value()) : source.get(item.key(), report.missing);
     if (!found.defined()) continue;
     if (const auto tensor = fitted(item.key(), item.value(), found, resize, report)) {
       values.emplace_back(item.value(), *tensor);
       continue;
     }
-    report.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " + shape(found) +
-                                 " for " + shape(item.value()));
+    report.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " + shape_text(found) +
+                                 " for " + shape_text(item.value()));
   }
   sort_out(source.unused(), has_projection, report);
   check_left_out_bias(saved, has_projection, report);
@@ -213,8 +223,8 @@ std::string PretrainedReport::text() const {
   if (positions_before > 0) {
     text += "; position embeddings resized from " + grid(positions_before) + " to " + grid(positions_after);
   }
-  if (!left_out.empty()) text += "; left out: " + listed(left_out);
-  if (!random.empty()) text += "; random: " + listed(random);
+  if (!left_out.empty()) text += "; left out: " + listed_names(left_out);
+  if (!random.empty()) text += "; random: " + listed_names(random);
   return text;
 }
 
@@ -222,7 +232,7 @@ std::string PretrainedReport::misfits() const {
   std::string text;
   const auto add = [&](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" + listed(names) + ")";
+    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" + listed_names(names) + ")";
   };
   add(missing, "missing");
   add(unexpected, "unexpected");

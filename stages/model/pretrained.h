@@ -6,7 +6,7 @@
 
 #include "stages/model/position_resize.h"
 #include "stages/model/weight_names.h"
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace torch::nn {
 class Module;
@@ -17,12 +17,12 @@ namespace stages {
 /// What became of every tensor that a file of weights held, and of every weight that the network has.
 struct PretrainedReport {
   WeightLayout layout = WeightLayout::kClip;
-  std::int64_t taken = 0;                    ///< weights of the network that now have the file's values
-  std::vector<std::string> missing;          ///< names, as the file would have them, of weights that it lacks
-  std::vector<std::string> unexpected;       ///< tensors that no part of such a model has
-  std::vector<std::string> wrong_shape;      ///< "vit.layernorm.weight [48] for [64]"
-  std::vector<std::string> left_out;         ///< tensors of parts that this network has not: a text tower, another head
-  std::vector<std::string> random;           ///< weights that no file of this layout has: the head
+  std::int64_t taken = 0;                ///< weights of the network that now have the file's values
+  std::vector<std::string> missing;      ///< names, as the file would have them, of weights that it lacks
+  std::vector<std::string> unexpected;   ///< tensors that no part of such a model has
+  std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
+  std::vector<std::string> left_out;     ///< tensors of parts that this network has not: a text tower, another head
+  std::vector<std::string> random;       ///< weights that no file of this layout has: the head
   std::int64_t positions_before = 0, positions_after = 0;  ///< sides of the grid, where it was resized
 
   bool fits() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }

@@ -43,7 +43,9 @@ PretrainedConfig of_transformers(const json& config) {
   const std::string activation = text(config, "hidden_act");
   if (activation == "quick_gelu") result.hidden_act = Activation::kQuickGelu;
   else if (activation == "gelu") result.hidden_act = Activation::kGelu;
-  else refuse_unless(activation.empty(), "its 'hidden_act' is '" + activation + "', and this program has gelu and quick_gelu");
+  else
+    refuse_unless(activation.empty(),
+                  "its 'hidden_act' is '" + activation + "', and this program has gelu and quick_gelu");
   refuse_unless(config.value("num_channels", json(3)) == 3, "its images have other channels than three");
   refuse_unless(config.value("qkv_bias", json(true)) == true, "its attention has no bias ('qkv_bias')");
   return result;
@@ -67,8 +69,9 @@ PretrainedConfig of_timm(const json& config) {
   const std::string architecture = text(config, "architecture");
   static const std::regex kName(R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
   std::smatch match;
-  refuse_unless(std::regex_match(architecture, match, kName),
-                "its 'architecture' is '" + architecture + "', and this program has timm's vit_{tiny,small,base,large}_patch…");
+  refuse_unless(
+      std::regex_match(architecture, match, kName),
+      "its 'architecture' is '" + architecture + "', and this program has timm's vit_{tiny,small,base,large}_patch…");
   PretrainedConfig result;
   for (const TimmSize& size : kTimmSizes) {
     if (match[1].str() != size.name) continue;
@@ -81,7 +84,8 @@ PretrainedConfig of_timm(const json& config) {
   result.image_size = std::stoll(match[5].str());
   result.hidden_act = match[4].matched ? Activation::kQuickGelu : Activation::kGelu;
   result.layer_norm_eps = is_clip ? 1e-5 : 1e-6;
-  const json& arguments = config.contains("model_args") && config["model_args"].is_object() ? config["model_args"] : config;
+  const json& arguments =
+      config.contains("model_args") && config["model_args"].is_object() ? config["model_args"] : config;
   read(arguments, "embed_dim", result.hidden_size);
   read(arguments, "depth", result.num_hidden_layers);
   read(arguments, "num_heads", result.num_attention_heads);

@@ -3,7 +3,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kWidth = 8, kInnerWidth = 16, kHeads = 2, kProjection = 6, kPatch = 4, kImage = 8;
+constexpr std::int64_t kWidth = 8, kInnerWidth = 16, kHeads = 2, kSmallProjection = 6, kPatch = 4, kImage = 8;
 
 }  // namespace
 
@@ -14,7 +14,7 @@ void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
   tower.block.num_attention_heads = kHeads;
   tower.patch_size = kPatch;
   image_size.reset();
-  if (projection_dim) projection_dim = kProjection;
+  if (projection_dim) projection_dim = kSmallProjection;
 }
 
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width) {

@@ -89,8 +89,9 @@ at::Tensor Mlp::compute(const at::Tensor& x) const {
 }
 
 TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options)
-    : attention_(register_module("self_attn", std::make_shared<Attention>(block.hidden_size, block.num_attention_heads, block.fused_qkv,
-                                                                          block.attention_dropout, options))),
+    : attention_(
+          register_module("self_attn", std::make_shared<Attention>(block.hidden_size, block.num_attention_heads,
+                                                                   block.fused_qkv, block.attention_dropout, options))),
       norm_before_attention_(register_module(
           "layer_norm1", std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
       mlp_(register_module(

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string_view>
 
-#include "stages/dropout.h"
+#include "stages/random/dropout.h"
 #include "stages/model/layers.h"
-#include "stages/recomputable_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 namespace stages {
 

@@ -15,9 +15,9 @@ class Level : public torch::nn::Module {};
 
 VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options)
     : class_embedding_(register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
-      patches_(register_module("patch_embedding",
-                               std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size,
-                                                                tower.patch_bias, options))),
+      patches_(register_module(
+          "patch_embedding",
+          std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size, tower.patch_bias, options))),
       positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
                                                            tower.tokens(), tower.block.hidden_size, options))) {}
 

@@ -13,8 +13,8 @@ struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
-  std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
-  double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
+  std::int64_t image_size = 0;     ///< height and width in pixels, a multiple of patch_size
+  double drop_path = 0;            ///< of the last block; it rises in equal steps from 0 at the first
   bool patch_bias = false;         ///< the patches' convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
 
@@ -45,9 +45,9 @@ class VisionEmbeddings : public PrecisionModule {
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// Its dropout is that of stages/dropout.h and takes part where its probability is not 0. It computes in whatever type
-/// its weights have. A submodule is found by its dotted name in named_modules(). The weights are unset until somebody
-/// initialises or loads them.
+/// Its dropout is that of stages/random/dropout.h and takes part where its probability is not 0. It computes in
+/// whatever type its weights have. A submodule is found by its dotted name in named_modules(). The weights are unset
+/// until somebody initialises or loads them.
 class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});

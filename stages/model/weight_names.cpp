@@ -23,11 +23,12 @@ struct Names {
   std::span<const Pair> outside;   ///< without prefix
 };
 
-constexpr std::array<Pair, 5> kClipAround = {{{"vision_model.embeddings.class_embedding", "embeddings.class_embedding"},
-                                              {"vision_model.embeddings.patch_embedding", "embeddings.patch_embedding"},
-                                              {"vision_model.embeddings.position_embedding", "embeddings.position_embedding"},
-                                              {"vision_model.pre_layrnorm", "pre_layrnorm"},
-                                              {"vision_model.post_layernorm", "post_layernorm"}}};
+constexpr std::array<Pair, 5> kClipAround = {
+    {{"vision_model.embeddings.class_embedding", "embeddings.class_embedding"},
+     {"vision_model.embeddings.patch_embedding", "embeddings.patch_embedding"},
+     {"vision_model.embeddings.position_embedding", "embeddings.position_embedding"},
+     {"vision_model.pre_layrnorm", "pre_layrnorm"},
+     {"vision_model.post_layernorm", "post_layernorm"}}};
 constexpr std::array<Pair, 8> kClipInBlock = {{{"self_attn.q_proj", "self_attn.q_proj"},
                                                {"self_attn.k_proj", "self_attn.k_proj"},
                                                {"self_attn.v_proj", "self_attn.v_proj"},
@@ -38,10 +39,11 @@ constexpr std::array<Pair, 8> kClipInBlock = {{{"self_attn.q_proj", "self_attn.q
                                                {"mlp.fc2", "mlp.fc2"}}};
 constexpr std::array<Pair, 1> kClipOutside = {{{"visual_projection", "visual_projection"}}};
 
-constexpr std::array<Pair, 4> kVitAround = {{{"vision_model.embeddings.class_embedding", "embeddings.cls_token"},
-                                             {"vision_model.embeddings.patch_embedding", "embeddings.patch_embeddings.projection"},
-                                             {"vision_model.embeddings.position_embedding.weight", "embeddings.position_embeddings"},
-                                             {"vision_model.post_layernorm", "layernorm"}}};
+constexpr std::array<Pair, 4> kVitAround = {
+    {{"vision_model.embeddings.class_embedding", "embeddings.cls_token"},
+     {"vision_model.embeddings.patch_embedding", "embeddings.patch_embeddings.projection"},
+     {"vision_model.embeddings.position_embedding.weight", "embeddings.position_embeddings"},
+     {"vision_model.post_layernorm", "layernorm"}}};
 constexpr std::array<Pair, 8> kVitInBlock = {{{"self_attn.q_proj", "attention.attention.query"},
                                               {"self_attn.k_proj", "attention.attention.key"},
                                               {"self_attn.v_proj", "attention.attention.value"},
@@ -74,12 +76,13 @@ constexpr std::array<Pair, 6> kTimmInBlock = {{{"self_attn.qkv", "attn.qkv"},
 constexpr std::array<Pair, 1> kTimmOutside = {{{"head", "head"}}};
 constexpr std::array<Pair, 1> kTimmClipOutside = {{{"visual_projection", "head"}}};
 
-constexpr std::array<Pair, 6> kOpenClipAround = {{{"vision_model.embeddings.class_embedding", "class_embedding"},
-                                                  {"vision_model.embeddings.patch_embedding", "conv1"},
-                                                  {"vision_model.embeddings.position_embedding.weight", "positional_embedding"},
-                                                  {"vision_model.pre_layrnorm", "ln_pre"},
-                                                  {"vision_model.post_layernorm", "ln_post"},
-                                                  {"visual_projection.weight", "proj"}}};
+constexpr std::array<Pair, 6> kOpenClipAround = {
+    {{"vision_model.embeddings.class_embedding", "class_embedding"},
+     {"vision_model.embeddings.patch_embedding", "conv1"},
+     {"vision_model.embeddings.position_embedding.weight", "positional_embedding"},
+     {"vision_model.pre_layrnorm", "ln_pre"},
+     {"vision_model.post_layernorm", "ln_post"},
+     {"visual_projection.weight", "proj"}}};
 constexpr std::array<Pair, 7> kOpenClipInBlock = {{{"self_attn.qkv.weight", "attn.in_proj_weight"},
                                                    {"self_attn.qkv.bias", "attn.in_proj_bias"},
                                                    {"self_attn.out_proj", "attn.out_proj"},
@@ -128,7 +131,8 @@ enum class Way { kToTheirs, kToOurs };
 std::optional<std::string> translated(std::span<const Pair> pairs, std::string_view name, Way way) {
   for (const auto& [ours, theirs] : pairs) {
     const bool is_whole = is_parameter(ours);
-    auto found = way == Way::kToTheirs ? replaced(name, ours, theirs, is_whole) : replaced(name, theirs, ours, is_whole);
+    auto found =
+        way == Way::kToTheirs ? replaced(name, ours, theirs, is_whole) : replaced(name, theirs, ours, is_whole);
     if (found) return found;
   }
   return std::nullopt;

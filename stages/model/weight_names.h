@@ -4,21 +4,21 @@
 #include <string>
 #include <string_view>
 
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 
 /// Whose names the weights of a vision transformer bear.
 enum class WeightLayout {
-  kClip,        ///< transformers, CLIPModel, and CLIPVisionModel up to version 4: vision_model.encoder.layers.0.…
-  kClipInner,   ///< transformers, CLIPVisionTransformer, and CLIPVisionModel from version 5: encoder.layers.0.…
-  kVit,         ///< transformers, ViTForImageClassification in files: vit.encoder.layer.0.attention.attention.query
-  kVitInner,    ///< transformers, ViTModel in files: encoder.layer.0.attention.attention.query
-  kVit5,        ///< transformers from version 5 in memory, and so in adapters: vit.layers.0.attention.q_proj
-  kVit5Inner,   ///< the same of ViTModel: layers.0.attention.q_proj
-  kTimm,        ///< timm's vit_…: blocks.0.attn.qkv
-  kTimmClip,    ///< timm's vit_…_clip_…, whose head is CLIP's projection
-  kOpenClip,    ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
+  kClip,       ///< transformers, CLIPModel, and CLIPVisionModel up to version 4: vision_model.encoder.layers.0.…
+  kClipInner,  ///< transformers, CLIPVisionTransformer, and CLIPVisionModel from version 5: encoder.layers.0.…
+  kVit,        ///< transformers, ViTForImageClassification in files: vit.encoder.layer.0.attention.attention.query
+  kVitInner,   ///< transformers, ViTModel in files: encoder.layer.0.attention.attention.query
+  kVit5,       ///< transformers from version 5 in memory, and so in adapters: vit.layers.0.attention.q_proj
+  kVit5Inner,  ///< the same of ViTModel: layers.0.attention.q_proj
+  kTimm,       ///< timm's vit_…: blocks.0.attn.qkv
+  kTimmClip,   ///< timm's vit_…_clip_…, whose head is CLIP's projection
+  kOpenClip,   ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
 };
 
 /// "transformers' CLIP", "timm's ViT", … for messages.

@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "stages/allocator_settings.h"
+#include "stages/machine/allocator_settings.h"
 
 namespace stages {
 

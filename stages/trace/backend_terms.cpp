@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+constexpr std::int64_t kKiB = 1024, kMebibyte = 1024 * kKiB;
 
 /// A number for the GPUs whose name has one of the words, or for all where there are none. The first that fits counts.
 struct Term {
@@ -21,15 +21,15 @@ const std::vector<Term>& cuda_terms() {
   static const std::vector<Term> terms = {
       {"context",
        {},
-       400 * kMiB,
+       400 * kMebibyte,
        "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says around 400 MB, older reports 290 "
        "to 670"},
       {"cublas_workspace",
        {"h100", "h200", "h800", "h20", "gh200", "b100", "b200", "gb200", "b300", "gb300", "blackwell", "rtx 50"},
-       32 * kMiB,
+       32 * kMebibyte,
        "LibTorch takes 32 MiB a handle and stream on Hopper and Blackwell"},
       {"cublas_workspace", {}, 8320 * kKiB, "LibTorch takes :4096:2:16:8 a handle and stream before Hopper"},
-      {"cublaslt_workspace", {}, 1 * kMiB, "LibTorch's default of CUBLASLT_WORKSPACE_SIZE"},
+      {"cublaslt_workspace", {}, 1 * kMebibyte, "LibTorch's default of CUBLASLT_WORKSPACE_SIZE"},
       {"cudnn_workspace", {}, 0, "not known: cuDNN takes what its choice of a convolution needs"},
   };
   return terms;

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/plan/memory_plan.h"
+#include "runner/stage/memory_plan.h"
 #include "stages/trace/memory_trace.h"
 
 namespace stages {

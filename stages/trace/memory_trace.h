@@ -9,7 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/step_phase.h"
+#include "stages/tensor/step_phase.h"
 
 namespace stages {
 

@@ -21,48 +21,48 @@ namespace {
 // Which operators LibTorch 2.11's autocast casts on both, on CPUs and on GPUs alone, as far as networks use them.
 
 /// Run in the half type.
-constexpr std::array kHalf = {"_convolution.deprecated",
-                              "addbmm",
-                              "addmm",
-                              "baddbmm",
-                              "bmm",
-                              "conv1d",
-                              "conv2d",
-                              "conv3d",
-                              "conv_tbc",
-                              "conv_transpose1d",
-                              "conv_transpose2d.input",
-                              "conv_transpose3d.input",
-                              "linalg_vecdot",
-                              "linear",
-                              "matmul",
-                              "mm",
-                              "prelu",
-                              "scaled_dot_product_attention"};
+constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
+                                        "addbmm",
+                                        "addmm",
+                                        "baddbmm",
+                                        "bmm",
+                                        "conv1d",
+                                        "conv2d",
+                                        "conv3d",
+                                        "conv_tbc",
+                                        "conv_transpose1d",
+                                        "conv_transpose2d.input",
+                                        "conv_transpose3d.input",
+                                        "linalg_vecdot",
+                                        "linear",
+                                        "matmul",
+                                        "mm",
+                                        "prelu",
+                                        "scaled_dot_product_attention"};
 constexpr std::array kHalfOfCpu = {"_addmm_activation", "conv1d.padding", "conv2d.padding", "conv3d.padding"};
 constexpr std::array kHalfOfGpu = {"_convolution",     "addmv", "addr", "chain_matmul", "convolution", "einsum",
                                    "linalg_multi_dot", "mv"};
 
 /// Run in float32.
-constexpr std::array kFloat = {"binary_cross_entropy_with_logits",
-                               "cdist",
-                               "cosine_embedding_loss",
-                               "hinge_embedding_loss",
-                               "huber_loss",
-                               "kl_div",
-                               "l1_loss",
-                               "margin_ranking_loss",
-                               "mse_loss",
-                               "multi_margin_loss",
-                               "multilabel_margin_loss",
-                               "nll_loss",
-                               "nll_loss2d",
-                               "poisson_nll_loss",
-                               "prod",
-                               "prod.dim_int",
-                               "smooth_l1_loss",
-                               "soft_margin_loss",
-                               "triplet_margin_loss"};
+constexpr std::array kFloatEverywhere = {"binary_cross_entropy_with_logits",
+                                         "cdist",
+                                         "cosine_embedding_loss",
+                                         "hinge_embedding_loss",
+                                         "huber_loss",
+                                         "kl_div",
+                                         "l1_loss",
+                                         "margin_ranking_loss",
+                                         "mse_loss",
+                                         "multi_margin_loss",
+                                         "multilabel_margin_loss",
+                                         "nll_loss",
+                                         "nll_loss2d",
+                                         "poisson_nll_loss",
+                                         "prod",
+                                         "prod.dim_int",
+                                         "smooth_l1_loss",
+                                         "soft_margin_loss",
+                                         "triplet_margin_loss"};
 constexpr std::array kFloatOfCpu = {
     "adaptive_avg_pool3d", "avg_pool3d",   "binary_cross_entropy", "cross_entropy_loss", "grid_sampler", "inverse",
     "linalg_inv",          "linalg_solve", "linalg_svd",           "max_pool3d",         "quantile",     "trace"};
@@ -108,32 +108,32 @@ constexpr std::array kWidestOfCpu = {"cat", "index_copy", "stack"};
 constexpr std::array kWidestOfGpu = {"addcdiv",      "addcmul",   "atan2",       "bilinear",  "cross", "dot",
                                      "grid_sampler", "index_put", "scatter_add", "tensordot", "vdot"};
 
-enum class Policy { kHalf, kFloat, kWidest };
+enum class CastPolicy { kHalf, kFloat, kWidest };
 
 /// What a name means on a CPU and on a GPU; nullopt: nothing.
 struct Policies {
-  std::optional<Policy> cpu, gpu;
+  std::optional<CastPolicy> cpu, gpu;
 };
 
 const std::unordered_map<std::string_view, Policies>& table() {
   static const auto policies = [] {
     std::unordered_map<std::string_view, Policies> result;
-    const auto on_cpus = [&](std::span<const char* const> names, Policy policy) {
+    const auto on_cpus = [&](std::span<const char* const> names, CastPolicy policy) {
       for (const char* name : names) result[name].cpu = policy;
     };
-    const auto on_gpus = [&](std::span<const char* const> names, Policy policy) {
+    const auto on_gpus = [&](std::span<const char* const> names, CastPolicy policy) {
       for (const char* name : names) result[name].gpu = policy;
     };
-    on_cpus(kHalf, Policy::kHalf);
-    on_gpus(kHalf, Policy::kHalf);
-    on_cpus(kHalfOfCpu, Policy::kHalf);
-    on_gpus(kHalfOfGpu, Policy::kHalf);
-    on_cpus(kFloat, Policy::kFloat);
-    on_gpus(kFloat, Policy::kFloat);
-    on_cpus(kFloatOfCpu, Policy::kFloat);
-    on_gpus(kFloatOfGpu, Policy::kFloat);
-    on_cpus(kWidestOfCpu, Policy::kWidest);
-    on_gpus(kWidestOfGpu, Policy::kWidest);
+    on_cpus(kHalfEverywhere, CastPolicy::kHalf);
+    on_gpus(kHalfEverywhere, CastPolicy::kHalf);
+    on_cpus(kHalfOfCpu, CastPolicy::kHalf);
+    on_gpus(kHalfOfGpu, CastPolicy::kHalf);
+    on_cpus(kFloatEverywhere, CastPolicy::kFloat);
+    on_gpus(kFloatEverywhere, CastPolicy::kFloat);
+    on_cpus(kFloatOfCpu, CastPolicy::kFloat);
+    on_gpus(kFloatOfGpu, CastPolicy::kFloat);
+    on_cpus(kWidestOfCpu, CastPolicy::kWidest);
+    on_gpus(kWidestOfGpu, CastPolicy::kWidest);
     return result;
   }();
   return policies;
@@ -185,9 +185,9 @@ void for_each_tensor(c10::IValue& value, Look look) {
   }
 }
 
-at::ScalarType type_for(Policy policy, at::ArrayRef<c10::IValue> arguments) {
-  if (policy == Policy::kHalf) return state().autocast.half;
-  if (policy == Policy::kFloat) return at::kFloat;
+at::ScalarType type_for(CastPolicy policy, at::ArrayRef<c10::IValue> arguments) {
+  if (policy == CastPolicy::kHalf) return state().autocast.half;
+  if (policy == CastPolicy::kFloat) return at::kFloat;
   at::ScalarType widest = state().autocast.half;
   for (c10::IValue argument : arguments) {
     for_each_tensor(argument, [&](const at::Tensor& x) {
@@ -202,7 +202,7 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, to
   const auto& [name, overload] = operation.operator_name();
   const std::string full = name.substr(name.find("::") + 2) + (overload.empty() ? "" : "." + overload);
   const Policies& policies = table().at(full);
-  const std::optional<Policy> policy = meta::on_cpu() ? policies.cpu : policies.gpu;
+  const std::optional<CastPolicy> policy = meta::on_cpu() ? policies.cpu : policies.gpu;
   const c10::impl::ExcludeDispatchKeyGuard within(kKey);
   if (policy) {
     const std::size_t count = operation.schema().arguments().size();

@@ -15,7 +15,7 @@ class Silence final : public c10::WarningHandler {
 };
 
 /// The Meta device's own resize_ writes the new size into the storage and asks no allocator.
-const at::Tensor& resize(const at::Tensor& x, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+const at::Tensor& resize_meta(const at::Tensor& x, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
   at::Storage storage = x.storage();
   const std::size_t needed = static_cast<std::size_t>(c10::multiply_integers(size) + x.storage_offset()) * x.itemsize();
   if (needed > storage.nbytes()) {
@@ -35,7 +35,7 @@ void register_meta_kernels() {
     const c10::WarningUtils::WarningHandlerGuard guard(&silence);
     static auto meta = MAKE_TORCH_LIBRARY_IMPL(aten, Meta);
     static auto above_autograd = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradMeta);
-    meta.impl("resize_", resize);
+    meta.impl("resize_", resize_meta);
     meta::register_convolutions(meta);
     meta::register_norms(meta);
     meta::register_attention(meta, above_autograd);

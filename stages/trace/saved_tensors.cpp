@@ -12,7 +12,8 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph would then hold itself.
+/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph would then hold
+/// itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "runner/plan/memory_plan.h"
-#include "stages/allocator_settings.h"
+#include "runner/stage/memory_plan.h"
+#include "stages/machine/allocator_settings.h"
 #include "stages/trace/memory_trace.h"
 
 namespace stages {

@@ -7,18 +7,18 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/shrunken.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/shrunken.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_snapshot.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
 
 using runner::Certificate;
 
-constexpr std::int64_t kSamples = 5, kPart = 2;  // the last part is a smaller one
+constexpr std::int64_t kCertifiedSamples = 5, kPart = 2;  // the last part is a smaller one
 
 /// A gradient below this share of the whole one is held against that share: what is zero but for rounding, as that of
 /// the biases of an attention's keys is, has no relative error.
@@ -94,13 +94,13 @@ Batch random_batch(const DatasetDescription& data, at::Generator generator) {
   const auto classes = std::max<std::int64_t>(2, static_cast<std::int64_t>(data.classes.size()));
   NamedTensors tensors;
   for (const TensorSpec& one : data.tensors) {
-    std::vector<std::int64_t> shape = {kSamples};
+    std::vector<std::int64_t> shape = {kCertifiedSamples};
     shape.insert(shape.end(), one.shape.begin(), one.shape.end());
     tensors.set(one.name, at::isFloatingType(one.dtype)
                               ? torch::randn(shape, generator, torch::kDouble)
                               : torch::randint(classes, shape, generator, torch::TensorOptions(one.dtype)));
   }
-  return Batch(tensors, kSamples);
+  return Batch(tensors, kCertifiedSamples);
 }
 
 /// Puts torch's generators back, which building a network may draw from.

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runner/plan/certificate.h"
-#include "stages/artifacts.h"
+#include "runner/stage/certificate.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 

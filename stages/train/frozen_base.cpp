@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "runner/stage.h"
-#include "stages/training_state.h"
-#include "stages/weights.h"
+#include "runner/stage/stage.h"
+#include "stages/checkpoint/training_state.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 
@@ -13,10 +13,10 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   const std::string then = saved == state.about.end() ? "" : saved->second, now = base_of(network);
   if (then == now) return;
   const auto in_words = [](const std::string& base) { return base.empty() ? "none" : "'" + base + "'"; };
-  throw runner::StageError(runner::ErrorCode::kChangedRun, "",
-                           "the checkpoint was trained on other frozen weights: " + in_words(then) + " then, " +
-                               in_words(now) + " now",
-                           "give the model the weights that it had, or train anew");
+  throw runner::StageError(
+      runner::ErrorCode::kChangedRun, "",
+      "the checkpoint was trained on other frozen weights: " + in_words(then) + " then, " + in_words(now) + " now",
+      "give the model the weights that it had, or train anew");
 }
 
 }  // namespace stages

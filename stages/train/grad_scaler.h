@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 

@@ -7,9 +7,9 @@
 
 #include <torch/torch.h>
 
-#include "stages/precision_module.h"
-#include "stages/recomputable_module.h"
-#include "stages/step_phase.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/numerics/recomputable_module.h"
+#include "stages/tensor/step_phase.h"
 #include "stages/train/encoded_parts.h"
 
 namespace stages {

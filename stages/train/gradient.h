@@ -3,8 +3,8 @@
 #include <functional>
 #include <optional>
 
-#include "stages/batch.h"
-#include "stages/dropout.h"
+#include "stages/tensor/batch.h"
+#include "stages/random/dropout.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"

@@ -5,9 +5,9 @@
 #include <iterator>
 #include <utility>
 
-#include "runner/bytes.h"
-#include "runner/run_context.h"
-#include "stages/counting_allocator.h"
+#include "runner/text/bytes.h"
+#include "runner/stage/run_context.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/train/owned_tensors.h"
 
 #ifdef RETORT_LIBTORCH_CUDA

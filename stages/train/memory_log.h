@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/allocator_settings.h"
-#include "stages/memory_meter.h"
+#include "stages/machine/allocator_settings.h"
+#include "stages/machine/memory_meter.h"
 
 namespace runner {
 class RunContext;

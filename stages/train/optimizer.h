@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 #include "stages/train/optimizer_options.h"
 #include "stages/train/schedule.h"
 

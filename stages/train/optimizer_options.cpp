@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 
 namespace stages {
 namespace {

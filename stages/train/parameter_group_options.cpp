@@ -3,7 +3,7 @@
 #include <set>
 #include <tuple>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 
 namespace stages {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "runner/suggest.h"
+#include "runner/stage/stage.h"
+#include "runner/text/suggest.h"
 #include "stages/train/parameter_pattern.h"
 
 namespace stages {

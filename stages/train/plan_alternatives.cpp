@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -17,14 +17,14 @@ std::string option_of(const MemoryPolicy& policy, const std::string& name) {
   return policy.pointer.substr(1) + "." + name;
 }
 
-std::string text(const ActivationCheckpointing& checkpointing) {
+std::string option_text(const ActivationCheckpointing& checkpointing) {
   if (checkpointing.blocks) return "block";
   std::string modules;
   for (const std::string& module : checkpointing.modules) modules += (modules.empty() ? "" : ",") + module;
   return modules.empty() ? "none" : "[" + modules + "]";
 }
 
-std::string text(const EmptyCacheEvery& every) {
+std::string option_text(const EmptyCacheEvery& every) {
   std::string units;
   const auto add = [&](const char* name, std::int64_t count) {
     if (count > 0) units += (units.empty() ? "" : ", ") + std::string(name) + ": " + std::to_string(count);
@@ -36,7 +36,7 @@ std::string text(const EmptyCacheEvery& every) {
 }
 
 /// One way among those that are looked at.
-struct Way {
+struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
 };
@@ -67,7 +67,7 @@ class Alternatives {
   }
 
  private:
-  MemoryPolicy policy_of(const Way& way) const {
+  MemoryPolicy policy_of(const Alternative& way) const {
     MemoryPolicy policy = policy_;
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
@@ -75,7 +75,7 @@ class Alternatives {
     return policy;
   }
 
-  bool is_legal(const Way& way) const {
+  bool is_legal(const Alternative& way) const {
     try {
       under_(policy_of(way));
       return true;
@@ -104,7 +104,7 @@ class Alternatives {
   static std::int64_t predicted(const MemoryPlan& plan) { return plan.predicted; }
 
   /// False where it cannot be, which is listed once.
-  bool consider(const Way& way) {
+  bool consider(const Alternative& way) {
     PlanAlternative alternative;
     if (way.micro_batch > 0 && way.micro_batch != policy_.micro_batch)
       alternative.overrides.push_back(option_of(policy_, "micro_batch=") + std::to_string(way.micro_batch));
@@ -159,7 +159,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Plan
   }
   if (policy.activation_checkpointing != ActivationCheckpointing{}) {
     without.activation_checkpointing = {};
-    add("activation_checkpointing", text(policy.activation_checkpointing), without);
+    add("activation_checkpointing", option_text(policy.activation_checkpointing), without);
     without = policy;
   }
   if (policy.precision.base != Precision::kFp32 || !policy.precision.rules.empty()) {
@@ -178,7 +178,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Plan
     without = policy;
   }
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
-    add_without_effect("empty_cache_every", text(policy.empty_cache_every),
+    add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
                        "unused blocks are given back, which lowers no peak: the allocator does the same before it "
                        "gives up");
   }

@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/held_memory.h"
-#include "stages/meta_batch.h"
-#include "stages/module_scope.h"
-#include "stages/planned_budget.h"
-#include "stages/precision_module.h"
-#include "stages/read_ahead.h"
-#include "stages/scoped.h"
+#include "stages/memory/held_memory.h"
+#include "stages/memory/meta_batch.h"
+#include "stages/tensor/module_scope.h"
+#include "stages/memory/planned_budget.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/memory/read_ahead.h"
+#include "stages/tensor/scoped.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
 #include "stages/train/parameter_groups.h"
@@ -19,7 +19,7 @@
 #include "stages/train/step_execution.h"
 #include "stages/train/step_snapshot.h"
 #include "stages/train/validation.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -43,10 +43,11 @@ class TracedTraining {
 
   runner::MemoryPlan run() {
     const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
-    StepPlan plan = make_step_plan(training_.step, policy_, units,
-                                   choose_numerics(policy_, *network_, training_.options.model_stage, context_),
-                                   activation_checkpointing_for(*network_, training_.options.model_stage,
-                                                                policy_.activation_checkpointing, policy_.pointer));
+    StepPlan plan =
+        make_step_plan(training_.step, policy_, units,
+                       choose_numerics(policy_.numerics(), *network_, training_.options.model_stage, context_),
+                       activation_checkpointing_for(*network_, training_.options.model_stage,
+                                                    policy_.activation_checkpointing, policy_.pointer));
     set_layout(*network_, plan.numerics.layout);
     const std::vector<ParameterGroup> groups =
         divide_parameters(*network_, training_.options.optimizer, training_.options.parameter_groups);

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "runner/plan_context.h"
-#include "stages/artifacts.h"
+#include "runner/stage/plan_context.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/train/trainer.h"
 #include "stages/train/training_step.h"
 
@@ -15,8 +15,8 @@ namespace stages {
 struct TrainingToPlan {
   const TrainingStep& step;
   const Model& model;
-  const DatasetDescription& data;         ///< that it learns from
-  const DatasetDescription& network_data; ///< that the network is made for
+  const DatasetDescription& data;          ///< that it learns from
+  const DatasetDescription& network_data;  ///< that the network is made for
   const DatasetDescription* validation = nullptr;
   const Dataset* held = nullptr;  ///< that stays in memory, where it is kept there (held_memory.h)
   LoaderOptions loader;

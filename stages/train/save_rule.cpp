@@ -1,6 +1,6 @@
 #include "stages/train/save_rule.h"
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 
 namespace stages {
 

@@ -33,7 +33,8 @@ class SaveClock {
   SaveClock(SaveRule rule, double seconds) : rule_(rule), seconds_(seconds) {}
 
   bool is_due(std::int64_t step, double seconds) const {
-    return (rule_.steps && step - step_ >= *rule_.steps) || (rule_.minutes && seconds - seconds_ >= 60 * *rule_.minutes);
+    return (rule_.steps && step - step_ >= *rule_.steps) ||
+           (rule_.minutes && seconds - seconds_ >= 60 * *rule_.minutes);
   }
   bool is_due_after_epoch(std::int64_t epoch) const { return rule_.epochs && epoch % *rule_.epochs == 0; }
   void saved(std::int64_t step, double seconds) {

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <string>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <sstream>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

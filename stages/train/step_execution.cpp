@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/step_phase.h"
+#include "stages/tensor/step_phase.h"
 #include "stages/train/gradient_norm.h"
 
 namespace stages {

@@ -17,8 +17,8 @@ namespace stages {
 ///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
 ///   execution.commit(computed, rates);                       // allocates nothing, and cannot fail
 ///
-/// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers, random
-/// numbers), a StepSnapshot puts back.
+/// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers,
+/// random numbers), a StepSnapshot puts back.
 class StepExecution {
  public:
   /// All is borrowed; the network is on `device` and laid out as the plan says. In fp16 the loss is scaled.

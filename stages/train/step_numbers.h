@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/named_tensors.h"
+#include "stages/tensor/named_tensors.h"
 #include "stages/train/means.h"
 
 namespace c10 {

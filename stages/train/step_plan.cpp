@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 

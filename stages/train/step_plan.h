@@ -4,8 +4,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/artifacts.h"
-#include "stages/numerics.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/numerics/numerics.h"
 #include "stages/train/training_step.h"
 
 namespace stages {

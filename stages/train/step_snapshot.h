@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include "stages/generator_state.h"
+#include "stages/random/generator_state.h"
 
 namespace torch::nn {
 class Module;
@@ -31,7 +31,7 @@ class StepSnapshot {
  private:
   torch::nn::Module* network_;
   GeneratorStates generators_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;     // the network's own, and its copy
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's own, and its copy
 };
 
 }  // namespace stages

@@ -4,12 +4,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/plan_context.h"
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/stages.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/train/certify.h"
 #include "stages/train/loss.h"
 #include "stages/train/plan_training.h"
@@ -236,6 +235,6 @@ class Supervised final : public runner::Stage {
 
 }  // namespace
 
-const runner::StageKind kTrainSupervised = {.name = "train.supervised", .create = Supervised::create};
+extern const runner::StageKind kTrainSupervised = {.name = "train.supervised", .create = Supervised::create};
 
 }  // namespace stages

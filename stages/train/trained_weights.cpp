@@ -6,19 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/new_file.h"
-#include "runner/stage.h"
-#include "stages/checkpoint_folder.h"
-#include "stages/data_description.h"
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
+#include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/artifact/data_description.h"
 #include "stages/train/frozen_base.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-using Choice = runner::TrainedWeights::Choice;
+using WeightsChoice = runner::TrainedWeights::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
@@ -27,16 +27,16 @@ std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep ke
 }
 
 std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
-  const Checkpoints checkpoints(
-      weights.folder, {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
+  const Checkpoints checkpoints(weights.folder,
+                                {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
   switch (weights.choice) {
-    case Choice::kKept:
+    case WeightsChoice::kKept:
       return load_kept(checkpoints, options.keep);
-    case Choice::kBest:
+    case WeightsChoice::kBest:
       return checkpoints.load_best(CheckpointPart::kWeights);
-    case Choice::kLatest:
+    case WeightsChoice::kLatest:
       return checkpoints.load_latest(CheckpointPart::kWeights);
-    case Choice::kThis:
+    case WeightsChoice::kThis:
       return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights), {}};
   }
   return std::nullopt;
@@ -68,21 +68,22 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
   if (weights->reused) return find_reused(*weights, options, context);
   auto found = load(*weights, options);
   if (!found) {
-    const bool unmeasured = weights->choice == Choice::kBest;
-    throw StageError(ErrorCode::kNoCheckpoint, "",
-                     "there is no checkpoint in '" + weights->folder.string() + "'" +
-                         (unmeasured ? " that was measured on validation data" : ""),
-                     unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` goes on with it");
+    const bool unmeasured = weights->choice == WeightsChoice::kBest;
+    throw StageError(
+        ErrorCode::kNoCheckpoint, "",
+        "there is no checkpoint in '" + weights->folder.string() + "'" +
+            (unmeasured ? " that was measured on validation data" : ""),
+        unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` goes on with it");
   }
   for (const std::string& line : found->passed_over) context.say(line + "; the next best checkpoint is used");
   try {
     DatasetDescription data = described_data(found->state.about);
     return Trained{*std::move(found), std::move(data)};
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kDamagedWeights, "",
-                     "the checkpoint '" + found->folder.string() +
-                         "' does not say what data it was trained on: " + error.what(),
-                     "use one that this version has trained");
+    throw StageError(
+        ErrorCode::kDamagedWeights, "",
+        "the checkpoint '" + found->folder.string() + "' does not say what data it was trained on: " + error.what(),
+        "use one that this version has trained");
   }
 }
 
@@ -94,8 +95,8 @@ TrainingResult take_over(const Trained& trained, torch::nn::Module& network, run
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
     throw StageError(ErrorCode::kChangedRun, "",
-                     "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
-                         std::string(error.what(), std::strcspn(error.what(), "\n")),
+                     "the checkpoint '" + found.folder.string() +
+                         "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")),
                      "evaluate the run as it was");
   }
   if (!context.folder().empty()) {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "stages/checkpoints.h"
+#include "stages/checkpoint/checkpoints.h"
 #include "stages/train/trainer.h"
 
 namespace stages {

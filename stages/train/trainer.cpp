@@ -11,19 +11,19 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "runner/storage.h"
-#include "stages/checkpoints.h"
-#include "stages/data_description.h"
-#include "stages/generator_state.h"
-#include "stages/loader.h"
-#include "stages/counting_allocator.h"
-#include "stages/memory_budget.h"
-#include "stages/memory_meter.h"
-#include "stages/out_of_memory.h"
-#include "stages/precision_module.h"
-#include "stages/step_observer.h"
-#include "stages/tf32.h"
+#include "runner/stage/stage.h"
+#include "runner/disk/storage.h"
+#include "stages/checkpoint/checkpoints.h"
+#include "stages/artifact/data_description.h"
+#include "stages/random/generator_state.h"
+#include "stages/artifact/loader.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/memory/memory_budget.h"
+#include "stages/machine/memory_meter.h"
+#include "stages/memory/out_of_memory.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/train/step_observer.h"
+#include "stages/numerics/tf32.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/epoch_so_far.h"
 #include "stages/train/frozen_base.h"
@@ -36,7 +36,7 @@
 #include "stages/train/step_snapshot.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -44,7 +44,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-double seconds_now() {
+double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -89,7 +89,7 @@ class Training {
                                : planned_steps_),
         execution_(step, network, divide_parameters(network, options.optimizer, options.parameter_groups),
                    make_step_plan(step, policy, std::min(options.batch_size, description_.size),
-                                  choose_numerics(policy, network, options.model_stage, context),
+                                  choose_numerics(policy.numerics(), network, options.model_stage, context),
                                   activation_checkpointing_for(network, options.model_stage,
                                                                policy.activation_checkpointing, policy.pointer)),
                    options.gradient_clip_norm, device_),
@@ -98,14 +98,14 @@ class Training {
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
-             seconds_now),
+             wall_seconds),
         memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
                 [this](std::int64_t live) {
                   return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
                 }),
         checkpoints_(context.folder() / "checkpoints",
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
-        save_clock_(options.checkpoint.every, seconds_now()) {
+        save_clock_(options.checkpoint.every, wall_seconds()) {
     check_length(options.schedule, planned_steps_);
     set_layout(network, execution_.plan().numerics.layout);
     if (policy.two_pass && !execution_.plan().two_pass)
@@ -169,7 +169,7 @@ class Training {
   /// Between two steps.
   void heed_requests() {
     if (context_.cancelled()) stop();
-    if (context_.take_save_request() || save_clock_.is_due(done_, seconds_now())) save();
+    if (context_.take_save_request() || save_clock_.is_due(done_, wall_seconds())) save();
   }
 
   [[noreturn]] void stop() {
@@ -312,7 +312,7 @@ class Training {
     const std::int64_t metrics = context_.flush();
     saved_folder_ = checkpoints_.save(state(metric, metrics));
     saved_ = {done_, epoch_, batch_};
-    save_clock_.saved(done_, seconds_now());
+    save_clock_.saved(done_, wall_seconds());
   }
 
   TrainingState state(const std::optional<double>& metric, std::int64_t metrics) const {
@@ -359,7 +359,7 @@ class Training {
     }
     saved_folder_ = found->folder;
     saved_ = {done_, epoch_, batch_};
-    save_clock_.saved(done_, seconds_now());
+    save_clock_.saved(done_, wall_seconds());
     log_.resume_behind(done_);
     context_.resumed(found->state.metrics);
     context_.say("goes on behind step " + std::to_string(done_) + " of " + std::to_string(steps_));
@@ -388,7 +388,8 @@ class Training {
   TrainingResult kept() {
     TrainingResult result{so_far_.last.epoch, done_, saved_folder_};
     // Without validation the last weights are the best known.
-    if (const auto best = options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
+    if (const auto best =
+            options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
       for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
       result = {best->state.epoch, best->state.step, best->folder};
       if (best->state.step != done_) set_weights(network_, best->state.model);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/run_context.h"
-#include "stages/artifacts.h"
+#include "runner/stage/run_context.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/train/optimizer_options.h"
 #include "stages/train/parameter_group_options.h"
 #include "stages/train/save_rule.h"
@@ -38,9 +38,9 @@ struct TrainerOptions {
   bool higher_is_better = false;
   Keep keep = Keep::kBest;
   SaveOptions checkpoint;
-  std::int64_t log_every = 1;         ///< steps
-  std::int64_t replays = 0;           ///< how often one step is run again that ran out of memory
-  std::string model_stage = "model";  ///< the stage that makes the network, as memory.precision names it
+  std::int64_t log_every = 1;                ///< steps
+  std::int64_t replays = 0;                  ///< how often one step is run again that ran out of memory
+  std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
   std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
 };
 
@@ -60,8 +60,8 @@ struct TrainingResult {
 /// in a row are an error.
 ///
 /// Checkpoints (checkpoints.h) are saved below context.folder()/checkpoints as options.checkpoint says, and besides
-/// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which it
-/// cancels. Where the context is resuming, the training goes on from the latest; k steps, a stop and the other n - k
+/// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which
+/// it cancels. Where the context is resuming, the training goes on from the latest; k steps, a stop and the other n - k
 /// come to the same bits as n. Throws runner::StageError, and runner::Cancelled where it was stopped.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context);

@@ -3,7 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "runner/run_context.h"
+#include "runner/stage/run_context.h"
 
 namespace stages {
 namespace {
@@ -52,9 +52,8 @@ void TrainingLog::step(const StepRecord& record) {
   progress.samples_per_second = throughput_.per_second();
   progress.loss = record.means.loss;
   // Over all of the past, so that reading, validating and saving are in it.
-  progress.seconds_left =
-      (trained_until_ - began_) / static_cast<double>(record.step - first_step_) *
-      static_cast<double>(options_.steps - record.step);
+  progress.seconds_left = (trained_until_ - began_) / static_cast<double>(record.step - first_step_) *
+                          static_cast<double>(options_.steps - record.step);
   show(std::move(progress));
 
   if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;

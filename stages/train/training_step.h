@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/error_code.h"
-#include "stages/batch.h"
+#include "runner/error/error_code.h"
+#include "stages/tensor/batch.h"
 
 namespace torch::nn {
 class Module;

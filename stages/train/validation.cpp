@@ -5,10 +5,10 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/loader.h"
-#include "stages/precision_module.h"
-#include "stages/scoped.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/loader.h"
+#include "stages/numerics/precision_module.h"
+#include "stages/tensor/scoped.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
 

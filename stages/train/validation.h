@@ -7,8 +7,8 @@
 
 #include <c10/core/Device.h>
 
-#include "stages/artifacts.h"
-#include "stages/numerics.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/numerics/numerics.h"
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/training_step.h"

@@ -7,12 +7,12 @@
 
 #include <torch/torch.h>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
-#include "stages/checkpoint_folder.h"
-#include "stages/checkpoints.h"
-#include "stages/safetensors.h"
-#include "stages/weights.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/checkpoint/checkpoints.h"
+#include "stages/weights/safetensors.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -50,7 +50,8 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
   if (!fs::is_directory(path, error))
-    refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'", "name a run's folder or a safetensors file");
+    refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
+           "name a run's folder or a safetensors file");
   if (fs::exists(path / "manifest.json", error)) return read_checkpoint(path, CheckpointPart::kWeights).model;
   const fs::path folder = checkpoints_of(path);
   const Checkpoints checkpoints(folder, {});
@@ -65,14 +66,14 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   return found->state.model;
 }
 
-std::string shape(const at::Tensor& tensor) {
+std::string shape_of(const at::Tensor& tensor) {
   std::ostringstream text;
   text << tensor.sizes();
   return text.str();
 }
 
 /// "2 missing (a, b)", the first few by name; empty where there are none.
-std::string counted(const std::vector<std::string>& names, const std::string& what) {
+std::string counted_weights(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 5;
   if (names.empty()) return "";
   std::string text = ", " + std::to_string(names.size()) + ' ' + what + " (";
@@ -85,13 +86,13 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
   for (const auto& [name, tensor] : own) {
     if (!given.contains(name)) missing.push_back(name);
     else if (given.at(name).sizes() != tensor.sizes())
-      reshaped.push_back(name + " " + shape(given.at(name)) + " for " + shape(tensor));
+      reshaped.push_back(name + " " + shape_of(given.at(name)) + " for " + shape_of(tensor));
   }
   for (const auto& [name, tensor] : given) {
     if (!own.contains(name)) unexpected.push_back(name);
   }
-  const std::string misfits =
-      counted(missing, "missing") + counted(unexpected, "unexpected") + counted(reshaped, "of another shape");
+  const std::string misfits = counted_weights(missing, "missing") + counted_weights(unexpected, "unexpected") +
+                              counted_weights(reshaped, "of another shape");
   if (misfits.empty()) return;
   refuse(ErrorCode::kOptionConflict,
          "the weights in '" + path.string() + "' do not fit the network: " + misfits.substr(2),

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/memory_meter.h"
+#include "stages/machine/memory_meter.h"
 
 /// How compare.py and a benchmark talk: it writes the size of a block on a line, the benchmark does as much and answers
 /// with one JSON object on a line. The end of the input is the end of the benchmark.

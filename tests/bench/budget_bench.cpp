@@ -1,4 +1,5 @@
-// A training step under a memory budget (stages/counting_allocator.h) beside the same under LibTorch's own allocator.
+// A training step under a memory budget (stages/machine/counting_allocator.h) beside the same under LibTorch's own
+// allocator.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -7,8 +8,8 @@
 
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
-#include "stages/threads.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/machine/threads.h"
 #include "tests/bench/blocks.h"
 
 namespace {

@@ -1,12 +1,12 @@
-// Dropout by counter (stages/dropout.h) beside torch's own: forward and backward of the layer alone.
+// Dropout by counter (stages/random/dropout.h) beside torch's own: forward and backward of the layer alone.
 
 #include <numeric>
 
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
-#include "stages/dropout.h"
-#include "stages/threads.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/random/dropout.h"
+#include "stages/machine/threads.h"
 #include "tests/bench/blocks.h"
 
 namespace {

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "stages/layout.h"
-#include "stages/threads.h"
+#include "stages/numerics/layout.h"
+#include "stages/machine/threads.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/convolutional_networks.h"
 

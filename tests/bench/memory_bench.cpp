@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
-#include "stages/memory_meter.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/machine/memory_meter.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"

@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/threads.h"
+#include "stages/machine/threads.h"
 #include "stages/train/gradient_norm.h"
 #include "stages/train/optimizer.h"
 #include "tests/bench/blocks.h"

@@ -3,16 +3,16 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/run_context.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
 #include "runner/schema/schema.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/loader.h"
-#include "stages/safetensors.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/artifact/loader.h"
+#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
-#include "stages/threads.h"
-#include "stages/weights.h"
+#include "stages/machine/threads.h"
+#include "stages/weights/weights.h"
 #include "tests/bench/blocks.h"
 
 namespace {
@@ -124,8 +124,8 @@ int main(int, char** arguments) {
   BlockContext context(folder);
 
   const auto model_stage = make(stages::kModelClipVision, *schemas, options.at("model"));
-  const auto policy_stage = make(
-      stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
+  const auto policy_stage =
+      make(stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
   const auto train_stage = make(stages::kTrainSupervised, *schemas,
                                 {{"epochs", 1},
                                  {"batch_size", batch},

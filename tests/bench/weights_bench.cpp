@@ -1,10 +1,10 @@
-// Reading saved weights (stages/saved_weights.h) with their checksums, of files that weights.py has written.
+// Reading saved weights (stages/weights/saved_weights.h) with their checksums, of files that weights.py has written.
 
 #include <map>
 
 #include <torch/torch.h>
 
-#include "stages/saved_weights.h"
+#include "stages/weights/saved_weights.h"
 #include "tests/bench/blocks.h"
 
 /// One argument, JSON: {"files": {name: path}}. A block reads each file so many times, in turns; its answer is

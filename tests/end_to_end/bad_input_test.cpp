@@ -77,12 +77,13 @@ TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
                               "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err,
-              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no module of the network "
-                        "of 'model' [/memory/activation_checkpointing/0]\n"
-                        "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
-                        "    |                              ^\n"
-                        "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no module of the network "
+                "of 'model' [/memory/activation_checkpointing/0]\n"
+                "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
+                "    |                              ^\n"
+                "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
 }
 
 TEST_F(BadInput, AllMistakesAtOnce) {

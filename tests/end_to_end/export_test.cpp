@@ -30,15 +30,17 @@ const Backbone kTimm = {"timm", "timm", "model/backbone=vit_b16_timm " + kShape}
 class Export : public testing::TestWithParam<Backbone> {
  protected:
   void SetUp() override {
-    const Ended made = retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   Ended train(const Backbone& backbone, const std::string& model, const std::string& more, const std::string& name) {
-    return retort("run finetune data=image_folder data.root=photos data.image_size=32 data.augment.random_resized_crop=null "
-                  "data.augment.horizontal_flip=0 data.loader.workers=0 epochs=3 batch_size=8 "
-                  "train.gradient_accumulation_steps=1 lr=0.02 model=" + model + " " + backbone.options + more +
-                      " run.dir=" + name + " -q",
-                  folder_.path());
+    return retort(
+        "run finetune data=image_folder data.root=photos data.image_size=32 data.augment.random_resized_crop=null "
+        "data.augment.horizontal_flip=0 data.loader.workers=0 epochs=3 batch_size=8 "
+        "train.gradient_accumulation_steps=1 lr=0.02 model=" +
+            model + " " + backbone.options + more + " run.dir=" + name + " -q",
+        folder_.path());
   }
   Ended exported(const std::string& run, const std::string& flags, const std::string& out) {
     return retort("export " + run + " " + flags + " --out " + out, folder_.path());
@@ -82,8 +84,9 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   EXPECT_EQ(merged.exit, 0) << merged.err;
   EXPECT_EQ(merged.out, "merged/classes.json\nmerged/config.json\nmerged/head.safetensors\nmerged/model.safetensors\n");
   const Ended adapter = exported("run", "--adapter", "adapter");
-  EXPECT_EQ(adapter.out, "adapter/adapter_config.json\nadapter/adapter_model.safetensors\nadapter/classes.json\n"
-                         "adapter/head.safetensors\n");
+  EXPECT_EQ(adapter.out,
+            "adapter/adapter_config.json\nadapter/adapter_model.safetensors\nadapter/classes.json\n"
+            "adapter/head.safetensors\n");
   const Ended again = exported("run", "--merged", "merged");
   EXPECT_EQ(again.exit, 73);
   EXPECT_THAT(again.err, HasSubstr("error[E0610]: 'merged' exists already"));
@@ -115,9 +118,11 @@ TEST_P(Export, WhatCannotBeExportedIsRefused) {
 /// The Python with the libraries; empty: there is none.
 std::string python() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  const fs::path folder = (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "retort/bench-python-2.11.0";
+  const fs::path folder =
+      (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "retort/bench-python-2.11.0";
   const fs::path program = folder / "bin/python";
-  return fs::exists(program) && file_text(folder / "packages.txt").find("peft") != std::string::npos ? program.string() : "";
+  return fs::exists(program) && file_text(folder / "packages.txt").find("peft") != std::string::npos ? program.string()
+                                                                                                     : "";
 }
 
 Ended other_libraries(const std::string& arguments, const fs::path& folder) {
@@ -152,8 +157,9 @@ TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
   ASSERT_EQ(exported("run", "--merged", "merged").exit, 0);
   const bool is_folder = fs::is_directory(folder_ / weights);
   const std::string original = !is_folder ? weights
-                               : fs::exists(folder_ / weights / "model.safetensors") ? weights + "/model.safetensors"
-                                                                                     : "libraries/clip/model.safetensors";
+                               : fs::exists(folder_ / weights / "model.safetensors")
+                                   ? weights + "/model.safetensors"
+                                   : "libraries/clip/model.safetensors";
   const Ended compared = other_libraries("compare " + original + " merged/model.safetensors", folder_.path());
   EXPECT_EQ(compared.exit, 0) << compared.err;
 }
@@ -180,8 +186,11 @@ TEST_P(DeepExport, LibrariesComputeTheSame) {
              half = {{"mean", {0.5, 0.5, 0.5}}, {"std", {0.5, 0.5, 0.5}}};
   const auto job = [&](const std::string& kind, const std::string& out) {
     json job = GetParam().library == "clip" ? clip : half;
-    job.update({{"kind", kind}, {"folder", (folder_ / out).string()}, {"base", (folder_ / "base_merged").string()},
-                {"library", GetParam().library}, {"images", image_list()}});
+    job.update({{"kind", kind},
+                {"folder", (folder_ / out).string()},
+                {"base", (folder_ / "base_merged").string()},
+                {"library", GetParam().library},
+                {"images", image_list()}});
     return job;
   };
   const json jobs = {job("merged", "merged"), job("adapter", "adapter"), job("merged", "probe_merged")};
@@ -209,8 +218,10 @@ TEST_P(DeepExport, AdapterOfPeftComesBackAsItWas) {
                               "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   ASSERT_EQ(exported("run", "--adapter --names clip_inner", "adapter").exit, 0);
-  const Ended compared = other_libraries("compare libraries/adapter/adapter_model.safetensors "
-                                         "adapter/adapter_model.safetensors", folder_.path());
+  const Ended compared = other_libraries(
+      "compare libraries/adapter/adapter_model.safetensors "
+      "adapter/adapter_model.safetensors",
+      folder_.path());
   EXPECT_EQ(compared.exit, 0) << compared.err;
 }
 

@@ -60,7 +60,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
   std::string with_data() const {
     if (GetParam() == "quickstart") return GetParam();  // makes its own
     if (GetParam() == "finetune") return "finetune data.root=flowers model/backbone=tiny data.image_size=28";
-    const bool splits = GetParam() == "classify";       // ten photographs a class
+    const bool splits = GetParam() == "classify";  // ten photographs a class
     return GetParam() + " data.root=photos" + (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
   TemporaryFolder folder_;

@@ -33,7 +33,8 @@ class Resume : public testing::Test {
   Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
                          "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
-                         "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 train.checkpoint.every.steps=1 "
+                         "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 "
+                         "train.checkpoint.every.steps=1 "
                          "train.log_every=1 run.dir=" +
                          name + ' ' + more,
                      folder_.path());
@@ -184,7 +185,8 @@ TEST_F(Resume, SignalSavesAndSaysHowToGoOn) {
 
 TEST_F(Resume, DamagedCheckpointIsPassedOver) {
   ASSERT_EQ(train("whole").exit, 0);
-  for (const char* damage : {"truncate -s -1 \"$f\"", "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
+  for (const char* damage :
+       {"truncate -s -1 \"$f\"", "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
     ASSERT_NE(train("run", "retort-worker/step:4:kill").exit, 0);
     const Ended damaged = run_shell(
         std::string("f=run/nodes/train/checkpoints/$(cat run/nodes/train/checkpoints/latest)/model.safetensors; ") +

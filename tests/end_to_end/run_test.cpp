@@ -39,8 +39,8 @@ TEST_F(Run, LeavesTheWholeRecord) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   for (const char* file :
        {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
-        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/checkpoints/latest",
-        "nodes/evaluate/predictions.csv", "nodes/evaluate/metrics.json"}) {
+        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/checkpoints/latest", "nodes/evaluate/predictions.csv",
+        "nodes/evaluate/metrics.json"}) {
     EXPECT_GT(std::filesystem::file_size(folder_ / ("run/" + std::string(file))), 0u) << file;
   }
   EXPECT_THAT(file_text(folder_ / "run/.retort/overrides.yaml"), HasSubstr("- epochs=2\n"));
@@ -83,8 +83,9 @@ TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
 TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
   ASSERT_EQ(train("a", "model.drop_path=0.2").exit, 0);
   ASSERT_EQ(train("b", "model.drop_path=0.2 memory.activation_checkpointing=block").exit, 0);
-  ASSERT_EQ(train("c", "model.drop_path=0.2 "
-                       "'memory.activation_checkpointing=[\"model.vision_model.encoder.layers.*.mlp\"]'")
+  ASSERT_EQ(train("c",
+                  "model.drop_path=0.2 "
+                  "'memory.activation_checkpointing=[\"model.vision_model.encoder.layers.*.mlp\"]'")
                 .exit,
             0);
   EXPECT_TRUE(weights("a") == weights("b"));

@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "stages/pickled_weights.h"
+#include "stages/weights/pickled_weights.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;

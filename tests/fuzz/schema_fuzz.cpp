@@ -3,7 +3,7 @@
 #include "runner/config/yaml_reader.h"
 #include "runner/graph/graph.h"
 #include "runner/graph/recipe.h"
-#include "runner/prepare.h"
+#include "runner/cli/prepare.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

@@ -1,4 +1,5 @@
-// Vision transformers of full size with weights by formula: outputs, and gradients where the vision half has them alone.
+// Vision transformers of full size with weights by formula: outputs, and gradients where the vision half has them
+// alone.
 
 #include <cmath>
 #include <fstream>
@@ -32,9 +33,13 @@ FullModel full_model(const RecordedCase& recorded) {
 nlohmann::json config_of(const FullModel& model) {
   if (model.library == "timm") return {{"architecture", model.name}, {"num_classes", 0}};
   const bool is_large = model.name == "l14";
-  nlohmann::json config = {{"hidden_size", is_large ? 1024 : 768},   {"intermediate_size", is_large ? 4096 : 3072},
-                           {"num_hidden_layers", is_large ? 24 : 12}, {"num_attention_heads", is_large ? 16 : 12},
-                           {"patch_size", is_large ? 14 : model.name == "b32" ? 32 : 16}};
+  nlohmann::json config = {{"hidden_size", is_large ? 1024 : 768},
+                           {"intermediate_size", is_large ? 4096 : 3072},
+                           {"num_hidden_layers", is_large ? 24 : 12},
+                           {"num_attention_heads", is_large ? 16 : 12},
+                           {"patch_size", is_large              ? 14
+                                          : model.name == "b32" ? 32
+                                                                : 16}};
   config["model_type"] = model.library == "hf_vit" ? "vit" : "clip_vision_model";
   config["projection_dim"] = is_large ? 768 : 512;
   return config;
@@ -93,9 +98,8 @@ void compare(const RecordedCase& recorded) {
   const WeightLayout layout = layout_of(saved).value();
   const bool is_clip = layout != WeightLayout::kTimm && layout != WeightLayout::kVit;
   ImageClassifierOptions options;
-  options.tower.block = {shape.hidden_size.value(),        shape.intermediate_size.value(),
-                         shape.num_attention_heads.value(), shape.hidden_act.value(),
-                         shape.layer_norm_eps.value(),      0,
+  options.tower.block = {shape.hidden_size.value(), shape.intermediate_size.value(), shape.num_attention_heads.value(),
+                         shape.hidden_act.value(),  shape.layer_norm_eps.value(),    0,
                          model.library == "timm"};
   options.tower.num_hidden_layers = shape.num_hidden_layers.value();
   options.tower.patch_size = shape.patch_size.value();
@@ -127,7 +131,8 @@ void compare(const RecordedCase& recorded) {
   if (!is_alone) {
     const at::Tensor features = network.feature(last);
     if (eval.contains("vision.last_hidden_state")) expect_close(eval["vision.last_hidden_state"], last, "tokens");
-    if (eval.contains("image_embeds")) expect_close(eval["image_embeds"], features / features.norm(2, 1, true), "embeds");
+    if (eval.contains("image_embeds"))
+      expect_close(eval["image_embeds"], features / features.norm(2, 1, true), "embeds");
     return;
   }
   if (eval.contains("pooled")) expect_close(eval["pooled"], network.tower().pool(last), "pooled");

@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/train/optimizer.h"

@@ -87,9 +87,7 @@ RecordedTensors outputs_of(const RecordedTower& tower, const Expectation& expect
   return result;
 }
 
-bool is_of_text(const std::string& name) {
-  return name.find("text") != name.npos || name.ends_with("logit_scale");
-}
+bool is_of_text(const std::string& name) { return name.find("text") != name.npos || name.ends_with("logit_scale"); }
 
 void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));

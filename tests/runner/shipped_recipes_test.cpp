@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/prepare.h"
+#include "runner/cli/prepare.h"
 
 namespace runner {
 namespace {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 #include "runner/graph/legality.h"
-#include "runner/prepare.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/cli/prepare.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/small_backbone.h"
@@ -18,7 +18,8 @@ namespace stages {
 namespace {
 
 /// The model that a kind puts out by its defaults and `options`.
-std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const std::string& options) {
+std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema,
+                                      const std::string& options) {
   const runner::Value value = stage_options(schema, options);
   runner::ConfigReader reader(value, "/model");
   auto stage = kind.create(reader);
@@ -45,8 +46,8 @@ TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
 }
 
 TEST(Declared, CrossEntropyIsASumOverSamples) {
-  const auto declared = runner::declared_coupling(runner::shipped_schemas(), "train.supervised",
-                                                  stage_options("train/supervised", "{}"));
+  const auto declared =
+      runner::declared_coupling(runner::shipped_schemas(), "train.supervised", stage_options("train/supervised", "{}"));
   EXPECT_EQ(declared, runner::LossCoupling::kPerSample);
 }
 

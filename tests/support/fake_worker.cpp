@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <string>
 
-#include "runner/run/event.h"
+#include "runner/protocol/event.h"
 
 namespace {
 

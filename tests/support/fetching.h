@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/fetch/digest.h"
 #include "stages/fetch/patience.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "stages/dropout.h"
+#include "stages/random/dropout.h"
 #include "stages/model/transformer_block.h"
 #include "stages/train/gradient.h"
 #include "tests/support/distance.h"

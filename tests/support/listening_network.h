@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/precision_module.h"
+#include "stages/numerics/precision_module.h"
 
 /// A layer that remembers in which format it was asked to compute.
 class ListeningLinear final : public stages::PrecisionModule {

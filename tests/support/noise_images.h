@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 
 /// Images of noise, the same at every call, of a few classes.
 class NoiseImages final : public stages::Dataset {
@@ -22,12 +22,11 @@ class NoiseImages final : public stages::Dataset {
     return description;
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    return stages::NamedTensors{
-        {"image", torch::arange(3 * image_size_ * image_size_, torch::kFloat)
-                      .add(index * 31)
-                      .sin()
-                      .reshape({3, image_size_, image_size_})},
-        {"label", torch::tensor(index % classes_)}};
+    return stages::NamedTensors{{"image", torch::arange(3 * image_size_ * image_size_, torch::kFloat)
+                                              .add(index * 31)
+                                              .sin()
+                                              .reshape({3, image_size_, image_size_})},
+                                {"label", torch::tensor(index % classes_)}};
   }
   std::string sample_name(std::int64_t index) const override { return "noise" + std::to_string(index); }
   stages::LoaderOptions loader() const override { return options; }

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/image.h"
-#include "stages/random.h"
+#include "stages/data/image.h"
+#include "stages/random/random.h"
 #include "tests/support/temporary_folder.h"
 
 /// A picture of smooth colours and grain, another for every seed.

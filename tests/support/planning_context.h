@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/plan_context.h"
+#include "runner/stage/plan_context.h"
 
 /// A dry run that remembers what a stage planned.
 class PlanningContext final : public runner::PlanContext {

@@ -26,8 +26,9 @@ struct Ended {
 /// the command sets RETORT_CACHE itself.
 inline Ended run_shell(const std::string& command, const std::filesystem::path& folder) {
   const TemporaryFolder streams;
-  const std::string line = "export RETORT_CACHE='" + streams.path().string() + "/cache'; cd '" + folder.string() + "' && { " + command + "\n} >'" + (streams / "out").string() +
-                           "' 2>'" + (streams / "err").string() + "' </dev/null";
+  const std::string line = "export RETORT_CACHE='" + streams.path().string() + "/cache'; cd '" + folder.string() +
+                           "' && { " + command + "\n} >'" + (streams / "out").string() + "' 2>'" +
+                           (streams / "err").string() + "' </dev/null";
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), file_text(streams / "out"),
           file_text(streams / "err")};

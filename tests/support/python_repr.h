@@ -3,7 +3,7 @@
 #include <string>
 
 #include "runner/config/scalar.h"
-#include "runner/value.h"
+#include "runner/value/value.h"
 
 namespace runner {
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "runner/run_context.h"
+#include "runner/stage/run_context.h"
 
 /// A run that remembers what a stage said. Its folder is the test's own and empty.
 class RecordingContext final : public runner::RunContext {
@@ -79,7 +79,7 @@ class RecordingContext final : public runner::RunContext {
   std::vector<std::string> said;
   std::function<void(const runner::Progress&)> on_progress;
   bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false, is_reusing = false;
-  std::set<std::string> unwanted;  // outputs that nobody takes
+  std::set<std::string> unwanted;          // outputs that nobody takes
   std::optional<std::int64_t> resumed_at;  // behind so many metrics
   std::optional<runner::TrainedWeights> trained_weights;
   int flushes = 0;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/artifacts.h"
+#include "stages/artifact/artifacts.h"
 
 namespace stages {
 

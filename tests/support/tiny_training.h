@@ -6,21 +6,21 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/train/trainer.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
 
 namespace stages {
 
 inline constexpr AdamOptions kAdamW{.learning_rate = 0.05,
-                             .beta1 = 0.9,
-                             .beta2 = 0.999,
-                             .epsilon = 1e-8,
-                             .weight_decay = 0.01,
-                             .amsgrad = false,
-                             .decoupled = true};
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.999,
+                                    .epsilon = 1e-8,
+                                    .weight_decay = 0.01,
+                                    .amsgrad = false,
+                                    .decoupled = true};
 
 inline TrainerOptions tiny_options() {
   TrainerOptions options;

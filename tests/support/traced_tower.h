@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/layout.h"
+#include "stages/numerics/layout.h"
 #include "stages/model/attached_lora.h"
 #include "stages/model/image_classifier.h"
 #include "stages/train/gradient.h"

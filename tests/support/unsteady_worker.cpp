@@ -7,11 +7,11 @@
 
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "stages/artifacts.h"
-#include "stages/requests.h"
+#include "runner/stage/config_reader.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/worker/requests.h"
 #include "stages/stages.h"
-#include "stages/worker.h"
+#include "stages/worker/worker.h"
 
 namespace {
 

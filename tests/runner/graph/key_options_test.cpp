@@ -21,7 +21,7 @@ class KeyOptions : public testing::Test {
     EXPECT_TRUE(graph);
     return *std::move(graph);
   }
-  static std::string key_of(const Graph& graph) { 
+  static std::string key_of(const Graph& graph) {
     return nlohmann::json(to_json(*graph.nodes.at(0).key_options)).dump();  // sorted
   }
 

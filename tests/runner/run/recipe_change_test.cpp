@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/prepare.h"
+#include "runner/cli/prepare.h"
 
 namespace runner {
 namespace {
@@ -37,9 +37,8 @@ std::vector<std::string> said(std::vector<std::string> overrides, const Check& c
 
 /// Of going on with it.
 std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
-  return said(std::move(overrides), [&](const Value& before, const Value& after) {
-    return check_change(before, after, force, schemas());
-  });
+  return said(std::move(overrides),
+              [&](const Value& before, const Value& after) { return check_change(before, after, force, schemas()); });
 }
 
 /// Of evaluating what it has trained.
@@ -55,9 +54,8 @@ TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
 }
 
 TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
-  EXPECT_THAT(said({"train.epochs=77", "threads=1"}),
-              ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77",
-                          "/threads: 'threads' was \"auto\" and is now 1"));
+  EXPECT_THAT(said({"train.epochs=77", "threads=1"}), ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77",
+                                                                  "/threads: 'threads' was \"auto\" and is now 1"));
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
 }
 
@@ -67,8 +65,9 @@ TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
                 ElementsAre("/train/batch_size: 'train.batch_size' was 32 and is now 3: what the run has saved does "
                             "not fit that",
                             "/seed: 'seed' was 42 and is now 77: what the run has saved does not fit that"));
-    EXPECT_THAT(said({"train.optimizer.kind=sgd"}, force).front(),
-                testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"sgd\": "));
+    EXPECT_THAT(
+        said({"train.optimizer.kind=sgd"}, force).front(),
+        testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"sgd\": "));
   }
 }
 
@@ -79,10 +78,10 @@ TEST(RecipeChange, EveryOptionOfAModelIsRefusedButItsDropout) {
 }
 
 TEST(ChangeOfTrained, DataMeasuresAndSurroundingsMayBeOthers) {
-  EXPECT_THAT(said_of_trained({"data.root=x", "data.split.test=0.3", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
-                               "device=cpu", "threads=2", "run.dir=x", "name=other",
-                               "+again={kind: evaluate.classification}"}),
-              IsEmpty());
+  EXPECT_THAT(
+      said_of_trained({"data.root=x", "data.split.test=0.3", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
+                       "device=cpu", "threads=2", "run.dir=x", "name=other", "+again={kind: evaluate.classification}"}),
+      IsEmpty());
 }
 
 TEST(ChangeOfTrained, ModelTrainingAndSeedStayAsTheyWere) {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/run/event.h"
+#include "runner/protocol/event.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/temporary_folder.h"
 
@@ -206,9 +206,11 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
   trained_ = {{"train", {"/a/run/nodes/train/checkpoints", TrainedWeights::Choice::kKept}}};
   source_ = "/a/b/../run";
   run_script({"hello", "echo", "ready", "read", "finished:0"});
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
-  EXPECT_EQ(nlohmann::json::parse(folder_.read("evaluation/.retort/source.json")).dump(),
-            R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
+  EXPECT_THAT(talk_.str(),
+              HasSubstr(R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
+  EXPECT_EQ(
+      nlohmann::json::parse(folder_.read("evaluation/.retort/source.json")).dump(),
+      R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
 }
 
 TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {

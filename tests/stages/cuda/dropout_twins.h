@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "stages/cuda/launch_dropout.h"
+#include "stages/random/launch_dropout.h"
 
 /// The bytes of launch_dropout() on waves, a row of `width` for each sample, computed on the first GPU. Throws
 /// std::runtime_error with CUDA's message.

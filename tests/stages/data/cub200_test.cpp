@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/make_cub200.h"
 #include "stages/stages.h"

@@ -4,14 +4,14 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/data/feature_dataset.h"
-#include "stages/loader.h"
-#include "stages/safetensors.h"
+#include "stages/artifact/loader.h"
+#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/frozen_model.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

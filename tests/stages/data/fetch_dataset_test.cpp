@@ -9,8 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/fault.h"
-#include "runner/data_names.h"
+#include "runner/disk/fault.h"
+#include "runner/cli/data_names.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"

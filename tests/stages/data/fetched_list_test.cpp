@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fetching.h"
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/loader.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/artifact/loader.h"
 #include "stages/stages.h"
 #include "tests/support/pictures.h"
 #include "tests/support/planning_context.h"
@@ -258,7 +258,8 @@ TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
   folder_.add("photos/c1/999.jpg", 1, 40, 33);
   EXPECT_NE((*create("{}"))->fingerprint(), first);
 
-  const std::string made = R"({"root": ")" + (folder_ / "made").string() + R"(", "make": {"classes": 2, "per_class": 2}})";
+  const std::string made =
+      R"({"root": ")" + (folder_ / "made").string() + R"(", "make": {"classes": 2, "per_class": 2}})";
   auto stage = create(made);
   EXPECT_EQ((*stage)->fingerprint(), "");
   (*stage)->run(runner::Inputs({}), context_);

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/resize.h"

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/run_context.h"
-#include "runner/stage.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
 #include "stages/data/cub200_list.h"
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_reader.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

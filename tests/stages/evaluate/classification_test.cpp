@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/fault.h"
+#include "runner/disk/fault.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/safetensors.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_tower.h"
 

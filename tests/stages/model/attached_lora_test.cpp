@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/weights.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/weights.h"
 #include "tests/support/tiny_tower.h"
 
 namespace stages {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {

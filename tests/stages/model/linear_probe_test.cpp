@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/safetensors.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
@@ -75,9 +75,11 @@ class SavedTower {
       if (!item.key().starts_with("head.")) tensors.set(item.key(), item.value().detach());
     }
     write_safetensors(folder_ / "model.safetensors", tensors);
-    std::ofstream(folder_ / "config.json") << Json{{"model_type", "clip_vision_model"}, {"hidden_act", activation},
-                                                   {"hidden_size", 8},                  {"layer_norm_eps", 1e-5}}
-                                                  .dump();
+    std::ofstream(folder_ / "config.json") << Json{
+        {"model_type", "clip_vision_model"},
+        {"hidden_act", activation},
+        {"hidden_size", 8},
+        {"layer_norm_eps", 1e-5}}.dump();
     weights_ = std::move(tensors);
   }
   std::string file() const { return (folder_ / "model.safetensors").string(); }
@@ -123,8 +125,9 @@ TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
   const auto network = fine_tuned->build(flowers(), 1);
   const auto parameters = network->named_parameters();
   for (const auto& [name, tensor] : saved.weights()) EXPECT_TRUE(torch::equal(parameters[name], tensor)) << name;
-  EXPECT_THAT(fine_tuned->notes(*network),
-              testing::Contains("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
+  EXPECT_THAT(
+      fine_tuned->notes(*network),
+      testing::Contains("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
   EXPECT_THAT(base_of(*network), testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
 }
 
@@ -134,10 +137,13 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
     const auto fine_tuned = model(backbone);
     return fine_tuned->forward(*fine_tuned->build(flowers(), 1), {{"image", pixels()}}).at("features");
   };
-  EXPECT_FALSE(torch::equal(features(small({{"weights", quick.file()}})), features(small({{"weights", exact.file()}}))));
-  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
-            "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, and gelu in the config.json beside the "
-            "weights '" + exact.file() + "'");
+  EXPECT_FALSE(
+      torch::equal(features(small({{"weights", quick.file()}})), features(small({{"weights", exact.file()}}))));
+  EXPECT_EQ(
+      refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
+      "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, and gelu in the config.json beside the "
+      "weights '" +
+          exact.file() + "'");
   exact.forget_config();
   EXPECT_EQ(refusal(small({{"weights", exact.file()}})),
             "/model/backbone/hidden_act: hidden_act is auto, and there is no config.json beside the weights '" +
@@ -147,9 +153,10 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
 
 TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
-  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
-            "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8 in the config.json beside the weights '" +
-                saved.file() + "'");
+  EXPECT_EQ(
+      refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
+      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8 in the config.json beside the weights '" +
+          saved.file() + "'");
 }
 
 TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
@@ -173,8 +180,13 @@ TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {
 }
 
 TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
-  const auto fine_tuned = model({{"kind", "vit"}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 2},
-                                 {"num_attention_heads", 2}, {"patch_size", 4}, {"names", "timm"}});
+  const auto fine_tuned = model({{"kind", "vit"},
+                                 {"hidden_size", 8},
+                                 {"intermediate_size", 16},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 2},
+                                 {"patch_size", 4},
+                                 {"names", "timm"}});
   const auto network = fine_tuned->build(flowers(), 1);
   const auto parameters = network->named_parameters();
   EXPECT_TRUE(parameters.contains("vision_model.encoder.layers.0.self_attn.qkv.weight"));

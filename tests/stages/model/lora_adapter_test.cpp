@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/apply_dropout.h"
+#include "stages/random/apply_dropout.h"
 #include "stages/model/layers.h"
 
 namespace stages {

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/stages.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
 #include "tests/support/stage_options.h"
@@ -42,15 +42,18 @@ std::vector<std::string> trained_names(const torch::nn::Module& network) {
 }
 
 TEST(Lora, AdaptersChangeNothingBeforeTheFirstStep) {
-  const auto with = adapted({{"dropout", 0}}), without = model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", small()}});
+  const auto with = adapted({{"dropout", 0}}),
+             without = model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", small()}});
   const at::Tensor logits = with->forward(*with->build(flowers(), 1), {{"image", pixels()}}).at("logits");
-  EXPECT_TRUE(torch::equal(logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
+  EXPECT_TRUE(
+      torch::equal(logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
 }
 
 // The published program ran its frozen projection without a graph, so that no adapter ever got a gradient.
 TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
   for (const char* features : {"pooled", "projected", "projected_before_norm"}) {
-    const auto fine_tuned = adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}}, small({{"features", features}}));
+    const auto fine_tuned =
+        adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}}, small({{"features", features}}));
     const auto network = fine_tuned->build(flowers(), 1);
     const NamedTensors before = weights(*network);
     std::map<std::string, at::Tensor> base;
@@ -80,16 +83,17 @@ TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
 TEST(Lora, AdaptersAndHeadAloneAreSaved) {
   const auto network = adapted({{"targets", {"q_proj"}}, {"layers", {1}}, {"bias", "lora_only"}})->build(flowers(), 1);
   const std::string layer = "vision_model.encoder.layers.1.self_attn.q_proj.";
-  EXPECT_THAT(trained_names(*network), testing::UnorderedElementsAre(layer + "bias", layer + "lora_A.weight",
-                                                                    layer + "lora_B.weight", "head.weight", "head.bias"));
+  EXPECT_THAT(trained_names(*network),
+              testing::UnorderedElementsAre(layer + "bias", layer + "lora_A.weight", layer + "lora_B.weight",
+                                            "head.weight", "head.bias"));
   EXPECT_EQ(weights(*network).size(), 5u);
 }
 
 TEST(Lora, TrainableParametersAreCountedAsInPeft) {
   const auto lora = adapted({{"rank", 8}, {"targets", {"q_proj", "v_proj"}}});
   const auto network = lora->build(flowers(), 1);
-  EXPECT_THAT(lora->notes(*network),
-              testing::Contains(testing::MatchesRegex("trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
+  EXPECT_THAT(lora->notes(*network), testing::Contains(testing::MatchesRegex(
+                                         "trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
 }
 
 TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
@@ -107,11 +111,12 @@ TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
 }
 
 TEST(Lora, TargetsOfAVitMayBeNamedAsByEitherTransformers) {
-  const Json vit = {{"kind", "vit"}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 1},
-                    {"num_attention_heads", 2}, {"patch_size", 4}};
+  const Json vit = {{"kind", "vit"},          {"hidden_size", 8},         {"intermediate_size", 16},
+                    {"num_hidden_layers", 1}, {"num_attention_heads", 2}, {"patch_size", 4}};
   for (const char* target : {"query", "q_proj"}) {
     const auto network = adapted({{"targets", {target}}}, vit)->build(flowers(), 1);
-    EXPECT_THAT(trained_names(*network), testing::Contains("vision_model.encoder.layers.0.self_attn.q_proj.lora_A.weight"));
+    EXPECT_THAT(trained_names(*network),
+                testing::Contains("vision_model.encoder.layers.0.self_attn.q_proj.lora_A.weight"));
   }
   try {
     adapted({{"targets", {"q"}}}, vit)->build(flowers(), 1);

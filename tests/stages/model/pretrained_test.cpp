@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 #include "stages/model/image_classifier.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/shared_data.h"
 
 namespace stages {
@@ -55,7 +55,8 @@ at::Tensor features(const ImageClassifier& network) {
 TEST(Pretrained, SeparateProjectionsBecomeOneAndOneBecomesThree) {
   const ImageClassifier separate = random_network(small(false, false), 1);
   ImageClassifier fused = random_network(small(false, true), 2);
-  const PretrainedReport joined = load_pretrained(fused, in_layout(separate, WeightLayout::kVit), PositionResize::kBicubic);
+  const PretrainedReport joined =
+      load_pretrained(fused, in_layout(separate, WeightLayout::kVit), PositionResize::kBicubic);
   ASSERT_TRUE(joined.fits()) << joined.misfits();
   EXPECT_TRUE(torch::allclose(features(fused), features(separate), 1e-5, 1e-6));
 
@@ -75,9 +76,10 @@ TEST(Pretrained, ProjectionOfOpenAiIsTransposed) {
   const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubic);
   ASSERT_TRUE(report.fits()) << report.misfits();
   EXPECT_TRUE(torch::equal(features(to), features(from)));
-  EXPECT_EQ(report.text(),
-            "32 weights of OpenAI's CLIP; left out: logit_scale, transformer.resblocks.0.ln_1.weight; random: head.weight, "
-            "head.bias");
+  EXPECT_EQ(
+      report.text(),
+      "32 weights of OpenAI's CLIP; left out: logit_scale, transformer.resblocks.0.ln_1.weight; random: head.weight, "
+      "head.bias");
 }
 
 TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
@@ -104,8 +106,7 @@ TEST(Pretrained, NamesOfNoKnownModelAreRefused) {
     load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the weights have no vision tower under names that are known: layer1.0.conv1.weight");
+    EXPECT_STREQ(error.what(), "the weights have no vision tower under names that are known: layer1.0.conv1.weight");
   }
 }
 
@@ -116,7 +117,8 @@ TEST(Pretrained, BiasOfTimmsProjectionCannotBeLost) {
   ImageClassifier to = random_network(small(true, true), 2);
   EXPECT_TRUE(load_pretrained(to, saved, PositionResize::kBicubic).fits());
   saved.set("head.bias", torch::ones({6}));
-  EXPECT_THAT(load_pretrained(to, saved, PositionResize::kBicubic).misfits(), HasSubstr("head.bias, which is not zero"));
+  EXPECT_THAT(load_pretrained(to, saved, PositionResize::kBicubic).misfits(),
+              HasSubstr("head.bias, which is not zero"));
 }
 
 TEST(Pretrained, PositionsOfAnotherImageSizeAreResized) {

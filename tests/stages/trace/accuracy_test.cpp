@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
-#include "stages/precision.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/numerics/precision.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
 #include "tests/support/traced_tower.h"

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/model/attached_lora.h"
 #include "stages/model/image_classifier.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
 #include "tests/support/tiny_tower.h"
 

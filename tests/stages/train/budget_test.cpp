@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {

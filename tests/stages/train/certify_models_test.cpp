@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/shrunken.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/shrunken.h"
 #include "stages/stages.h"
 #include "stages/train/certify.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
 #include "tests/support/stage_options.h"

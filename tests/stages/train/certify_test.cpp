@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/recomputable_module.h"
-#include "stages/step_phase.h"
+#include "stages/numerics/recomputable_module.h"
+#include "stages/tensor/step_phase.h"
 #include "tests/support/gradients.h"
 #include "tests/support/tiny_dataset.h"
 

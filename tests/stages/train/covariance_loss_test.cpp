@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "tests/support/distance.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/counting_allocator.h"
+#include "stages/machine/counting_allocator.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_training.h"
 
@@ -80,9 +80,9 @@ TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
   RecordingContext context;
   std::vector<std::string> cleared;
   std::string at;
-  MemoryLog log(context,
-                {c10::kCPU, 100, 100, {.micro_batches = 3, .steps = 4, .epochs = 2}, {}, [&] { cleared.push_back(at); }},
-                no_owners);
+  MemoryLog log(
+      context, {c10::kCPU, 100, 100, {.micro_batches = 3, .steps = 4, .epochs = 2}, {}, [&] { cleared.push_back(at); }},
+      no_owners);
   for (int epoch = 1, step = 1; epoch <= 2; ++epoch) {
     for (int i = 0; i < 3; ++i, ++step) {
       for (int part = 1; part <= 2; ++part) {

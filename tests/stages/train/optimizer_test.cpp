@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 #include "stages/train/gradient_norm.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/stage_options.h"

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
+#include "runner/stage/config_reader.h"
 #include "runner/schema/schema.h"
-#include "runner/stage.h"
-#include "stages/weights.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {

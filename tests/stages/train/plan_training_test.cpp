@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/counting_allocator.h"
+#include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/model/clip_vision.h"
 #include "stages/train/loss.h"
 #include "tests/support/noise_images.h"

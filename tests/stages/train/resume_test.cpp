@@ -41,8 +41,7 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   TinyTraining training;
   change(training);
   training.context.is_resuming = true;
-  std::filesystem::copy(before.context.folder(), training.context.folder(),
-                        std::filesystem::copy_options::recursive);
+  std::filesystem::copy(before.context.folder(), training.context.folder(), std::filesystem::copy_options::recursive);
   torch::manual_seed(99);  // whatever a new process begins with
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
@@ -133,7 +132,10 @@ std::vector<Case> every_case() {
            }),
       with("clipping", [](TinyTraining& training) { training.options.gradient_clip_norm = 0.1; }),
       with("micro_batches", [](TinyTraining& training) { training.policy.micro_batch = 3; }),
-      with("skipped_samples", [](TinyTraining& training) { training.train_data->skipped = {3, 4, 5, 21}; }),
+      with("skipped_samples",
+           [](TinyTraining& training) {
+             training.train_data->skipped = {3, 4, 5, 21};
+           }),
       with("batches_without_a_sample",
            [](TinyTraining& training) {
              training.options.batch_size = 2;
@@ -197,8 +199,7 @@ TEST(Resume, FinishedTrainingGivesItsResultAgain) {
     TinyTraining again;
     change(again);
     again.context.is_resuming = true;
-    std::filesystem::copy(finished.context.folder(), again.context.folder(),
-                          std::filesystem::copy_options::recursive);
+    std::filesystem::copy(finished.context.folder(), again.context.folder(), std::filesystem::copy_options::recursive);
     const TrainingResult second = again.run();
     EXPECT_TRUE(again.flat_weights().equal(finished.flat_weights()));
     EXPECT_EQ(second.step, first.step);

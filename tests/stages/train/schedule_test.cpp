@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
 #include "stages/train/schedule_options.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/stage_options.h"

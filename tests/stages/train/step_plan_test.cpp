@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -57,10 +57,11 @@ TEST(StepPlan, CoupledLossIsNotCut) {
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
-  EXPECT_EQ(refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-            "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
-            "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
-            "keeps every bit");
+  EXPECT_EQ(
+      refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
+      "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
+      "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
+      "keeps every bit");
 }
 
 TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
@@ -83,8 +84,9 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.stage + error.option, "/memory/two_pass");
-    EXPECT_STREQ(error.what(),
-                 "two_pass would encode a batch in parts, and the network's layers mix the samples of a batch (BatchNorm)");
+    EXPECT_STREQ(
+        error.what(),
+        "two_pass would encode a batch in parts, and the network's layers mix the samples of a batch (BatchNorm)");
     EXPECT_EQ(error.help, "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
 }
@@ -102,7 +104,8 @@ TEST(StepPlan, NumericsAreHandedOn) {
 
 TEST(StepPlan, ActivationCheckpointingIsHandedOn) {
   const ActivationCheckpointing blocks{.blocks = true};
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks).activation_checkpointing, blocks);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks).activation_checkpointing,
+            blocks);
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, blocks).activation_checkpointing,
             blocks);  // it cuts nothing
 }
@@ -114,9 +117,10 @@ TEST(StepPlan, RecordIsReadBack) {
                                    .layout = Layout::kChannelsLast,
                                    .layout_rule = "layout-1"},
                       .activation_checkpointing = {.modules = {"encoder.layers.*"}}};
-  EXPECT_EQ(to_json(plan).dump(),
-            R"({"micro_batch":24,"two_pass":true,"activation_checkpointing":["encoder.layers.*"],)"
-            R"("precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,"layout":"channels_last","layout_rule":"layout-1"})");
+  EXPECT_EQ(
+      to_json(plan).dump(),
+      R"({"micro_batch":24,"two_pass":true,"activation_checkpointing":["encoder.layers.*"],)"
+      R"("precision":{"default":"bf16","modules":{"head":"fp32"}},"tf32":false,"layout":"channels_last","layout_rule":"layout-1"})");
   EXPECT_EQ(step_plan_from_json(to_json(plan)), plan);
   EXPECT_EQ(step_plan_from_json(nlohmann::json(to_json(plan))), plan);  // its members sorted
   EXPECT_EQ(step_plan_from_json(to_json(StepPlan{})), StepPlan{});
@@ -129,9 +133,10 @@ TEST(StepPlan, DamagedRecordIsRefused) {
     return json;
   };
   EXPECT_EQ(step_plan_from_json(damaged("{}")), StepPlan{});
-  for (const char* change : {R"({"micro_batch": null})", R"({"micro_batch": -1})", R"({"micro_batch": 1.5})",
-                             R"({"micro_batch": "2"})", R"({"layout": "auto"})", R"({"two_pass": 1})", R"({"three_pass": true})",
-                             R"({"activation_checkpointing": null})", R"({"activation_checkpointing": "blocks"})", "[]"}) {
+  for (const char* change :
+       {R"({"micro_batch": null})", R"({"micro_batch": -1})", R"({"micro_batch": 1.5})", R"({"micro_batch": "2"})",
+        R"({"layout": "auto"})", R"({"two_pass": 1})", R"({"three_pass": true})",
+        R"({"activation_checkpointing": null})", R"({"activation_checkpointing": "blocks"})", "[]"}) {
     EXPECT_THROW(step_plan_from_json(damaged(change)), std::invalid_argument) << change;
   }
 }

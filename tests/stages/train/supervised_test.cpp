@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/config_reader.h"
-#include "runner/stage.h"
-#include "stages/artifacts.h"
-#include "stages/safetensors.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"

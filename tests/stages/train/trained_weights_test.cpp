@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/checkpoint_folder.h"
+#include "stages/checkpoint/checkpoint_folder.h"
 #include "tests/support/tiny_training.h"
 #include "tests/support/training_states.h"
 

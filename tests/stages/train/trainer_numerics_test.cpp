@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/safetensors.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/convolutional_networks.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"

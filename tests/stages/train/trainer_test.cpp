@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/counting_allocator.h"
-#include "stages/safetensors.h"
+#include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/weights/safetensors.h"
 #include "stages/train/loss.h"
-#include "stages/weights.h"
+#include "stages/weights/weights.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
 

@@ -7,11 +7,11 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage.h"
-#include "stages/counting_allocator.h"
-#include "stages/dropout.h"
-#include "stages/recomputable_module.h"
-#include "stages/weights.h"
+#include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/random/dropout.h"
+#include "stages/numerics/recomputable_module.h"
+#include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
 

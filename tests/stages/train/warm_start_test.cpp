@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/safetensors.h"
+#include "stages/weights/safetensors.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -39,7 +39,8 @@ class WarmStart : public testing::Test {
   }
   bool is_trained(const torch::nn::Module& network) const {
     const NamedTensors wanted = weights(*before_.network);
-    return std::ranges::all_of(weights(network), [&](const auto& item) { return item.second.equal(wanted.at(item.first)); });
+    return std::ranges::all_of(weights(network),
+                               [&](const auto& item) { return item.second.equal(wanted.at(item.first)); });
   }
   TinyTraining before_;
   RecordingContext context_;
@@ -49,8 +50,8 @@ TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
   const fs::path checkpoints = run() / "nodes/train/checkpoints";
   std::string best;
   std::ifstream(checkpoints / "best") >> best;
-  for (const fs::path& path : {checkpoints / best / "model.safetensors", checkpoints / best, checkpoints,
-                               run() / "nodes/train", run()}) {
+  for (const fs::path& path :
+       {checkpoints / best / "model.safetensors", checkpoints / best, checkpoints, run() / "nodes/train", run()}) {
     EXPECT_TRUE(is_trained(*begun(path))) << path;
   }
   EXPECT_THAT(context_.said.back(), HasSubstr("begins with the weights of '" + (checkpoints / best).string() + "'"));
@@ -66,9 +67,10 @@ TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
 TEST_F(WarmStart, SaysAllThatDoesNotFit) {
   const fs::path file = context_.folder() / "other.safetensors";
   write_safetensors(file, {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
-  EXPECT_EQ(error(file), "E0314 the weights in '" + file.string() +
-                             "' do not fit the network: 2 missing (2.weight, 2.bias), 1 unexpected (head), 1 of another "
-                             "shape (0.weight [8, 3] for [8, 2])");
+  EXPECT_EQ(error(file),
+            "E0314 the weights in '" + file.string() +
+                "' do not fit the network: 2 missing (2.weight, 2.bias), 1 unexpected (head), 1 of another "
+                "shape (0.weight [8, 3] for [8, 2])");
 }
 
 TEST_F(WarmStart, WhatIsNoTrainingIsRefused) {

@@ -1,0 +1,82 @@
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/report/evaluation_pictures.h"
+#include "runner/report/picture_folder.h"
+#include "runner/report/run_report.h"
+#include "runner/report/training_picture.h"
+
+namespace runner {
+namespace {
+
+/// "roc.svg", with the node's name where there are several.
+std::string file_name(const std::string& what, const std::string& node, std::size_t nodes) {
+  return what + (nodes > 1 ? "." + node : "") + ".svg";
+}
+
+void draw(const RunReport& report, PictureFolder& pictures) {
+  for (const auto& [node, history] : report.trainings) {
+    pictures.write(file_name("training_curves", node, report.trainings.size()), draw_training(history, report.recipe));
+  }
+  for (const RecordedEvaluation& evaluation : report.evaluations) {
+    const auto name = [&](const char* what) { return file_name(what, evaluation.node, report.evaluations.size()); };
+    if (!evaluation.confusion.empty()) {
+      pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
+    }
+    if (evaluation.macro || evaluation.micro) pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
+    if (evaluation.calibration_error) pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
+  }
+}
+
+/// What is missing and would be there in another record.
+Diagnostics gaps(const RunReport& report) {
+  Diagnostics warnings;
+  const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
+    warnings.push_back({code, {}, "", message, help, {}, Severity::kWarning});
+  };
+  if (report.damaged_metrics > 0) {
+    add(ErrorCode::kDamagedRecord,
+        "damaged lines of metrics.jsonl that are left out: " + std::to_string(report.damaged_metrics),
+        "the curves of the training may have gaps");
+  }
+  for (const RecordedEvaluation& evaluation : report.evaluations) {
+    if (evaluation.has_curves) continue;
+    add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
+        "evaluate the run anew: retort evaluate " + report.folder);
+  }
+  return warnings;
+}
+
+}  // namespace
+
+ExitCode analyze_command(const Arguments& arguments, Console& console) {
+  const auto run = read_run(arguments.run_folder);
+  if (!run) return runner::report(console, run.errors());
+  const auto report = read_report(*run);
+  if (!report) return runner::report(console, report.errors());
+  if (report->trainings.empty() && report->evaluations.empty()) {
+    return runner::report(console, {{ErrorCode::kNoResults,
+                                     {},
+                                     "",
+                                     "the run in '" + report->folder + "' has measured nothing yet",
+                                     "go on with it: retort resume " + report->folder}});
+  }
+  try {
+    PictureFolder pictures(arguments.out.empty() ? run->folder / "analysis" : std::filesystem::path(arguments.out));
+    draw(*report, pictures);
+    warn(console, gaps(*report));
+    if (console.json) {
+      nlohmann::ordered_json json = to_json(*report);
+      json["pictures"] = pictures.written();
+      console.out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    } else {
+      console.out << report_text(*report);
+      for (const std::string& path : pictures.written()) console.out << path << '\n';
+    }
+  } catch (const WriteError& error) {
+    return runner::report(console, {error.diagnostic()});
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

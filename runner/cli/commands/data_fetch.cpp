@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/cli/data_names.h"
+#include "runner/run/progress_display.h"
+#include "runner/run/supervise.h"
+#include "runner/text/suggest.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kHub = "hf:";
+constexpr const char* kForms = "fetch: flowers102, cub200 or hf:ORG/NAME[@REVISION]";
+
+Diagnostic misused_fetch(std::string message, std::string help = kForms) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+/// Is it "ORG/NAME" or "NAME", with no part that is empty, "." or ".."?
+bool is_path(std::string_view text, std::size_t most_parts) {
+  std::size_t parts = 0;
+  while (true) {
+    const std::size_t slash = text.find('/');
+    const std::string_view part = text.substr(0, slash);
+    const bool is_plain =
+        std::ranges::all_of(part, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
+    if (!is_plain || part.empty() || part.starts_with('.') || ++parts > most_parts) return false;
+    if (slash == text.npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+Result<Json> request_for_model(const Arguments& arguments) {
+  const std::string named = arguments.what.substr(kHub.size());
+  const std::size_t at = named.find('@');
+  const std::string repository = named.substr(0, at);
+  const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
+  if (!is_path(repository, 2)) return misused_fetch("'" + arguments.what + "' names no model");
+  if (!is_path(revision, 8)) return misused_fetch("'" + arguments.what + "' names no revision behind its @");
+  if (!arguments.from_files.empty()) return misused_fetch("--from-file is for data sets", "take it out");
+  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
+              {"revision", revision},         {"files", arguments.files}, {"cache", arguments.out},
+              {"endpoint", arguments.url}};
+}
+
+Result<Json> request_for_dataset(const Arguments& arguments) {
+  if (std::ranges::count(kFetchableData, arguments.what) == 0) {
+    const std::vector<std::string> names(kFetchableData.begin(), kFetchableData.end());
+    const std::string near = did_you_mean(arguments.what, names);
+    return misused_fetch("cannot fetch '" + arguments.what + "'", near.empty() ? kForms : near);
+  }
+  if (!arguments.files.empty())
+    return misused_fetch("--file is for models", "a data set is fetched as a whole: take it out");
+  return Json{{"protocol", kProtocolVersion},  {"request", "fetch_data"},
+              {"what", arguments.what},        {"root", arguments.out.empty() ? "data" : arguments.out},
+              {"files", arguments.from_files}, {"url", arguments.url}};
+}
+
+void tell(const std::string& what, const Json& answer, Console& console) {
+  const std::string folder = answer["folder"];
+  if (answer.contains("commit")) {
+    console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
+    for (const Json& file : answer["files"]) console.out << "  " << file["name"].get<std::string>() << '\n';
+  } else if (answer["was_there"].get<bool>()) {
+    console.out << what << " is there already: " << folder << '\n';
+  } else {
+    console.out << what << " is in " << folder << ": " << answer["files"] << " files\n";
+  }
+}
+
+}  // namespace
+
+ExitCode data_fetch_command(const Arguments& arguments, Console& console) {
+  const auto request = arguments.what.starts_with(kHub) ? request_for_model(arguments) : request_for_dataset(arguments);
+  if (!request) return report(console, request.errors());
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  Conversation conversation;
+  conversation.on_event = [&](const Event& event, WorkerProcess&) {
+    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress("data", at->progress);
+    if (const auto* said = std::get_if<Said>(&event)) display.say("data", said->line);
+  };
+  conversation.on_resize = [&] { display.resize(); };
+  conversation.tick = [&] { return display.tick(); };
+  const auto answer = ask_worker({.program = *worker}, *request, conversation);
+  display.clear();
+  if (!answer) return report(console, answer.errors());
+  if (console.json) console.out << answer->dump(2) << '\n';
+  else if (!console.is_quiet()) tell(arguments.what, *answer, console);
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

@@ -1,0 +1,67 @@
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/text/bytes.h"
+#include "runner/cli/command.h"
+#include "runner/disk/installation.h"
+#include "runner/run/progress_display.h"
+#include "runner/run/supervise.h"
+#include "runner/cli/version.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json, const char* key) {
+  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "none";
+}
+
+void print_report(std::ostream& out, const Json& found) {
+  const auto line = [&](const std::string& what, const std::string& how) {
+    out << what << std::string(what.size() < 12 ? 12 - what.size() : 1, ' ') << how << '\n';
+  };
+  const Json& worker = found["worker"];
+  line("retort", found["program"].get<std::string>() + ", build " + found["build"].get<std::string>());
+  line("shipped", found["share"].get<std::string>());
+  line("worker", found["worker_program"].get<std::string>() + ", of the same build");
+  line("LibTorch", text_of(worker, "libtorch") + ", CUDA runtime: " + text_of(worker, "cuda_runtime"));
+  line("processor", text_of(worker, "cpu_capability") + ", " + std::to_string(worker.value("threads", 0)) + " threads");
+  for (const Json& device : worker.value("devices", Json::array())) {
+    line("device", text_of(device, "name") + ", " + bytes_text(device.value("memory_bytes", std::int64_t{0})));
+  }
+  if (worker.contains("gpus_missing_because") && worker["gpus_missing_because"].is_string()) {
+    line("GPU", "none: " + worker["gpus_missing_because"].get<std::string>());
+  }
+  line("here", found["folder"].get<std::string>() + ", " + bytes_text(found["free_bytes"].get<std::int64_t>()) +
+                   " free" + (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
+}
+
+}  // namespace
+
+ExitCode doctor_command(const Arguments& arguments, Console& console) {
+  if (arguments.subject == "determinism") return doctor_determinism_command(arguments, console);
+  if (arguments.subject == "memory") return doctor_memory_command(console);
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "versions"}});
+  if (!answer) return report(console, answer.errors());
+  std::error_code ignored;
+  const auto here = std::filesystem::current_path(ignored);
+  const Json found = {{"program", own_executable().string()},
+                      {"build", build_id()},
+                      {"share", share_folder().string()},
+                      {"worker_program", worker->string()},
+                      {"worker", *answer},
+                      {"folder", here.string()},
+                      {"free_bytes", std::filesystem::space(here, ignored).available},
+                      {"writable", access(".", W_OK) == 0}};
+  if (console.json) console.out << found.dump(2) << '\n';
+  else print_report(console.out, found);
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

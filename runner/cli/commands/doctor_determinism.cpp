@@ -1,0 +1,87 @@
+#include <cstdlib>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/disk/installation.h"
+#include "runner/cli/prepare.h"
+#include "runner/run/determinism_check.h"
+#include "runner/record/run_summary.h"
+#include "runner/disk/write_error.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A folder that is gone with this.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
+    if (!mkdtemp(name.data())) throw WriteError(write_diagnostic(name, errno, ErrorCode::kCannotCreate));
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string count_of(std::int64_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+std::string text_of(const Json& found) {
+  const Json& difference = found["difference"];
+  if (difference.is_null()) {
+    return "deterministic: " + count_of(found["steps"], "step") + ", " + count_of(found["tensors"], "tensor") +
+           " the same";
+  }
+  const std::string phase = difference["phase"];
+  const Json& largest = difference["largest"];
+  return "not deterministic: " + difference["node"].get<std::string>() +
+         (phase == "start" ? ", before step 1" : ", step " + difference["step"].dump()) + ": " +
+         (phase == "start" ? "weights" : phase) + " '" + difference["tensor"].get<std::string>() +
+         "', largest difference " +
+         (largest.is_null()     ? "not known"
+          : largest.is_string() ? largest.get<std::string>()
+                                : largest.dump());
+}
+
+}  // namespace
+
+ExitCode doctor_determinism_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const SchemaSet schemas = shipped_schemas();
+  const auto prepared = prepare(arguments, schemas, sources);
+  if (!prepared) return report(console, prepared.errors());
+  if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
+    return report(console, errors);
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  warn(console, prepared->composition.warnings);
+
+  const ScratchFolder scratch;
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  auto found = check_determinism(prepared->graph, arguments.steps, {.program = *worker}, scratch.path(), display);
+  if (!found) {
+    Diagnostics errors = found.errors();
+    for (Diagnostic& error : errors) {
+      if (!error.pointer.empty()) error.where = nearest(prepared->recipe.resolved, error.pointer).where;
+    }
+    return report(console, errors);
+  }
+  if (console.json) console.out << found->dump(2) << '\n';
+  else console.out << text_of(*found) << '\n';
+  return (*found)["difference"].is_null() ? ExitCode::kDone : ExitCode::kRunFailed;
+}
+
+}  // namespace runner

@@ -1,0 +1,21 @@
+#include <algorithm>
+
+#include "runner/cli/command.h"
+#include "runner/cli/prepare.h"
+#include "runner/cli/recipe_help.h"
+
+namespace runner {
+
+ExitCode help_about_recipe(const Arguments& arguments, Console& console) {
+  const SchemaSet schemas = shipped_schemas();
+  Sources sources;
+  auto composer = open_without_overrides(arguments, schemas, sources);
+  if (!composer) return report(console, composer.errors());
+  const Outline outline(*composer, arguments.overrides, schemas, sources);
+  const std::string file = composer->file().string();
+  const auto source = std::ranges::find(sources.all(), file, &SourceText::name);
+  console.out << '\n' << recipe_help(file, source == sources.all().end() ? "" : source->contents, outline);
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

@@ -1,0 +1,61 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runner/cli/command.h"
+#include "runner/disk/installation.h"
+
+namespace runner {
+namespace {
+
+std::string starting_recipe(const std::string& schema_file, const std::string& file) {
+  return "# yaml-language-server: $schema=" + schema_file +
+         "\n#\n"
+         "# Run it:       retort run " +
+         file +
+         " data.root=FOLDER     (FOLDER holds one folder of images a class)\n"
+         "# Look at it:   retort config show " +
+         file +
+         " data.root=FOLDER --resolve\n"
+         "schema: 1\n"
+         "name: classify_${model.name}\n"
+         "seed: 42\n"
+         "device: cpu                       # cpu, cuda or cuda:K\n"
+         "defaults:                         # each line picks a file of recipes/; model=clip_vit_b32 picks another\n"
+         "  - data: image_folder\n"
+         "  - model: tiny\n"
+         "  - memory: as_written\n"
+         "  - train: from_scratch\n"
+         "  - _self_\n"
+         "\n"
+         "train:\n"
+         "  epochs: 30\n"
+         "  batch_size: 32                  # what one optimizer step sees\n"
+         "evaluate:\n"
+         "  kind: evaluate.classification\n";
+}
+
+}  // namespace
+
+ExitCode init_command(const Arguments& arguments, Console& console) {
+  const std::string file = arguments.subject.empty() ? "recipe.yaml" : arguments.subject;
+  const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    const std::string help = errno == EEXIST ? "choose another name: nothing is overwritten" : "";
+    return report(console,
+                  {{ErrorCode::kCannotCreate, {}, "", "cannot create '" + file + "': " + std::strerror(errno), help}});
+  }
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (close(fd) != 0 || !written) {
+    unlink(file.c_str());
+    return report(console, {{ErrorCode::kCannotWrite, {}, "", "cannot write '" + file + "'", ""}});
+  }
+  if (!console.is_quiet())
+    console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

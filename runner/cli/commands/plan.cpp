@@ -1,0 +1,222 @@
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/disk/new_file.h"
+#include "runner/text/bytes.h"
+#include "runner/report/certificate_text.h"
+#include "runner/report/plan_picture.h"
+#include "runner/record/node_index.h"
+#include "runner/run/plan_request.h"
+#include "runner/report/plan_text.h"
+#include "runner/execute/refusal.h"
+#include "runner/cli/prepare.h"
+#include "runner/text/printable.h"
+#include "runner/report/table.h"
+#include "runner/cli/trained_request.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Asked {
+  Prepared prepared;
+  PlanAnswer answer;
+};
+
+/// The recipe of the command line, and what a worker shows of it.
+Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources, bool certify) {
+  const SchemaSet schemas = shipped_schemas();
+  auto prepared = prepare(arguments, schemas, sources);
+  if (!prepared) return prepared.errors();
+  if (Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty()) return errors;
+  if (!arguments.only.empty()) {
+    auto part = only(prepared->graph, arguments.only);
+    if (!part) return part.errors();
+    prepared->graph = *std::move(part);
+  }
+  using Which = ReuseOptions::Which;
+  PlanRequest request{.graph = prepared->graph,
+                      .budget = std::nullopt,
+                      .device_model = "",
+                      .alternatives = !certify,
+                      .certify = certify,
+                      .reuse = arguments.no_reuse ? Which::kNone
+                               : arguments.reuse  ? Which::kAll
+                                                  : Which::kCacheable,
+                      .node_index = node_index_folder()};
+  if (Diagnostics errors = hold_against(request, arguments.budget, arguments.gpu); !errors.empty()) return errors;
+  const auto worker = find_worker(own_executable());
+  if (!worker) return worker.errors();
+  warn(console, prepared->composition.warnings);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  auto answer = ask_for_plan({.program = *worker}, request, display);
+  if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
+  answer->diagnostics = placed(std::move(answer->diagnostics), prepared->recipe.resolved);
+  return Asked{*std::move(prepared), *std::move(answer)};
+}
+
+bool is_refusal(const Diagnostic& error, const PlanAnswer& answer) {
+  return std::ranges::any_of(answer.plans, [&](const MemoryPlan& plan) {
+    return !plan.fits() && does_not_fit(plan).message == error.message;
+  });
+}
+
+/// What the worker found wrong, and the refusals of what does not fit, each once and in the order of the file.
+Diagnostics errors_of(const Asked& asked, const Sources& sources) {
+  Diagnostics errors = asked.answer.diagnostics;
+  std::erase_if(errors, [](const Diagnostic& one) { return one.severity == Severity::kWarning; });
+  for (const MemoryPlan& plan : asked.answer.plans) {
+    if (plan.fits()) continue;
+    const auto node = std::ranges::find(asked.prepared.graph.nodes, plan.node, &Node::id);
+    Diagnostic error = does_not_fit(plan, node == asked.prepared.graph.nodes.end() ? "" : node->pointer);
+    if (std::ranges::count(errors, error.message, &Diagnostic::message) > 0) continue;
+    if (!error.pointer.empty()) error.where = nearest(asked.prepared.recipe.resolved, error.pointer).where;
+    errors.push_back(std::move(error));
+  }
+  sort_by_place(errors, sources);
+  return errors;
+}
+
+/// The warnings among what the worker said.
+Diagnostics warnings_of(const Asked& asked) {
+  Diagnostics warnings = asked.answer.diagnostics;
+  std::erase_if(warnings, [](const Diagnostic& one) { return one.severity == Severity::kError; });
+  return warnings;
+}
+
+/// "picture.svg", with the node's name where several are drawn.
+std::string picture_name(const std::string& file, const std::string& node, std::size_t count) {
+  if (count < 2) return file;
+  const std::string stem = file.ends_with(".svg") ? file.substr(0, file.size() - 4) : file;
+  return stem + "." + node + ".svg";
+}
+
+/// Draws every plan that has a curve; the files written.
+std::vector<std::string> draw(const Asked& asked, const std::string& file) {
+  std::vector<std::string> written;
+  if (file.empty()) return written;
+  const auto count =
+      std::ranges::count_if(asked.answer.plans, [](const MemoryPlan& plan) { return !plan.curve.empty(); });
+  for (const MemoryPlan& plan : asked.answer.plans) {
+    if (plan.curve.empty()) continue;
+    written.push_back(picture_name(file, plan.node, static_cast<std::size_t>(count)));
+    try {
+      write_atomically(written.back(), draw_plan(plan, asked.prepared.recipe.name));
+    } catch (const WriteError& error) {
+      Diagnostic diagnostic = error.diagnostic();
+      if (const std::size_t at = diagnostic.help.find("run.dir"); at != diagnostic.help.npos)
+        diagnostic.help.replace(at, 7, "--svg");
+      throw WriteError(diagnostic);
+    }
+  }
+  return written;
+}
+
+std::string reuse_note(const NodeReuse& node) {
+  if (node.state == "unknown") return "what it needs shows once those before it have run";
+  if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
+  return printable(node.why);
+}
+
+std::string reuse_text(const Asked& asked) {
+  const std::vector<NodeReuse>& nodes = asked.answer.reuse;
+  if (nodes.empty()) return "";
+  const std::set<std::string> computed = nodes_to_compute(asked.prepared.graph, nodes);
+  std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
+  for (const NodeReuse& node : nodes) {
+    const char* what = node.state == "hit"            ? "is reused"
+                       : computed.contains(node.node) ? "runs"
+                                                      : "feeds what is reused";
+    rows.push_back({printable(node.node), what, reuse_note(node)});
+  }
+  return table_text(rows) + "\n";
+}
+
+std::string summary(const PlanAnswer& answer) {
+  std::string text;
+  const auto peak = std::ranges::max_element(answer.plans, {}, &MemoryPlan::predicted);
+  if (peak == answer.plans.end()) {
+    text = "nothing was planned";
+  } else {
+    const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
+    const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
+    text = fitting == count ? "fits" : "does not fit";
+    text += ": " + printable(peak->node) + " needs the most, " + size_text(peak->predicted);
+    if (peak->budget) text += " of " + size_text(*peak->budget);
+  }
+  const auto reused = std::ranges::count(answer.reuse, "hit", &NodeReuse::state);
+  text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
+  const auto unknown = std::ranges::count(answer.reuse, "unknown", &NodeReuse::state);
+  return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
+}
+
+void write_json(Console& console, Json json, const Diagnostics& errors) {
+  if (!errors.empty()) {
+    json["diagnostics"] = Json::array();
+    for (const Diagnostic& error : errors) json["diagnostics"].push_back(to_json(error));
+  }
+  console.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace
+
+ExitCode plan_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const auto asked = ask(arguments, console, sources, /*certify=*/false);
+  if (!asked) return report(console, asked.errors());
+  warn(console, warnings_of(*asked));
+  const Diagnostics errors = errors_of(*asked, sources);
+  try {
+    const std::vector<std::string> pictures = draw(*asked, arguments.svg);
+    if (console.json) {
+      Json json = asked->answer.json;
+      if (!pictures.empty()) json["pictures"] = pictures;
+      write_json(console, std::move(json), errors);
+    } else {
+      const TextStyle style = standard_output_style();
+      for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
+      console.out << reuse_text(*asked);
+      for (const std::string& path : pictures) console.out << path << '\n';
+      console.out << summary(asked->answer);
+      console.out.flush();
+    }
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
+  const bool would_run = !nodes_to_compute(asked->prepared.graph, asked->answer.reuse).empty();
+  return arguments.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
+}
+
+ExitCode certify_command(const Arguments& arguments, Console& console) {
+  Sources sources;
+  const auto asked = ask(arguments, console, sources, /*certify=*/true);
+  if (!asked) return report(console, asked.errors());
+  warn(console, warnings_of(*asked));
+  // That the recipe does not fit here is no matter of its gradient.
+  Diagnostics errors = errors_of(*asked, sources);
+  std::erase_if(errors, [&](const Diagnostic& error) { return is_refusal(error, asked->answer); });
+  const std::vector<Certificate>& certificates = asked->answer.certificates;
+  if (certificates.empty()) {
+    if (!errors.empty()) return report(console, errors);
+    return report(console, {{ErrorCode::kNothingCompared,
+                             {},
+                             "",
+                             "the recipe trains nothing: there is no gradient to compare",
+                             "name a recipe with a training"}});
+  }
+  const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
+  if (console.json) {
+    write_json(console, {{"certificates", asked->answer.json["certificates"]}}, errors);
+  } else {
+    for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
+    console.out.flush();
+  }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
+  return all_hold ? ExitCode::kDone : ExitCode::kRunFailed;
+}
+
+}  // namespace runner

@@ -1,0 +1,144 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/cli/command_line.h"
+#include "runner/disk/new_file.h"
+#include "runner/run/prediction_output.h"
+#include "runner/run/supervise.h"
+#include "runner/cli/trained_request.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What stands behind the run on the command line.
+struct Words {
+  std::vector<std::string> paths, overrides;
+};
+
+bool is_setting(const std::string& word) {
+  return word.starts_with("device=") || word.starts_with("device.") || word.starts_with("threads=");
+}
+
+Result<Words> sorted_out(const std::vector<std::string>& words) {
+  Words result;
+  Diagnostics errors;
+  for (const std::string& word : words) {
+    std::error_code ignored;
+    const bool is_path = !is_override(word) || std::filesystem::exists(word, ignored);
+    if (is_path) result.paths.push_back(word);
+    else if (is_setting(word)) result.overrides.push_back(word);
+    else {
+      errors.push_back({ErrorCode::kTrainedOption,
+                        {},
+                        "",
+                        "'" + word + "' has no effect on a prediction",
+                        "device=… and threads=… have, and there is no file of that name"});
+    }
+  }
+  if (!errors.empty()) return errors;
+  if (result.paths.empty()) {
+    return Diagnostic{ErrorCode::kUsage, {}, "", "no image is named", "name images, or folders of images"};
+  }
+  return result;
+}
+
+/// Throws where what was written did not arrive, so that nobody works for a reader who has gone.
+void check(const std::ostream& out) {
+  if (out) return;
+  throw WriteError({ErrorCode::kCannotWrite, {}, "", "the predictions cannot be written to standard output", ""});
+}
+
+/// Errors in the form that was asked for. As JSON they are one line, as the predictions before them are.
+ExitCode report_line(Console& console, const Diagnostics& errors) {
+  if (!console.json) return report(console, errors);
+  Json list = Json::array();
+  for (const Diagnostic& error : errors) list.push_back(to_json(error));
+  console.out << Json{{"diagnostics", std::move(list)}}.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  return exit_code(errors);
+}
+
+/// Asks the worker for the predictions that `request` names and writes them as they come.
+Result<Json> ask(const WorkerCommand& worker, const Json& request, const Arguments& arguments, Console& console,
+                 PredictionOutput& output) {
+  // Results and a live line on one terminal would write over each other.
+  const bool shows_progress = !arguments.out.empty() || !isatty(STDOUT_FILENO);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  std::optional<std::string> nonsense;
+  Conversation conversation;
+  conversation.on_event = [&](const Event& event, WorkerProcess& process) {
+    if (const auto* said = std::get_if<Said>(&event)) display.say("predict", said->line);
+    if (const auto* at = std::get_if<NodeProgress>(&event); at && shows_progress)
+      display.progress("predict", at->progress);
+    const auto* item = std::get_if<Item>(&event);
+    if (!item || nonsense) return;
+    if (item->json.contains("code")) display.clear();
+    try {
+      output.take(item->json);
+    } catch (const WriteError&) {
+      throw;
+    } catch (const std::runtime_error& error) {
+      nonsense = error.what();
+      process.signal(SIGKILL);
+    }
+  };
+  conversation.on_resize = [&] { display.resize(); };
+  conversation.tick = [&] { return display.tick(); };
+  auto answer = ask_worker(worker, request, conversation);
+  display.clear();
+  if (nonsense) return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "please report it"};
+  return answer;
+}
+
+/// The predictions go to `arguments.out`, whole or not at all, or else to standard output.
+ExitCode predict(const WorkerCommand& worker, const Json& request, const Arguments& arguments, Console& console,
+                 const Value& recipe) {
+  std::optional<AtomicFile> file;
+  if (!arguments.out.empty()) file.emplace(arguments.out);
+  const auto append = [&](std::string_view text) {
+    if (file) return file->append(text);
+    console.out << text;
+    check(console.out);
+  };
+  PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
+                          console.color);
+  const auto answer = ask(worker, request, arguments, console, output);
+  if (!answer) return report_line(console, placed(answer.errors(), recipe));
+  if (file) file->commit();
+  check(console.out.flush());
+  if (!console.is_quiet() && file) console.err << output.images() << " images: " << arguments.out << '\n';
+  if (!console.is_quiet() && output.failed() > 0) {
+    console.err << output.failed() << " of " << output.images() + output.failed() << " images could not be read\n";
+  }
+  return output.failed() > 0 ? ExitCode::kBadData : ExitCode::kDone;
+}
+
+}  // namespace
+
+ExitCode predict_command(const Arguments& arguments, Console& console) {
+  const auto words = sorted_out(arguments.paths);
+  if (!words) return report(console, words.errors());
+  auto request = trained_request("predict", arguments, words->overrides);
+  if (!request) return report(console, request.errors());
+  const auto worker = find_worker(own_executable());
+  if (!worker) return report(console, worker.errors());
+  request->json.update({{"paths", words->paths},
+                        {"top", arguments.top},
+                        {"batch_size", arguments.batch_size},
+                        {"skip_corrupt", arguments.skip_corrupt}});
+  try {
+    return predict({.program = *worker}, request->json, arguments, console, request->recipe);
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+}
+
+}  // namespace runner

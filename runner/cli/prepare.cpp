@@ -1,0 +1,129 @@
+#include "runner/cli/prepare.h"
+#include "runner/record/node_index.h"
+
+#include <stdexcept>
+
+#include "runner/disk/installation.h"
+
+namespace runner {
+
+SchemaSet shipped_schemas() {
+  auto schemas = SchemaSet::load(embedded_schemas());
+  if (!schemas) throw std::logic_error("shipped schema: " + schemas.errors().front().message);
+  return std::move(*schemas);
+}
+
+std::vector<std::filesystem::path> search_path(const Arguments& arguments) {
+  std::vector<std::filesystem::path> roots = {arguments.config_path.empty() ? "." : arguments.config_path};
+  roots.insert(roots.end(), arguments.config_dirs.begin(), arguments.config_dirs.end());
+  roots.push_back(share_folder());
+  return roots;
+}
+
+namespace {
+
+/// The folders that the command line names for configs; those that are not there are added to `errors`.
+std::vector<std::filesystem::path> config_folders(const Arguments& arguments, Diagnostics& errors) {
+  std::vector<std::filesystem::path> folders;
+  const auto add = [&](const std::string& folder, const std::string& flag) {
+    folders.push_back(folder);
+    if (!real_file_system().is_folder(folder))
+      errors.push_back({ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "it was given by " + flag});
+  };
+  if (!arguments.config_path.empty()) add(arguments.config_path, "--config-path");
+  for (const std::string& folder : arguments.config_dirs) add(folder, "--config-dir");
+  return folders;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments) {
+  Diagnostics ignored;
+  std::vector<std::filesystem::path> folders = config_folders(arguments, ignored);
+  for (const auto& root : search_path(arguments)) {
+    folders.push_back(root / "experiments");
+    folders.push_back(root / "recipes");
+  }
+  return folders;
+}
+
+Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+  const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
+    return schemas.declared(recipe, path);
+  };
+  Diagnostics errors;
+  ComposeRequest request{
+      .recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
+  request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
+    return schemas.declared_keys(recipe, path);
+  };
+  request.strict = arguments.strict;
+  request.config_folders = config_folders(arguments, errors);
+  if (!errors.empty()) return errors;
+  return Composer::open(std::move(request), real_file_system(), declared, sources);
+}
+
+Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources) {
+  std::erase_if(arguments.overrides, [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
+  return open_recipe(arguments, schemas, sources);
+}
+
+Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(arguments, schemas, sources);
+  if (!composer) return composer.errors();
+  auto composition = composer->compose_once();
+  if (!composition) return composition.errors();
+  Shown shown{.composition = *std::move(composition)};
+  shown.recipe = shown.composition.unresolved;
+  if (!arguments.resolve) return shown;
+  auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
+  if (!resolved) return resolved.errors();
+  shown.recipe = *std::move(resolved);
+  if (!shown.composition.has_schema) return shown;
+  auto recipe = make_recipe(shown.recipe, schemas);
+  if (!recipe) return recipe.errors();
+  shown.recipe = std::move(recipe->resolved);
+  return shown;
+}
+
+Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(arguments, schemas, sources);
+  if (!composer) return composer.errors();
+  auto composition = composer->compose_once();
+  if (!composition) return composition.errors();
+  if (const Value* params = at_key(composition->unresolved, "sweep.params")) {
+    composition->warnings.push_back({ErrorCode::kNeedsMultirun,
+                                     params->where,
+                                     "/sweep/params",
+                                     "sweep.params is not used: this is a single run",
+                                     "`retort sweep " + arguments.recipe + "` runs them all",
+                                     {},
+                                     Severity::kWarning});
+  }
+  auto resolved = composer->resolve(*composition, &composition->warnings);
+  if (!resolved) return resolved.errors();
+  auto recipe = make_recipe(*std::move(resolved), schemas);
+  if (!recipe) return recipe.errors();
+  auto graph = compile(*recipe, schemas);
+  if (!graph) return graph.errors();
+  return Prepared{std::move(*composition), std::move(*recipe), std::move(*graph)};
+}
+
+Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+                                  const SchemaSet& schemas, Sources& sources) {
+  Arguments arguments;
+  arguments.recipe = recipe.string();
+  arguments.overrides = std::move(overrides);
+  return prepare(arguments, schemas, sources);
+}
+
+RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker) {
+  return {.worker = {.program = worker},
+          .results = console.out,
+          .talk = console.err,
+          .display = standard_error_display(console.verbosity),
+          .json = console.json,
+          .node_index = node_index_folder()};
+}
+
+}  // namespace runner

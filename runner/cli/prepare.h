@@ -1,0 +1,51 @@
+#pragma once
+
+#include "runner/cli/arguments.h"
+#include "runner/cli/console.h"
+#include "runner/config/compose.h"
+#include "runner/graph/graph.h"
+#include "runner/graph/recipe.h"
+#include "runner/run/run.h"
+#include "runner/schema/schema.h"
+
+namespace runner {
+
+/// The schemas built into this program. They are checked by a test, so they load.
+SchemaSet shipped_schemas();
+
+/// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
+std::vector<std::filesystem::path> search_path(const Arguments& arguments);
+
+/// The folders of the search path that hold recipes and their groups, nearest first.
+std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments);
+
+/// The recipe that the command line names, opened for composing. Borrows `schemas` and `sources`.
+Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+
+/// The same without overrides, but for those that say where configs are: for compose_leniently().
+Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources);
+
+/// What `retort config` shows: the composition as written, or with --resolve every interpolation and, where a schema
+/// applies, every default filled in.
+struct Shown {
+  Composition composition;
+  Value recipe;
+};
+Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+
+/// A recipe on its way from text to run: composed, resolved, validated, compiled.
+struct Prepared {
+  Composition composition;
+  Recipe recipe;
+  Graph graph;
+};
+Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+
+/// The same for the recipe in the file `recipe` of a run's record, with overrides put behind it.
+Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+                                  const SchemaSet& schemas, Sources& sources);
+
+/// Those of a verb: what it prints to, and the worker at `worker`.
+RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker);
+
+}  // namespace runner

@@ -1,0 +1,33 @@
+#include "runner/execute/dry_run.h"
+
+namespace runner {
+namespace {
+
+const char* name(DryNode::State state) {
+  switch (state) {
+    case DryNode::State::kUnknown:
+      return "unknown";
+    case DryNode::State::kReused:
+      return "hit";
+    case DryNode::State::kRuns:
+      break;
+  }
+  return "run";
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes) {
+  nlohmann::ordered_json json = {{"plans", nlohmann::ordered_json::array()},
+                                 {"certificates", nlohmann::ordered_json::array()},
+                                 {"reuse", nlohmann::ordered_json::array()}};
+  for (const DryNode& node : nodes) {
+    if (node.plan) json["plans"].push_back(to_json(*node.plan));
+    if (node.certificate) json["certificates"].push_back(to_json(*node.certificate));
+    const bool is_miss = node.state == DryNode::State::kRuns && !node.why.empty();
+    json["reuse"].push_back({{"node", node.node}, {"state", is_miss ? "miss" : name(node.state)}, {"why", node.why}});
+  }
+  return json;
+}
+
+}  // namespace runner

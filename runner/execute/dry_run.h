@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/certificate.h"
+#include "runner/stage/memory_plan.h"
+#include "runner/stage/stage.h"
+
+namespace runner {
+
+/// What a dry run is to find out.
+struct DryRunOptions {
+  std::string device_model = {};          ///< of a device that is not here; empty: of the one that is
+  std::optional<NamedBytes> budget = {};  ///< where the recipe does not say it, and who says so
+  bool wants_alternatives = false;
+  bool wants_certificate = false;
+};
+
+/// What became of a node in a dry run.
+struct DryNode {
+  enum class State {
+    kUnknown,  ///< what it needs to be planned is not there before the run
+    kReused,   ///< another run's results are taken
+    kRuns,
+  };
+  std::string node;
+  State state = State::kUnknown;
+  std::string why = {};  ///< it runs although one like it has finished before; from which run it is taken
+  std::optional<MemoryPlan> plan = {};
+  std::optional<Certificate> certificate = {};
+
+  /// Of a node that was cheap enough to be run: all that it did.
+  struct Done {
+    Outputs outputs;
+    std::vector<std::string> said;
+  };
+  std::optional<Done> done = {};
+};
+
+/// {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as retort is told it.
+nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes);
+
+}  // namespace runner

@@ -1,0 +1,374 @@
+#include "runner/execute/executor.h"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <set>
+
+#include "runner/text/bytes.h"
+#include "runner/stage/config_reader.h"
+#include "runner/graph/node_key.h"
+#include "runner/disk/new_file.h"
+#include "runner/execute/refusal.h"
+#include "runner/execute/dry_context.h"
+#include "runner/record/finished_node.h"
+#include "runner/execute/node_context.h"
+#include "runner/execute/stage_failure.h"
+
+namespace runner {
+namespace {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds) {
+  const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
+  if (kind == kinds.end()) {
+    return Diagnostic{ErrorCode::kNotBuiltYet,
+                      {},
+                      pointer_to(node.pointer, "kind"),
+                      "this worker cannot run stages of kind '" + node.kind + "'",
+                      "`retort stages` lists the kinds and says which can run"};
+  }
+  ConfigReader reader(node.options, node.pointer);
+  try {
+    auto stage = (*kind)->create(reader);
+    if (!stage) return stage;
+    // A stage that forgot to ask would let a mistake pass in silence.
+    if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+    return stage;
+  } catch (...) {
+    return stage_failure(node);
+  }
+}
+
+/// A training that is done is given no data.
+bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options) {
+  return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
+}
+
+/// May be run to see what comes behind it, where it has nothing to plan.
+bool is_cheap(const Node& node) {
+  return node.kind.starts_with("data.") || node.kind.starts_with("model.") || node.kind.starts_with("memory.");
+}
+
+/// A node that is not run, since it needs more than there is.
+struct DoesNotFit {
+  Diagnostic error;
+};
+
+bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
+  return a.code == b.code && a.pointer == b.pointer && a.message == b.message;
+}
+
+}  // namespace
+
+/// What the nodes have put out and somebody still waits for.
+class Executor::Artifacts {
+ public:
+  /// `runs`: by node, whether it is run and so takes what it is wired to.
+  Artifacts(const Graph& graph, const RunOptions& options, const std::vector<bool>& runs)
+      : graph_(graph), options_(options), ports_(graph.nodes.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!runs[i]) continue;
+      for (const Edge& edge : graph.nodes[i].inputs) {
+        if (!is_left_out(edge, graph.nodes[i], options)) ++ports_[edge.from][edge.output].waiting;
+      }
+    }
+  }
+
+  /// The outputs of node `index` that somebody waits for.
+  std::set<std::string> wanted(std::size_t index) const {
+    std::set<std::string> names;
+    for (const auto& [name, port] : ports_[index]) names.insert(name);
+    return names;
+  }
+
+  /// The artifacts on the edges of `node`, no longer held here if it was the last to want them.
+  Inputs take(const Node& node) {
+    Inputs::ByPort inputs;
+    Inputs::Sources sources;
+    for (const Edge& edge : node.inputs) {
+      if (is_left_out(edge, node, options_)) continue;
+      auto& port = ports_[edge.from].at(edge.output);
+      sources.emplace(edge.input, graph_.nodes[edge.from].stage);
+      if (port.artifact) inputs[edge.input].push_back(port.artifact);
+      else if (!edge.optional) throw missing(edge);
+      if (--port.waiting == 0) port.artifact.reset();
+    }
+    return Inputs(std::move(inputs), std::move(sources));
+  }
+
+  /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.
+  void put(std::size_t index, const Outputs& outputs) {
+    for (auto& [name, port] : ports_[index]) {
+      const auto found = outputs.find(name);
+      if (found != outputs.end()) port.artifact = found->second;
+    }
+  }
+
+ private:
+  StageError missing(const Edge& edge) const {
+    const bool is_data = edge.type == ArtifactType::kDataset;
+    return {is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed, "",
+            "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs",
+            is_data ? "give it a " + edge.output + " part, or take this stage away" : ""};
+  }
+
+  struct Port {
+    ArtifactPtr artifact;
+    int waiting = 0;
+  };
+  const Graph& graph_;
+  const RunOptions& options_;
+  std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
+};
+
+Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
+    : graph_(std::move(graph)), keys_(node_keys(graph_)), kinds_(kinds), world_(std::move(world)) {}
+
+Executor::~Executor() = default;
+
+Diagnostics Executor::create() {
+  Diagnostics errors;
+  for (const Node& node : graph_.nodes) {
+    auto stage = create_stage(node, kinds_);
+    if (stage) {
+      stages_.push_back(*std::move(stage));
+      continue;
+    }
+    for (const Diagnostic& error : stage.errors()) {
+      // The items of a foreach share their options, and so their mistakes.
+      const bool is_known =
+          std::ranges::any_of(errors, [&](const auto& known) { return same_complaint(known, error); });
+      if (!is_known) errors.push_back(error);
+    }
+  }
+  return errors;
+}
+
+/// By node: not all of them where some have been run before.
+std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse) const {
+  std::vector<bool> runs(graph_.nodes.size(), false);
+  for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    const auto finished = options.resume ? read_finished(options.folder / "nodes" / node.id) : std::nullopt;
+    // Consumers stand behind what they consume, so whether node i is needed is known by now.
+    const bool is_done = finished && finished->key == keys_[i];
+    const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
+    if (!is_done && !is_taken) runs[i] = true;
+    if (!runs[i]) continue;
+    for (const Edge& edge : node.inputs) {
+      if (!is_left_out(edge, node, options)) runs[edge.from] = true;
+    }
+  }
+  return runs;
+}
+
+std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options) const {
+  if (!options.reuse) return nullptr;
+  std::vector<StageFacts> facts;
+  for (const auto& stage : stages_) facts.push_back({stage->fingerprint(), stage->uses_seed()});
+  return std::make_unique<Reuse>(graph_, std::move(facts), options);
+}
+
+Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device) {
+  assert(stages_.size() == graph_.nodes.size());
+  dry_ = dry;
+  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  planned_.assign(graph_.nodes.size(), {});
+  std::vector<bool> runs(graph_.nodes.size(), true);
+  Artifacts artifacts(graph_, options, runs);
+  Diagnostics errors;
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    DryNode& dry_node = planned_[i];
+    dry_node.node = node.id;
+    const auto is_unknown = [&](const Edge& edge) { return planned_[edge.from].state == DryNode::State::kUnknown; };
+    if (std::ranges::any_of(node.inputs, is_unknown)) continue;
+    dry_node.state = DryNode::State::kRuns;
+    if (reuse) {
+      if (const auto run = reuse->find(i)) {
+        dry_node.state = DryNode::State::kReused;
+        dry_node.why = run->string();
+      } else if (const auto why = reuse->why_anew(i)) {
+        dry_node.why = *why;
+      }
+    }
+    try {
+      const std::set<std::string> wanted = artifacts.wanted(i);
+      const Inputs inputs = artifacts.take(node);
+      if (auto stand_ins = plan_node(i, inputs, wanted, options, device)) {
+        artifacts.put(i, *stand_ins);
+        if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(refusal(i));
+      } else if (is_cheap(node)) {
+        DryContext context(node, graph_, options, dry_, device, world_, wanted, dry_node);
+        Outputs outputs = stages_[i]->run(inputs, context);
+        artifacts.put(i, outputs);
+        dry_node.done = {std::move(outputs), std::move(context.said())};
+      } else {
+        dry_node.state = DryNode::State::kUnknown;
+        continue;
+      }
+      if (reuse) reuse->note(i, {stages_[i]->fingerprint(), stages_[i]->uses_seed()});
+    } catch (const Cancelled&) {
+      return {};
+    } catch (...) {
+      dry_node.state = DryNode::State::kUnknown;
+      if (strict) errors.push_back(stage_failure(node));
+    }
+  }
+  return errors;
+}
+
+/// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
+std::optional<Outputs> Executor::plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
+                                           const RunOptions& options, std::string_view device) {
+  DryContext context(graph_.nodes[index], graph_, options, dry_, device, world_, wanted, planned_[index]);
+  return stages_[index]->plan(inputs, context);
+}
+
+Diagnostic Executor::refusal(std::size_t index) const {
+  return does_not_fit(*planned_[index].plan, graph_.nodes[index].pointer);
+}
+
+ExitCode Executor::run(const RunOptions& options, std::string_view device) {
+  assert(stages_.size() == graph_.nodes.size());
+  if (planned_.empty()) planned_.resize(graph_.nodes.size());
+  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  Reuse* const shared = reuse.get();
+  const std::vector<bool> runs = nodes_to_run(options, shared);
+  Artifacts artifacts(graph_, options, runs);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (world_.is_cancelled()) return stopped();
+    const ExitCode exit =
+        runs[i] ? run_node(i, artifacts, options, device, shared) : finish_without(i, options, shared);
+    if (exit != ExitCode::kDone) return exit;
+  }
+  return ExitCode::kDone;
+}
+
+/// A node that need not be run: it has finished here before, or its files are another run's.
+ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
+  const Node& node = graph_.nodes[index];
+  const std::filesystem::path folder = options.folder / "nodes" / node.id;
+  if (!reuse || !reuse->taken(index)) {
+    if (const auto finished = read_finished(folder)) {
+      if (!finished->reused_from.empty()) world_.emit(Reused{node.id, finished->reused_from});
+      world_.emit(NodeFinished{node.id, finished->seconds, finished->peak_memory_bytes});
+    }
+    return ExitCode::kDone;
+  }
+  const Reuse::Taken& taken = *reuse->taken(index);
+  world_.emit(NodeStarted{node.id});
+  tell_reused(index, taken);
+  try {
+    world_.flush("");
+    write_finished(folder, {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
+    if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
+      world_.emit(Said{node.id, *trouble});
+  } catch (const Cancelled&) {
+    return stopped();
+  } catch (...) {
+    const Diagnostic error = stage_failure(node);
+    world_.emit(Reported{error});
+    return info(error.code).exit;
+  }
+  world_.emit(NodeFinished{node.id, 0, 0});
+  return ExitCode::kDone;
+}
+
+void Executor::tell_reused(std::size_t index, const Reuse::Taken& taken) {
+  world_.emit(Reused{graph_.nodes[index].id, taken.run.string()});
+  for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
+}
+
+/// What the dry run has done already, or what the stage does now that it is shown to fit.
+Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+                             std::string_view device) {
+  DryNode& dry = planned_[index];
+  if (dry.done) {
+    for (const std::string& line : dry.done->said) context.say(line);
+    return std::move(dry.done->outputs);
+  }
+  if (dry.state == DryNode::State::kUnknown) {
+    // What it stands on is there only now.
+    std::set<std::string> wanted;
+    for (const auto& node : graph_.nodes) {
+      for (const Edge& edge : node.inputs) {
+        if (edge.from == index) wanted.insert(edge.output);
+      }
+    }
+    dry.node = graph_.nodes[index].id;
+    plan_node(index, inputs, wanted, options, device);
+    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{refusal(index)};
+  }
+  if (dry.plan) {
+    if (dry.plan->budget) {
+      context.say("needs " + size_text(dry.plan->predicted) + " by its plan, of " + size_text(*dry.plan->budget) +
+                  " (" + dry.plan->budget_from + ")");
+    }
+    write_atomically(context.folder() / "plan.json", to_json(*dry.plan).dump(2) + "\n");
+  }
+  return stages_[index]->run(inputs, context);
+}
+
+ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
+                            Reuse* reuse) {
+  const Node& node = graph_.nodes[index];
+  Stage* const stage = stages_[index].get();
+  // Freed on every way out, so that the next node finds the memory.
+  struct Freed {
+    std::unique_ptr<Stage>& stage;
+    DryNode& planned;
+    ~Freed() {
+      stage.reset();
+      planned.done.reset();
+    }
+  } const freed{stages_[index], planned_[index]};
+  const TimePoint start = world_.clock();
+  world_.measure_peak();
+  world_.emit(NodeStarted{node.id});
+  FinishedNode finished{.key = keys_[index]};
+  try {
+    // Once more: data that this run has made is there only now.
+    if (reuse && !reuse->take(index, /*needed=*/true)) {
+      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed anew: " + *why});
+    }
+    NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
+    std::filesystem::create_directories(context.folder());
+    artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
+    // A stage may also heed a signal by returning early with what it has, which is no result to build on.
+    if (world_.is_cancelled()) return stopped();
+    std::int64_t metrics = context.metrics();
+    if (reuse) {
+      reuse->note(index, {stage->fingerprint(), stage->uses_seed()});
+      if (const auto& taken = reuse->taken(index); taken && taken->run != options.folder) {
+        tell_reused(index, *taken);
+        metrics += static_cast<std::int64_t>(taken->metrics.size());
+        finished.reused_from = taken->run.string();
+      } else if (!taken) {
+        std::filesystem::remove(context.folder() / "reused.json");  // of a resumed run, before something was changed
+      }
+      finished.reuse_key = reuse->key(index);
+    }
+    finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
+    finished.peak_memory_bytes = world_.measure_peak();
+    world_.flush("");
+    write_finished(context.folder(), finished);
+    if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
+  } catch (const Cancelled&) {
+    return stopped();
+  } catch (const DoesNotFit& refused) {
+    world_.emit(Reported{refused.error});
+    return info(refused.error.code).exit;
+  } catch (...) {
+    Diagnostic error = stage_failure(node);
+    if (node.id != node.stage) error.message = node.id + ": " + error.message;
+    world_.emit(Reported{error});
+    return info(error.code).exit;
+  }
+  world_.emit(NodeFinished{node.id, finished.seconds, finished.peak_memory_bytes});
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

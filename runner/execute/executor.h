@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "runner/execute/dry_run.h"
+#include "runner/protocol/event.h"
+#include "runner/execute/reuse.h"
+#include "runner/protocol/trained_weights.h"
+#include "runner/graph/graph.h"
+#include "runner/stage/stage.h"
+
+namespace runner {
+
+/// How a graph is to be run.
+struct RunOptions {
+  std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
+  bool smoke = false;
+  Observer* observer = nullptr;   ///< borrowed
+  bool resume = false;            ///< it has been at work before: what is finished is not run again, the rest goes on
+  TrainedNodes checkpoints = {};  ///< whose training is not run: its result is taken from there
+  std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
+};
+
+/// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.
+struct ExecutorWorld {
+  std::function<void(const Event&)> emit;
+  std::function<bool()> is_cancelled;
+  std::function<bool()> take_save_request = [] { return false; };
+  /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
+  std::function<void(const std::string& node)> flush = [](const std::string&) {};
+  std::function<std::int64_t()> measure_peak = [] { return 0; };  ///< bytes since the last call; 0: unknown
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
+};
+
+/// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
+/// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
+/// needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier run has
+/// done is given no data, and what only that would have needed puts out nothing. What stages throw is caught here,
+/// once, and becomes a diagnostic.
+class Executor {
+ public:
+  Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
+  ~Executor();
+
+  /// Creates every stage; all errors of all stages at once.
+  Diagnostics create();
+
+  /// Finds out what the nodes that will run need, and runs those for which that is nothing; run() takes over what they
+  /// put out. What cannot be found out before the run is found out in it, before the node starts. The errors are those
+  /// of nodes that would not fit; with `strict`, all that keep a node from being planned.
+  Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device);
+  /// By node, once plan() has been called.
+  const std::vector<DryNode>& planned() const { return planned_; }
+
+  /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
+  /// A run that was cancelled emits no error and ends with kStoppedAfterSave where a node has saved, else with
+  /// kInterrupted.
+  ExitCode run(const RunOptions& options, std::string_view device);
+
+ private:
+  class Artifacts;
+  std::vector<bool> nodes_to_run(const RunOptions& options, Reuse* reuse) const;
+  ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
+                    Reuse* reuse);
+  ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
+  void tell_reused(std::size_t index, const Reuse::Taken& taken);
+  std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
+  std::optional<Outputs> plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
+                                   const RunOptions& options, std::string_view device);
+  Outputs outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+                     std::string_view device);
+  Diagnostic refusal(std::size_t index) const;
+  ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
+
+  Graph graph_;
+  const std::vector<std::string> keys_;  // by node
+  std::span<const StageKind* const> kinds_;
+  const ExecutorWorld world_;
+  std::vector<std::unique_ptr<Stage>> stages_;  // by node
+  DryRunOptions dry_;
+  std::vector<DryNode> planned_;  // by node
+  bool has_saved_ = false;
+};
+
+}  // namespace runner

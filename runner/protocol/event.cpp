@@ -1,0 +1,229 @@
+#include "runner/protocol/event.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDeepestEvent = 64;
+constexpr int kMaxThreads = 1 << 20;
+
+Json number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+struct ToJson {
+  Json operator()(const Hello& e) const {
+    return {{"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
+  }
+  Json operator()(const Ready& e) const {
+    return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}, {"variables", e.variables}};
+  }
+  Json operator()(const Reported& e) const {
+    const Diagnostic& d = e.diagnostic;
+    Json json = {{"event", "diagnostic"}, {"severity", d.severity == Severity::kError ? "error" : "warning"},
+                 {"code", name(d.code)},  {"message", d.message},
+                 {"pointer", d.pointer},  {"help", d.help},
+                 {"notes", Json::array()}};
+    for (const Note& note : d.notes) json["notes"].push_back(note.message);
+    return json;
+  }
+  Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
+  Json operator()(const Reused& e) const { return {{"event", "reused"}, {"node", e.node}, {"run", e.run}}; }
+  Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}}; }
+  Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
+  Json operator()(const NodeProgress& e) const {
+    const Progress& p = e.progress;
+    return {{"event", "progress"},
+            {"node", e.node},
+            {"phase", p.phase},
+            {"epoch", p.epoch},
+            {"epochs", p.epochs},
+            {"step", p.step},
+            {"steps", p.steps},
+            {"samples_per_second", number(p.samples_per_second)},
+            {"loss", number(p.loss)},
+            {"seconds_left", number(p.seconds_left)},
+            {"memory_bytes", p.memory_bytes},
+            {"budget_bytes", p.budget_bytes},
+            {"bytes", p.bytes},
+            {"bytes_in_all", p.bytes_in_all},
+            {"bytes_per_second", number(p.bytes_per_second)}};
+  }
+  Json operator()(const NodeMetric& e) const {
+    return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number(e.value)}, {"step", e.step}};
+  }
+  Json operator()(const Said& e) const { return {{"event", "say"}, {"node", e.node}, {"line", e.line}}; }
+  Json operator()(const NodeFinished& e) const {
+    return {{"event", "node_finished"},
+            {"node", e.node},
+            {"seconds", number(e.seconds)},
+            {"peak_memory_bytes", e.peak_memory_bytes}};
+  }
+  Json operator()(const Item& e) const { return {{"event", "item"}, {"item", e.json}}; }
+  Json operator()(const Answer& e) const { return {{"event", "answer"}, {"answer", e.json}}; }
+  Json operator()(const Finished& e) const { return {{"event", "finished"}, {"exit", e.exit}}; }
+};
+
+/// The fields of one object; each is required and has one type.
+class Fields {
+ public:
+  explicit Fields(const Json& json) : json_(json) {}
+
+  const Json& json(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) throw std::runtime_error("no '" + std::string(key) + "'");
+    return *found;
+  }
+  std::string text(const char* key) const {
+    if (!json(key).is_string()) throw std::runtime_error("'" + std::string(key) + "' is no string");
+    return json(key).get<std::string>();
+  }
+  std::int64_t integer(const char* key) const {
+    const Json& value = json(key);
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() ||
+                       value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+    if (!fits) throw std::runtime_error("'" + std::string(key) + "' is no integer");
+    return value.get<std::int64_t>();
+  }
+  double number(const char* key) const {
+    const Json& value = json(key);
+    if (value.is_number()) return value.get<double>();
+    const std::string word = value.is_string() ? value.get<std::string>() : "";
+    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
+    if (word == "inf") return std::numeric_limits<double>::infinity();
+    if (word == "-inf") return -std::numeric_limits<double>::infinity();
+    throw std::runtime_error("'" + std::string(key) + "' is no number");
+  }
+
+ private:
+  const Json& json_;
+};
+
+ErrorCode error_code(const std::string& text) {
+  const auto known = all_errors();
+  const auto found = std::ranges::find(known, text, [](const ErrorInfo& error) { return name(error.code); });
+  if (found == known.end()) throw std::runtime_error("unknown error code '" + text + "'");
+  return found->code;
+}
+
+Event hello(const Fields& f) {
+  const std::int64_t protocol = f.integer("protocol");
+  return Hello{protocol == kProtocolVersion ? kProtocolVersion
+                                            : static_cast<int>(std::clamp<std::int64_t>(protocol, -1, 1 << 30)),
+               f.text("build"), f.json("versions")};
+}
+Event ready(const Fields& f) {
+  const std::int64_t threads = f.integer("threads");
+  if (threads < 1 || threads > kMaxThreads) throw std::runtime_error("'threads' is out of range");
+  const Json variables = f.json("variables");
+  if (!variables.is_object()) throw std::runtime_error("'variables' is no object");
+  for (const Json& value : variables) {
+    if (!value.is_string()) throw std::runtime_error("a variable is no string");
+  }
+  return Ready{f.text("device"), static_cast<int>(threads), variables};
+}
+Event diagnostic(const Fields& f) {
+  Diagnostic result{error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
+  const std::string severity = f.text("severity");
+  if (severity != "error" && severity != "warning") throw std::runtime_error("unknown severity '" + severity + "'");
+  result.severity = severity == "error" ? Severity::kError : Severity::kWarning;
+  for (const Json& note : f.json("notes")) {
+    if (!note.is_string()) throw std::runtime_error("a note is no string");
+    result.notes.push_back({{}, note.get<std::string>()});
+  }
+  return Reported{std::move(result)};
+}
+Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
+Event reused(const Fields& f) { return Reused{f.text("node"), f.text("run")}; }
+Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
+Event flush(const Fields& f) { return Flush{f.text("node")}; }
+Event progress(const Fields& f) {
+  Progress p;
+  p.phase = f.text("phase");
+  p.epoch = f.integer("epoch");
+  p.epochs = f.integer("epochs");
+  p.step = f.integer("step");
+  p.steps = f.integer("steps");
+  p.samples_per_second = f.number("samples_per_second");
+  p.loss = f.number("loss");
+  p.seconds_left = f.number("seconds_left");
+  p.memory_bytes = f.integer("memory_bytes");
+  p.budget_bytes = f.integer("budget_bytes");
+  p.bytes = f.integer("bytes");
+  p.bytes_in_all = f.integer("bytes_in_all");
+  p.bytes_per_second = f.number("bytes_per_second");
+  return NodeProgress{f.text("node"), std::move(p)};
+}
+Event metric(const Fields& f) {
+  return NodeMetric{f.text("node"), f.text("name"), f.number("value"), f.integer("step")};
+}
+Event say(const Fields& f) { return Said{f.text("node"), f.text("line")}; }
+Event node_finished(const Fields& f) {
+  return NodeFinished{f.text("node"), f.number("seconds"), f.integer("peak_memory_bytes")};
+}
+Event item(const Fields& f) { return Item{f.json("item")}; }
+Event answer(const Fields& f) { return Answer{f.json("answer")}; }
+Event finished(const Fields& f) {
+  const std::int64_t exit = f.integer("exit");
+  if (exit < 0 || exit > 255) throw std::runtime_error("'exit' is no exit code");
+  return Finished{static_cast<int>(exit)};
+}
+
+struct EventParser {
+  std::string_view name;
+  Event (*parse)(const Fields&);
+};
+constexpr std::array kParsers = {
+    EventParser{"hello", hello},
+    EventParser{"ready", ready},
+    EventParser{"diagnostic", diagnostic},
+    EventParser{"node_started", node_started},
+    EventParser{"resumed", resumed},
+    EventParser{"reused", reused},
+    EventParser{"progress", progress},
+    EventParser{"metric", metric},
+    EventParser{"say", say},
+    EventParser{"flush", flush},
+    EventParser{"node_finished", node_finished},
+    EventParser{"item", item},
+    EventParser{"answer", answer},
+    EventParser{"finished", finished},
+};
+
+}  // namespace
+
+std::string to_line(const Event& event) {
+  // File names need not be UTF-8; they are to be shown all the same.
+  return std::visit(ToJson{}, event).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Event event_from_line(std::string_view line) {
+  const auto bounded = [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepestEvent) throw std::runtime_error("nested too deeply");
+    return true;
+  };
+  try {
+    const Json json = Json::parse(line, bounded);
+    if (!json.is_object()) throw std::runtime_error("not an object");
+    const Fields fields(json);
+    const std::string name = fields.text("event");
+    const auto found = std::ranges::find(kParsers, name, &EventParser::name);
+    if (found == kParsers.end()) throw std::runtime_error("unknown event '" + name + "'");
+    return found->parse(fields);
+  } catch (const Json::exception&) {
+    throw std::runtime_error("not JSON");
+  }
+}
+
+}  // namespace runner

@@ -1,0 +1,51 @@
+#include "runner/protocol/trained_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using WeightsChoice = TrainedWeights::Choice;
+
+constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {{{"kept", WeightsChoice::kKept},
+                                                                                 {"best", WeightsChoice::kBest},
+                                                                                 {"latest", WeightsChoice::kLatest},
+                                                                                 {"this", WeightsChoice::kThis}}};
+
+std::string text(const Json& object, const char* key) {
+  if (object.is_object() && object.contains(key) && object[key].is_string()) return object[key];
+  throw std::runtime_error("checkpoints: no '" + std::string(key) + "'");
+}
+
+}  // namespace
+
+std::string_view name(WeightsChoice choice) {
+  return std::ranges::find(kChoices, choice, [](const auto& item) { return item.second; })->first;
+}
+
+Json to_json(const TrainedNodes& nodes) {
+  Json json = Json::object();
+  for (const auto& [id, weights] : nodes)
+    json[id] = {{"folder", weights.folder.string()}, {"choice", name(weights.choice)}};
+  return json;
+}
+
+TrainedNodes trained_from_json(const Json& json) {
+  if (!json.is_object()) throw std::runtime_error("checkpoints: not an object");
+  TrainedNodes nodes;
+  for (const auto& [id, weights] : json.items()) {
+    const std::string word = text(weights, "choice");
+    const auto* const choice = std::ranges::find(kChoices, word, [](const auto& item) { return item.first; });
+    if (choice == kChoices.end()) throw std::runtime_error("checkpoints: an unknown choice");
+    nodes[id] = {text(weights, "folder"), choice->second};
+  }
+  return nodes;
+}
+
+}  // namespace runner

@@ -1,0 +1,78 @@
+#include "runner/record/environment_record.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/protocol/event.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_"};
+constexpr std::array<std::string_view, 4> kPackageVariables = {"CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
+                                                               "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"};
+constexpr std::array<std::string_view, 4> kSecretWords = {"TOKEN", "KEY", "SECRET", "PASSWORD"};
+
+/// What follows "key:" on the first line of `file` that starts so; empty when there is none.
+std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t colon = line.find(separator);
+    const std::size_t begin = colon == line.npos ? line.npos : line.find_first_not_of(" \t\"", colon + 1);
+    if (begin == line.npos) return "";
+    return line.substr(begin, line.find_last_not_of(" \t\"") - begin + 1);
+  }
+  return "";
+}
+
+Json variables(const char* const* environment) {
+  std::map<std::string, std::string> sorted;
+  for (; *environment; ++environment) {
+    const std::string_view entry = *environment;
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    if (equals == entry.size() || !is_recorded_variable(entry.substr(0, equals))) continue;
+    sorted.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  Json json = Json::object();
+  for (const auto& [name, value] : sorted) json[name] = value;
+  return json;
+}
+
+}  // namespace
+
+bool is_recorded_variable(std::string_view name) {
+  const auto speaks_of = [&](std::string_view word) { return name.find(word) != name.npos; };
+  if (std::ranges::any_of(kSecretWords, speaks_of)) return false;
+  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::ranges::find(kPackageVariables, name) != kPackageVariables.end();
+}
+
+Json environment_record(const Json& versions, const char* const* environment, const std::filesystem::path& proc) {
+  utsname system{};
+  uname(&system);
+  const std::string memory = field(proc / "meminfo", "MemTotal", ':');  // "16384 kB"
+  return {{"schema", 1},
+          {"retort", build_id()},
+          {"versions", versions},
+          {"system",
+           {{"name", field("/etc/os-release", "PRETTY_NAME", '=')},
+            {"kernel", std::string(system.sysname) + " " + system.release},
+            {"machine", system.machine}}},
+          {"cpu",
+           {{"model", field(proc / "cpuinfo", "model name", ':')}, {"logical", std::thread::hardware_concurrency()}}},
+          {"memory_bytes", memory.empty() ? 0 : std::strtoll(memory.c_str(), nullptr, 10) * 1024},
+          {"variables", variables(environment)}};
+}
+
+}  // namespace runner

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runner/disk/storage.h"
+
+namespace runner {
+
+/// What a node leaves in its folder, as finished.json, once all that it measured is on the disk: a resumed run need not
+/// run it again.
+struct FinishedNode {
+  std::string key;  ///< node_keys() of the graph that it was part of
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
+  std::string reused_from = {};        ///< the folder of the run whose results these are; empty: its own
+  std::string reuse_key = {};          ///< by which other runs find it (reuse.h); empty: they do not
+};
+
+/// Throws WriteError. `folder` is the node's.
+void write_finished(const std::filesystem::path& folder, const FinishedNode& node, Storage& storage = disk());
+
+/// nullopt where there is none that can be read.
+std::optional<FinishedNode> read_finished(const std::filesystem::path& folder);
+
+}  // namespace runner

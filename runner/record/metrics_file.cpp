@@ -1,0 +1,89 @@
+#include "runner/record/metrics_file.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/record/run_summary.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A line of the file taken apart; nullopt for what is none.
+std::optional<MetricLine> line_from(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
+  const double time = json["time"];
+  json["event"] = "metric";
+  try {
+    return MetricLine{std::get<NodeMetric>(event_from_line(json.dump())), time};
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.file_.emplace(file.path_, storage);
+  return file;
+}
+
+MetricsFile MetricsFile::reopen(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.rewrite([&](const MetricLine& line) {
+    file.last_time_ = std::max(file.last_time_, line.time);
+    return true;
+  });
+  return file;
+}
+
+void MetricsFile::append(const NodeMetric& metric, double seconds) {
+  const Json line = {{"node", metric.node},
+                     {"name", metric.name},
+                     {"value", number_json(metric.value)},
+                     {"step", metric.step},
+                     {"time", seconds}};
+  file_->append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<MetricLine> MetricsFile::read() const { return read_metrics(path_).lines; }
+
+std::vector<MetricLine> MetricsFile::rewind(std::string_view node, std::int64_t count) {
+  std::vector<MetricLine> kept;
+  rewrite([&](const MetricLine& line) {
+    if (line.metric.node != node) return true;
+    if (static_cast<std::int64_t>(kept.size()) >= count) return false;
+    kept.push_back(line);
+    return true;
+  });
+  return kept;
+}
+
+RecordedMetrics read_metrics(const std::filesystem::path& path) {
+  RecordedMetrics metrics;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    if (auto line = line_from(text)) metrics.lines.push_back(*std::move(line));
+    else if (!file.eof()) ++metrics.damaged;
+  }
+  return metrics;
+}
+
+/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.
+template <typename Keep>
+void MetricsFile::rewrite(const Keep& keep) {
+  std::ifstream old(path_);
+  AtomicFile fresh(path_, *storage_);
+  for (std::string text; std::getline(old, text);) {
+    const auto line = line_from(text);
+    if (line && keep(*line)) fresh.append(text + "\n");
+  }
+  file_.emplace(fresh.commit_and_release());
+}
+
+}  // namespace runner

@@ -1,0 +1,60 @@
+#include "runner/record/node_files.h"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_ours(const std::string& name) { return name == "finished.json" || name == "reused.json"; }
+
+/// How the file `name` is now; nullopt where there is no regular file of that name.
+std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  const fs::path path = folder / name;
+  if (!fs::is_regular_file(fs::symlink_status(path, error)) || error) return std::nullopt;
+  NodeFile file{.name = name, .size = fs::file_size(path, error), .modified = 0};
+  if (error) return std::nullopt;
+  file.modified = fs::last_write_time(path, error).time_since_epoch().count();
+  if (error) return std::nullopt;
+  return file;
+}
+
+}  // namespace
+
+std::vector<NodeFile> node_files(const fs::path& folder) {
+  std::vector<NodeFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    std::string name = entry.path().lexically_relative(folder).generic_string();
+    if (is_ours(name)) continue;
+    if (auto file = look_at(folder, name)) files.push_back(*std::move(file));
+  }
+  std::ranges::sort(files, {}, &NodeFile::name);
+  return files;
+}
+
+bool are_unchanged(const fs::path& folder, const std::vector<NodeFile>& files) {
+  return std::ranges::all_of(files, [&](const NodeFile& file) { return look_at(folder, file.name) == file; });
+}
+
+void give_files(const fs::path& from, const std::vector<NodeFile>& files, const fs::path& to) {
+  fs::create_directories(to);
+  for (const NodeFile& file : files) {
+    const fs::path source = from / file.name, target = to / file.name;
+    fs::create_directories(target.parent_path());
+    std::error_code error;
+    if (fs::equivalent(source, target, error)) continue;
+    fs::remove(target);
+    bool is_linked = false;
+    if (target.extension() == ".safetensors") {
+      fs::create_hard_link(source, target, error);
+      is_linked = !error;
+    }
+    if (!is_linked) fs::copy_file(source, target);
+  }
+}
+
+}  // namespace runner

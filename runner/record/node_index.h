@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/record/node_files.h"
+
+namespace runner {
+
+/// A node that has finished in some run, and where its results are.
+struct IndexedNode {
+  nlohmann::json document;      ///< all that they follow from (node_document.h)
+  std::filesystem::path run;    ///< the run's folder
+  std::vector<NodeFile> files;  ///< below run/nodes/<id>
+  std::int64_t metrics = 0;     ///< that it measured, in run/metrics.jsonl
+  std::string date;             ///< when it finished, for whoever reads the index
+};
+
+/// The nodes that runs of this user have finished: below one folder, <kind>/<id>/<key>.json each, written whole or not
+/// at all, so that any number of runs may use it at once. It only points to runs: where it says something else than
+/// what is there, an entry is worth nothing and is removed.
+class NodeIndex {
+ public:
+  /// `folder` need not exist.
+  explicit NodeIndex(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Is there an entry, whatever it is worth?
+  bool has(const std::string& kind, const std::string& id, const std::string& key) const;
+  /// The node of that kind, id and key, whose files are what they were; nullopt where there is none.
+  std::optional<IndexedNode> find(const std::string& kind, const std::string& id, const std::string& key) const;
+  /// The document nearest to `document` among the newest nodes of that kind and id; nullopt where there are none.
+  std::optional<nlohmann::json> nearest(const std::string& kind, const std::string& id,
+                                        const nlohmann::json& document) const;
+  /// Enters a node, in place of one of the same key; of one kind and id the oldest beyond a few hundred are forgotten.
+  /// Throws WriteError or std::filesystem::filesystem_error.
+  void put(const std::string& kind, const std::string& id, const std::string& key, const IndexedNode& node) const;
+  void remove(const std::string& kind, const std::string& id, const std::string& key) const;
+
+ private:
+  std::filesystem::path file(const std::string& kind, const std::string& id, const std::string& key) const;
+  std::vector<std::filesystem::path> newest(const std::filesystem::path& below) const;
+
+  std::filesystem::path folder_;
+};
+
+/// Where the index of this user is: nodes/ in $RETORT_CACHE, else in $XDG_CACHE_HOME/retort, else in
+/// $HOME/.cache/retort; empty where none of them is set to a whole path.
+std::filesystem::path node_index_folder();
+
+}  // namespace runner

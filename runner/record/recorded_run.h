@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runner/error/result.h"
+
+namespace runner {
+
+/// What the record of a run says of how it is to be had again.
+struct RecordedRun {
+  std::filesystem::path folder;
+  std::filesystem::path recipe;  ///< the resolved recipe, as it was when the run was last started or resumed
+  std::string device;            ///< that it ran on, "cpu" or "cuda:0"
+  int threads = 0;               ///< of its tensor operations
+  std::string source = {};       ///< of an evaluation: the folder of the run whose weights it took
+  std::string status;            ///< of summary.json: "running" where it was killed; empty where there is none
+};
+
+/// Reads the record in `folder`. kNoRun where it is no run's folder or the run was killed before its record was whole.
+Result<RecordedRun> read_run(const std::filesystem::path& folder);
+
+}  // namespace runner

@@ -1,0 +1,177 @@
+#include "runner/record/run_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/protocol/event.h"
+#include "runner/disk/file_system.h"
+#include "runner/text/printable.h"
+#include "runner/record/training_history.h"
+#include "runner/value/value.h"
+#include "runner/config/yaml_writer.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPointer = "/run/dir";
+
+Diagnostic cannot_create(const fs::path& path, int error) {
+  Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
+  diagnostic.pointer = kPointer;
+  return diagnostic;
+}
+
+Diagnostic taken(const fs::path& path) {
+  const bool is_ours = fs::exists(path / ".retort");
+  return {ErrorCode::kRunFolderTaken,
+          {},
+          std::string(kPointer),
+          "the folder '" + path.string() + "' " + (is_ours ? "holds another run" : "is not empty"),
+          "choose another with run.dir, or leave run.dir out for a fresh one"};
+}
+
+/// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
+Result<fs::path> claim(const fs::path& path, Storage& storage) {
+  if (storage.make_folder(path / ".retort") == 0) return path;
+  if (errno == EEXIST) return taken(path);
+  return cannot_create(path / ".retort", errno);
+}
+
+Result<fs::path> create_given(const fs::path& path, Storage& storage) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) return cannot_create(path, error.value());
+  if (storage.make_folder(path) == 0) return claim(path, storage);
+  if (errno != EEXIST) return cannot_create(path, errno);
+  if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
+  const bool is_empty = fs::is_empty(path, error);
+  if (error) return cannot_create(path, error.value());
+  return is_empty ? claim(path, storage) : taken(path);
+}
+
+std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+bool is_secret(std::string key) {
+  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
+  constexpr std::array kWords = {"token", "key", "secret", "password"};
+  return std::ranges::any_of(kWords, [&](const char* word) { return key.find(word) != key.npos; });
+}
+
+}  // namespace
+
+Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
+                                   std::chrono::system_clock::time_point now, Storage& storage) {
+  if (!run_dir.empty()) return create_given((base / run_dir).lexically_normal(), storage);
+  const fs::path day = base / "outputs" / local_time(now, "%Y-%m-%d");
+  std::error_code error;
+  fs::create_directories(day, error);
+  if (error) return cannot_create(day, error.value());
+  const std::string time = local_time(now, "%H-%M-%S");
+  for (int suffix = 0;; ++suffix) {
+    const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
+    if (storage.make_folder(path) == 0) return claim(path, storage);
+    if (errno != EEXIST) return cannot_create(path, errno);
+  }
+}
+
+RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log)
+    : folder_(std::move(folder)),
+      records_(folder_ / ".retort"),
+      storage_(storage),
+      metrics_(std::move(metrics)),
+      log_(std::move(log)),
+      log_left_(log_limit) {}
+
+RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
+    : RunFolder(folder, storage, log_limit, MetricsFile::make(folder / "metrics.jsonl", storage),
+                NewFile(folder / "log.txt", storage)) {
+  record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
+}
+
+RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_limit) {
+  MetricsFile metrics = MetricsFile::reopen(folder / "metrics.jsonl", storage);
+  // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
+  AtomicFile log(folder / "log.txt", storage);
+  std::ifstream old(folder / "log.txt");
+  std::size_t size = 0;
+  for (std::string line; std::getline(old, line) && size < log_limit; size += line.size() + 1) log.append(line + "\n");
+  RunFolder result(std::move(folder), storage, log_limit - std::min(size, log_limit), std::move(metrics),
+                   log.commit_and_release());
+  for (int number = 1;; ++number) {
+    const fs::path records = result.records_ / ("resume-" + std::to_string(number));
+    if (storage.make_folder(records) == 0) {
+      result.records_ = records;
+      return result;
+    }
+    if (errno != EEXIST) throw WriteError(write_diagnostic(records, errno, ErrorCode::kCannotCreate));
+  }
+}
+
+void RunFolder::record(const std::string& name, std::string_view text) {
+  write_atomically(records_ / name, text, storage_);
+}
+
+void RunFolder::record_json(const std::string& name, const Json& json) {
+  record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void RunFolder::record_of_node(const std::string& node, const std::string& name, const Json& json) {
+  write_atomically(folder_ / "nodes" / node / name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+                   storage_);
+}
+
+double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
+  const auto text = real_file_system().read(folder_ / "nodes" / node / "training_metrics.json", 64 << 20);
+  const Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  TrainingHistory history(0);  // so that the first epoch's seconds are its end
+  for (const auto& [metric, time] : kept) history.see(metric, time);
+  const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
+  const bool is_known = !history.epochs().empty() && times.is_array() && !times.empty() && times[0].is_number();
+  return is_known ? history.epochs().front().seconds - times[0].get<double>() : kept.front().time;
+}
+
+void RunFolder::log(double seconds, std::string_view line) {
+  if (log_is_full_) return;
+  char time[32];
+  std::snprintf(time, sizeof time, "%10.3f  ", seconds);
+  const std::string text = time + printable(line) + "\n";
+  if (text.size() > log_left_) {
+    log_is_full_ = true;
+    return log_.append("… the log is full; what follows is not recorded\n");
+  }
+  log_left_ -= text.size();
+  log_.append(text);
+}
+
+void RunFolder::summary(const Json& summary) {
+  write_atomically(folder_ / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
+                   storage_);
+}
+
+std::string overrides_yaml(const std::vector<std::string>& overrides) {
+  Value::List list;
+  for (const std::string& override : overrides) {
+    const std::size_t equals = override.find('=');
+    const bool hide = equals != override.npos && is_secret(override.substr(0, equals));
+    list.push_back({hide ? override.substr(0, equals + 1) + "***" : override, {}});
+  }
+  return write_yaml({std::move(list), {}});
+}
+
+}  // namespace runner

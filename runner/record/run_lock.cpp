@@ -1,0 +1,64 @@
+#include "runner/record/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace runner {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kPatience = 3s;  // the kernel ends the worker of a retort that was killed within milliseconds
+constexpr auto kPause = 20ms;
+
+Result<Descriptor> open_record(const std::filesystem::path& run_folder) {
+  const auto path = run_folder / ".retort";
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.is_open()) return file;
+  return Diagnostic{
+      ErrorCode::kCannotWrite, {}, "", "cannot open '" + path.string() + "': " + std::strerror(errno), ""};
+}
+
+/// False where somebody else holds a lock that forbids it. A file system without locks has nobody who could.
+bool lock(const Descriptor& file, int operation) {
+  while (::flock(*file, operation | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno != EWOULDBLOCK;
+  }
+  return true;
+}
+
+Diagnostic busy(const std::filesystem::path& run_folder) {
+  return {ErrorCode::kRunBusy,
+          {},
+          "",
+          "the run '" + run_folder.string() + "' is still at work",
+          "wait for its end, or stop it: the record is written by one retort at a time"};
+}
+
+}  // namespace
+
+Result<RunLock> RunLock::take(const std::filesystem::path& run_folder) {
+  auto file = open_record(run_folder);
+  if (!file) return file.errors();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!lock(*file, LOCK_EX)) {
+    if (std::chrono::steady_clock::now() >= deadline) return busy(run_folder);
+    std::this_thread::sleep_for(kPause);
+  }
+  // From now on the worker may join. Of two that come here at once one finds the other's lock.
+  if (!lock(*file, LOCK_SH)) return busy(run_folder);
+  return RunLock(std::move(*file));
+}
+
+Result<RunLock> RunLock::join(const std::filesystem::path& run_folder) {
+  auto file = open_record(run_folder);
+  if (!file) return file.errors();
+  if (!lock(*file, LOCK_SH)) return busy(run_folder);
+  return RunLock(std::move(*file));
+}
+
+}  // namespace runner

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace runner {
+
+/// So many bytes, and of what.
+struct NamedBytes {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string note = {};  ///< where the number is from, or why it is 0; may be empty
+  bool operator==(const NamedBytes&) const = default;
+};
+
+/// A tensor that is alive at the peak.
+struct AliveTensor {
+  std::string owner;      ///< as in MemoryPlan::owners
+  std::string name;       ///< of a parameter, gradient or input: its own; of an activation: the module's path
+  std::string operation;  ///< that made it, "aten::linear"; may be empty
+  std::vector<std::int64_t> shape;
+  std::string dtype;  ///< "float32"
+  std::int64_t bytes = 0;
+  bool operator==(const AliveTensor&) const = default;
+};
+
+/// Where on the curve of live bytes a phase begins.
+struct PhaseMark {
+  std::string phase;      ///< "forward", "loss", "backward", "unscale", "clip", "optimizer", "evaluate", …
+  std::size_t point = 0;  ///< index into MemoryPlan::curve
+  bool operator==(const PhaseMark&) const = default;
+};
+
+/// Another way of computing the same.
+struct PlanAlternative {
+  std::vector<std::string> overrides;  ///< that make it, "memory.micro_batch=8"
+  std::string exactness;               ///< "bit", "exact" or "declared"
+  std::int64_t predicted = 0;          ///< bytes, as MemoryPlan::predicted
+  double relative_flops = 1;           ///< of a step, by those of the plan
+  std::string refused = {};            ///< why it is none; empty: it is one
+  bool operator==(const PlanAlternative&) const = default;
+};
+
+/// What an option that the recipe sets does to the peak.
+struct OptionEffect {
+  std::string option;      ///< as in the recipe, "memory.empty_cache_every"
+  std::string value;       ///< "50"
+  std::int64_t bytes = 0;  ///< by which the peak is lower for it; negative: higher
+  std::string note = {};   ///< "it returns unused blocks, and lowers no peak"
+  bool operator==(const OptionEffect&) const = default;
+};
+
+/// What the dry run of a node has shown: the memory that it needs at its peak, whose that is, and what else could be
+/// done. All sizes are bytes. It is recorded as nodes/<id>/plan.json.
+struct MemoryPlan {
+  std::string node;
+  std::string device;                  ///< "cpu", "cuda:0", or the name of a device that is not here
+  int threads = 0;                     ///< the CPU's, which its kernels' temporaries grow with
+  std::int64_t live = 0;               ///< the most that tensors take at once
+  std::int64_t reserved = 0;           ///< the most that the allocator takes for them
+  std::int64_t predicted = 0;          ///< reserved, and the terms that stand beside the allocator's
+  std::optional<std::int64_t> budget;  ///< that it is held against; nullopt: none is known
+  std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
+  std::string peak_phase, peak_operation;
+  std::vector<NamedBytes> owners;    ///< of what is live at the peak: parameter, gradient, optimizer_state, …
+  std::vector<NamedBytes> terms;     ///< what the backend adds to the trace, by name
+  std::string terms_version;         ///< of these
+  std::vector<AliveTensor> largest;  ///< the ten largest that are alive at the peak
+  std::vector<std::int64_t> curve;   ///< live bytes over a step, evenly thinned out; the peak is among them
+  std::vector<PhaseMark> phases;
+  std::vector<OptionEffect> options;
+  std::vector<PlanAlternative> alternatives;  ///< that were considered, cheapest first
+  double flops = 0;                           ///< of one step
+  nlohmann::ordered_json step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
+  std::string reuse;            ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing of it is reused
+
+  bool fits() const { return !budget || predicted <= *budget; }
+  bool operator==(const MemoryPlan&) const = default;
+};
+
+nlohmann::ordered_json to_json(const MemoryPlan& plan);
+/// The same back. Throws std::runtime_error for what to_json() has not made.
+MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
+
+/// "memory.micro_batch=8 memory.two_pass=on"; "as it is" for none.
+std::string override_text(const std::vector<std::string>& overrides);
+
+/// "(105, 64, 112, 112)".
+std::string shape_text(const std::vector<std::int64_t>& shape);
+
+/// "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB"; of what has no name, its owner.
+std::string tensor_text(const AliveTensor& tensor);
+
+}  // namespace runner

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace runner {
+
+/// `text` with everything that a terminal could obey made harmless: control characters (also those of U+0080 to
+/// U+009F) become spaces, and bytes that are not UTF-8 become '?'. A tab stays. For one line: newlines become spaces.
+std::string printable(std::string_view text);
+
+/// A text from a file as it may stand in a message: 80 characters at most, and a '?' for each that is not printable
+/// ASCII.
+std::string printable_ascii(std::string_view text);
+
+/// How many columns printable `text` takes on a terminal: one a code point.
+std::size_t columns(std::string_view text);
+
+/// The first `count` columns of `text`.
+std::string_view first_columns(std::string_view text, std::size_t count);
+
+}  // namespace runner

@@ -1,0 +1,213 @@
+#include "stages/artifact/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+/// A batch being put together: every sample is written straight to its rows.
+struct Assembly {
+  std::size_t number = 0;
+  std::vector<std::int64_t> indices;  // of the dataset, by row
+  NamedTensors tensors;
+  std::vector<char> present;  // by row; 0: skipped
+  std::size_t taken = 0, finished = 0;
+  std::exception_ptr error;  // of the first row that failed
+  std::size_t error_row = 0;
+
+  bool complete() const { return finished == indices.size(); }
+};
+
+char* row_of(const at::Tensor& tensor, std::size_t row) {
+  const auto bytes = tensor.nbytes() / static_cast<std::size_t>(tensor.size(0));
+  return static_cast<char*>(tensor.data_ptr()) + bytes * row;
+}
+
+void write_row(Assembly& assembly, std::size_t row, const NamedTensors& sample) {
+  for (const auto& [name, tensor] : assembly.tensors) {
+    const at::Tensor part = sample.at(name).contiguous();
+    if (part.sizes() != tensor.sizes().slice(1) || part.scalar_type() != tensor.scalar_type() || !part.is_cpu()) {
+      throw std::logic_error("a sample's '" + name + "' is not as the dataset describes it");
+    }
+    std::memcpy(row_of(tensor, row), part.data_ptr(), part.nbytes());
+  }
+}
+
+}  // namespace
+
+struct Loader::State {
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    work.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::shared_ptr<const Dataset> dataset;
+  SampleOrder order = sequential_order(0);
+  std::size_t batch_size = 1;
+  std::int64_t epoch = 0;
+  std::size_t batches = 0;
+  LoaderOptions options;
+  std::vector<TensorSpec> specs;
+
+  std::mutex mutex;
+  std::condition_variable work, done;           // something to read; a batch is complete
+  std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is the next to be given out
+  std::size_t begun = 0;                        // the batches before this one are read, under way or not wanted
+  std::size_t position = 0;                     // batches before the next to be looked at
+  bool stopping = false;
+  std::int64_t skipped = 0;
+  std::vector<std::thread> threads;
+
+  std::size_t samples() const { return static_cast<std::size_t>(order.size()); }
+
+  std::unique_ptr<Assembly> begin(std::size_t number) const {
+    auto assembly = std::make_unique<Assembly>();
+    assembly->number = number;
+    const std::size_t first = number * batch_size, last = std::min(first + batch_size, samples());
+    assembly->indices.reserve(last - first);
+    for (std::size_t place = first; place < last; ++place) {
+      assembly->indices.push_back(order[static_cast<std::int64_t>(place)]);
+    }
+    assembly->present.assign(last - first, 0);
+    const bool pinned = options.pinned && torch::cuda::is_available();
+    for (const TensorSpec& spec : specs) {
+      std::vector<std::int64_t> shape = {static_cast<std::int64_t>(last - first)};
+      shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+      assembly->tensors.set(spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).pinned_memory(pinned)));
+    }
+    return assembly;
+  }
+
+  /// Reads one sample into its row. Touches nothing that another row's reader touches.
+  std::exception_ptr read(Assembly& assembly, std::size_t row) const {
+    try {
+      const std::optional<NamedTensors> sample = dataset->sample(epoch, assembly.indices[row]);
+      if (sample) write_row(assembly, row, *sample);
+      assembly.present[row] = sample ? 1 : 0;
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+
+  void work_until_stopped() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      Assembly* assembly = nullptr;
+      work.wait(lock, [&] { return stopping || (assembly = unread()); });
+      if (stopping) return;
+      const std::size_t row = assembly->taken++;
+      lock.unlock();
+      const std::exception_ptr error = read(*assembly, row);
+      lock.lock();
+      if (error && (!assembly->error || row < assembly->error_row)) {
+        assembly->error = error;
+        assembly->error_row = row;
+      }
+      ++assembly->finished;
+      if (assembly->complete()) done.notify_one();
+    }
+  }
+
+  /// The first batch that still has rows to be read; null when all that may be begun are under way.
+  Assembly* unread() {
+    const auto found = std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->indices.size(); });
+    return found == ahead.end() ? nullptr : found->get();
+  }
+
+  /// Begins batches as far as may be held. Needs the lock.
+  void fill() {
+    while (begun < batches && ahead.size() < static_cast<std::size_t>(std::max<std::int64_t>(options.prefetch, 1))) {
+      ahead.push_back(begin(begun++));
+    }
+    work.notify_all();
+  }
+
+  std::unique_ptr<Assembly> next_assembly() {
+    if (threads.empty()) {
+      if (begun == batches) return nullptr;
+      auto assembly = begin(begun++);
+      for (std::size_t row = 0; row < assembly->indices.size() && !assembly->error; ++row)
+        assembly->error = read(*assembly, row);
+      return assembly;
+    }
+    std::unique_lock lock(mutex);
+    if (ahead.empty()) return nullptr;
+    done.wait(lock, [&] { return ahead.front()->complete(); });
+    auto assembly = std::move(ahead.front());
+    ahead.pop_front();
+    fill();
+    return assembly;
+  }
+};
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size, std::int64_t epoch,
+               bool drop_last, std::int64_t first_batch)
+    : state_(std::make_unique<State>()) {
+  if (batch_size <= 0) throw std::invalid_argument("loader: the batch size must be positive");
+  State& state = *state_;
+  state.options = dataset->loader();
+  state.specs = dataset->describe().tensors;
+  state.dataset = std::move(dataset);
+  state.order = std::move(order);
+  state.batch_size = static_cast<std::size_t>(batch_size);
+  state.epoch = epoch;
+  state.batches = (state.samples() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
+  if (first_batch < 0 || first_batch > batches()) throw std::invalid_argument("loader: no such first batch");
+  state.begun = state.position = static_cast<std::size_t>(first_batch);
+  if (state.options.workers == 0) return;
+  state.fill();
+  for (std::int64_t i = 0; i < state.options.workers; ++i) {
+    state.threads.emplace_back([&state] { state.work_until_stopped(); });
+  }
+}
+
+Loader::~Loader() = default;
+
+std::optional<Batch> Loader::next() {
+  while (const auto assembly = state_->next_assembly()) {
+    if (assembly->error) std::rethrow_exception(assembly->error);
+    state_->position = assembly->number + 1;
+    // Rows that were skipped are closed up.
+    std::vector<std::int64_t> indices;
+    for (std::size_t row = 0; row < assembly->indices.size(); ++row) {
+      if (!assembly->present[row]) continue;
+      const std::size_t to = indices.size();
+      indices.push_back(assembly->indices[row]);
+      if (to == row) continue;
+      for (const auto& [name, tensor] : assembly->tensors) {
+        std::memcpy(row_of(tensor, to), row_of(tensor, row), tensor.nbytes() / assembly->indices.size());
+      }
+    }
+    state_->skipped += static_cast<std::int64_t>(assembly->indices.size() - indices.size());
+    if (indices.empty()) continue;
+    const auto units = static_cast<std::int64_t>(indices.size());
+    NamedTensors tensors;
+    for (const auto& [name, tensor] : assembly->tensors) tensors.set(name, tensor.narrow(0, 0, units));
+    Batch batch(std::move(tensors), units);
+    batch.indices = std::move(indices);
+    return batch;
+  }
+  return std::nullopt;
+}
+
+std::int64_t Loader::batches() const { return static_cast<std::int64_t>(state_->batches); }
+
+std::int64_t Loader::position() const { return static_cast<std::int64_t>(state_->position); }
+
+std::int64_t Loader::skipped() const { return state_->skipped; }
+
+}  // namespace stages

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runner/error/error_code.h"
+
+namespace stages {
+
+/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding.
+struct Image {
+  Image() = default;
+  Image(int width, int height)
+      : width(width),
+        height(height),
+        pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height)) {}
+
+  std::uint8_t* row(int y) {
+    return pixels.data() + std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(y);
+  }
+  const std::uint8_t* row(int y) const { return const_cast<Image*>(this)->row(y); }
+
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// A rectangle of pixels: left and top edge, then size.
+struct Box {
+  int left = 0, top = 0, width = 0, height = 0;
+  bool operator==(const Box&) const = default;
+};
+
+/// What a file says about its picture before a pixel is decoded.
+struct ImageHeader {
+  int width = 0, height = 0;  ///< as stored, before `orientation` is applied
+  int orientation = 1;        ///< EXIF's: 1 to 8
+
+  bool turned() const { return orientation >= 5; }  ///< width and height change places
+  int shown_width() const { return turned() ? height : width; }
+  int shown_height() const { return turned() ? width : height; }
+};
+
+/// The contents of an image file.
+using Bytes = std::span<const std::uint8_t>;
+
+/// More pixels than this are refused before memory is allocated for them.
+inline constexpr std::int64_t kMaxPixels = 178'000'000;
+/// No side may be longer.
+inline constexpr std::int64_t kMaxSide = 1'000'000;
+
+/// An image that cannot be read. what() is the cause; the file is named by who knows its name.
+struct ImageError : std::runtime_error {
+  ImageError(runner::ErrorCode code, const std::string& cause) : std::runtime_error(cause), code(code) {}
+  runner::ErrorCode code;
+};
+
+/// Throws ImageError for a picture without pixels (kCorruptImage) or with too many (kImageTooLarge).
+void check_size(std::int64_t width, std::int64_t height);
+
+/// The picture as it is to be seen, given how the camera was held: EXIF orientation 1 to 8.
+Image oriented(Image image, int orientation);
+
+}  // namespace stages

@@ -1,0 +1,195 @@
+#include "stages/machine/counting_allocator.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include "runner/text/bytes.h"
+
+namespace stages {
+
+/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share it. The lock is not
+/// held while the allocator below is at work, which may be one of these too.
+class CountingAllocator::Counter final : public c10::Allocator {
+ public:
+  explicit Counter(CountingAllocator* scope) : scope_(scope) {}
+
+  c10::DataPtr allocate(std::size_t size) override {
+    if (size == 0) return under_->allocate(0);
+    const auto bytes = static_cast<std::int64_t>(size);
+    reserve(bytes);
+    c10::DataPtr block;
+    try {
+      block = under_->allocate(sizeof(Head) + size);
+    } catch (...) {
+      give_back(bytes);
+      throw;
+    }
+    auto* const head = new (block.get()) Head;
+    head->block = std::move(block);
+    head->owner = this;
+    head->bytes = bytes;
+    head->phase = current_phase();
+    enter(*head);
+    void* const data = head + 1;
+    return {data, data, free, at::Device(at::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return free; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  void release() {
+    std::unique_lock lock(mutex_);
+    scope_ = nullptr;
+    leave(lock);
+  }
+
+  /// Calls `work` while nothing changes.
+  template <typename Work>
+  auto locked(Work work) {
+    const std::lock_guard lock(mutex_);
+    return work();
+  }
+  std::vector<LiveBlock> alive() const {
+    std::vector<LiveBlock> blocks;
+    for (const Head* head = first_; head; head = head->next) blocks.push_back({head + 1, head->bytes, head->phase});
+    return blocks;
+  }
+
+  c10::Allocator* const under_ = c10::GetCPUAllocator();
+  CountingAllocator* scope_;
+  std::int64_t live_ = 0, peak_ = 0, mark_ = 0, allocations_ = 0, refusals_ = 0;
+  std::optional<std::int64_t> limit_;  // bytes
+  std::optional<RefusedBlock> refused_;
+  std::int64_t until_refusal_ = 0;  // blocks
+
+ private:
+  /// Before each block's data, which stays aligned as torch wants it.
+  struct alignas(64) Head {
+    c10::DataPtr block;
+    Counter* owner = nullptr;
+    Head *previous = nullptr, *next = nullptr;
+    std::int64_t bytes = 0;
+    StepPhase phase{};
+  };
+
+  /// Counts the bytes of a block that is about to be taken, or refuses it.
+  void reserve(std::int64_t bytes) {
+    std::string message;
+    {
+      const std::lock_guard lock(mutex_);
+      const bool is_test = until_refusal_ > 0 && --until_refusal_ == 0;
+      const bool is_too_much = limit_ && bytes > *limit_ - live_;
+      if (!is_test && !is_too_much) {
+        live_ += bytes;
+        return;
+      }
+      ++refusals_;
+      refused_ = RefusedBlock{bytes, live_, is_too_much ? limit_ : std::nullopt, current_phase(), alive()};
+      using runner::bytes_text;
+      message = is_too_much ? "tried to take " + bytes_text(bytes) + " while " + bytes_text(live_) + " of " +
+                                  bytes_text(*limit_) + " are taken"
+                            : std::to_string(bytes) + " bytes are refused, as a test asks for";
+    }
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
+  }
+  void give_back(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    live_ -= bytes;
+  }
+  void enter(Head& head) {
+    const std::lock_guard lock(mutex_);
+    head.previous = last_;
+    (last_ ? last_->next : first_) = &head;
+    last_ = &head;
+    ++users_;
+    ++allocations_;
+    peak_ = std::max(peak_, live_);
+    mark_ = std::max(mark_, live_);
+  }
+  static void free(void* data) {
+    if (!data) return;
+    Head* const head = static_cast<Head*>(data) - 1;
+    Counter& owner = *head->owner;
+    {
+      std::unique_lock lock(owner.mutex_);
+      (head->previous ? head->previous->next : owner.first_) = head->next;
+      (head->next ? head->next->previous : owner.last_) = head->previous;
+      owner.live_ -= head->bytes;
+      owner.leave(lock);
+    }
+    const c10::DataPtr block = std::move(head->block);
+    head->~Head();
+  }
+  /// One user less, under `lock`; behind it there may be nothing left of this.
+  void leave(std::unique_lock<std::mutex>& lock) {
+    const bool is_last = --users_ == 0;
+    lock.unlock();
+    if (is_last) delete this;
+  }
+
+  std::mutex mutex_;
+  Head *first_ = nullptr, *last_ = nullptr;  // of what is alive, the oldest first
+  std::int64_t users_ = 1;
+};
+
+CountingAllocator::CountingAllocator() : counter_(new Counter(this)) {
+  c10::SetCPUAllocator(counter_);
+  if (c10::GetCPUAllocator() == counter_) return;
+  counter_->release();
+  throw std::logic_error("counting allocator: another allocator of the CPU does not let itself be displaced");
+}
+
+CountingAllocator::~CountingAllocator() {
+  c10::SetCPUAllocator(counter_->under_);
+  counter_->release();
+}
+
+CountingAllocator* CountingAllocator::innermost() {
+  auto* const counter = dynamic_cast<Counter*>(c10::GetCPUAllocator());
+  return counter ? counter->scope_ : nullptr;
+}
+
+std::int64_t CountingAllocator::live_bytes() const {
+  return counter_->locked([this] { return counter_->live_; });
+}
+std::int64_t CountingAllocator::peak_bytes() const {
+  return counter_->locked([this] { return counter_->peak_; });
+}
+std::int64_t CountingAllocator::allocations() const {
+  return counter_->locked([this] { return counter_->allocations_; });
+}
+std::int64_t CountingAllocator::refusals() const {
+  return counter_->locked([this] { return counter_->refusals_; });
+}
+std::vector<LiveBlock> CountingAllocator::alive() const {
+  return counter_->locked([this] { return counter_->alive(); });
+}
+void CountingAllocator::restart_peak() {
+  counter_->locked([this] { counter_->peak_ = counter_->live_; });
+}
+std::int64_t CountingAllocator::take_peak() {
+  return counter_->locked([this] { return std::exchange(counter_->mark_, counter_->live_); });
+}
+void CountingAllocator::set_limit(std::optional<std::int64_t> bytes) {
+  counter_->locked([&] { counter_->limit_ = bytes; });
+}
+std::optional<std::int64_t> CountingAllocator::limit() const {
+  return counter_->locked([this] { return counter_->limit_; });
+}
+std::optional<RefusedBlock> CountingAllocator::take_refused() {
+  return counter_->locked([this] { return std::exchange(counter_->refused_, std::nullopt); });
+}
+void CountingAllocator::refuse(std::int64_t nth) {
+  counter_->locked([&] { counter_->until_refusal_ = nth; });
+}
+bool CountingAllocator::will_refuse() const {
+  return counter_->locked([this] { return counter_->until_refusal_ > 0; });
+}
+
+}  // namespace stages

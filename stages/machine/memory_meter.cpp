@@ -1,0 +1,141 @@
+#include "stages/machine/memory_meter.h"
+
+#include <sys/resource.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stages/machine/cgroup.h"
+#include "stages/machine/counting_allocator.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#include <ATen/cuda/CUDAContextLight.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+namespace stages {
+namespace {
+
+/// Everybody who watches a peak. A device has but one high-water mark: who starts it anew tells the others what it was.
+struct Watchers {
+  std::mutex mutex;
+  std::vector<MemoryMeter*> meters;
+};
+
+Watchers& watchers() {
+  static Watchers all;  // as the mark itself, one for the process
+  return all;
+}
+
+/// The high-water mark of the CPU's memory, which starts anew.
+std::int64_t take_cpu_peak() {
+  if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
+  const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");
+  // "5" makes the kernel forget the high-water mark; a sandbox may forbid it, and then the mark only rises.
+  std::ofstream("/proc/self/clear_refs") << "5";
+  if (peak > 0) return peak;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+#ifdef RETORT_LIBTORCH_CUDA
+constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+std::int64_t take_gpu_peak(c10::Device device) {
+  using namespace c10::cuda::CUDACachingAllocator;
+  if (!get()->initialized()) return 0;
+  const std::int64_t peak = getDeviceStats(device.index()).allocated_bytes[kAll].peak;
+  resetPeakStats(device.index());
+  return peak;
+}
+
+MemoryUse gpu_use(c10::Device device) {
+  using namespace c10::cuda::CUDACachingAllocator;
+  if (!get()->initialized()) return {};
+  const auto stats = getDeviceStats(device.index());
+  return {.allocated = stats.allocated_bytes[kAll].current,
+          .reserved = stats.reserved_bytes[kAll].current,
+          .retries = stats.num_alloc_retries};
+}
+#endif
+
+}  // namespace
+
+std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view field) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(field) && line.size() > field.size() && line[field.size()] == ':') {
+      return std::strtoll(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
+    }
+  }
+  return 0;
+}
+
+MemoryMeter::MemoryMeter(c10::Device device) : device_(device) {
+  const std::lock_guard lock(watchers().mutex);
+  watchers().meters.push_back(this);
+}
+
+MemoryMeter::~MemoryMeter() {
+  const std::lock_guard lock(watchers().mutex);
+  std::erase(watchers().meters, this);
+}
+
+std::int64_t MemoryMeter::peak_since_last() {
+  const std::lock_guard lock(watchers().mutex);
+#ifdef RETORT_LIBTORCH_CUDA
+  const std::int64_t peak = device_.is_cuda() ? take_gpu_peak(device_) : take_cpu_peak();
+#else
+  const std::int64_t peak = take_cpu_peak();
+#endif
+  for (MemoryMeter* const meter : watchers().meters) {
+    if (meter->device_ == device_) meter->peak_ = std::max(meter->peak_, peak);
+  }
+  return std::exchange(peak_, 0);
+}
+
+std::int64_t MemoryMeter::in_use() const {
+  const auto* const counter = device_.is_cpu() ? CountingAllocator::innermost() : nullptr;
+  return counter ? counter->live_bytes() : use().allocated;
+}
+
+MemoryUse MemoryMeter::use() const {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device_.is_cuda()) return gpu_use(device_);
+#endif
+  const std::int64_t resident = kilobytes_field("/proc/self/status", "VmRSS");
+  const auto* const counter = CountingAllocator::innermost();
+  if (!counter) return {.allocated = resident, .reserved = resident};
+  return {.allocated = counter->live_bytes(), .reserved = resident, .retries = counter->refusals()};
+}
+
+std::int64_t MemoryMeter::budget() const {
+  const std::int64_t all = available();
+  if (device_.is_cpu()) {
+    if (const auto* const counter = CountingAllocator::innermost()) return counter->limit().value_or(all);
+  }
+#ifdef RETORT_LIBTORCH_CUDA
+  using namespace c10::cuda::CUDACachingAllocator;
+  if (device_.is_cuda() && get()->initialized())
+    return static_cast<std::int64_t>(getMemoryFraction(device_.index()) * static_cast<double>(all));
+#endif
+  return all;
+}
+
+std::int64_t MemoryMeter::available() const {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device_.is_cuda())
+    return static_cast<std::int64_t>(at::cuda::getDeviceProperties(device_.index())->totalGlobalMem);
+#endif
+  const std::int64_t machine = kilobytes_field("/proc/meminfo", "MemTotal");
+  return std::min(machine, cgroup_memory().value_or(machine));
+}
+
+}  // namespace stages

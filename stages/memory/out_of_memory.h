@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
+
+namespace stages {
+
+/// True for what LibTorch and the C++ library throw where a device or the host has no memory left. What they were about
+/// to make is not there; everything else is as it was.
+bool is_out_of_memory(const std::exception& error);
+
+/// What was known when a training ran out of memory.
+struct OutOfMemory {
+  /// A tensor that the training keeps from step to step.
+  struct Owned {
+    std::string owner, name;  ///< "parameter", "head.weight"
+    const void* data = nullptr;
+    std::int64_t bytes = 0;
+  };
+  std::int64_t step = 0;                ///< 1-based
+  std::optional<RefusedBlock> refused;  ///< where a CountingAllocator refused it
+  std::vector<Owned> owned;
+  std::int64_t micro_batch = 0;  ///< 0: the whole batch
+  std::int64_t batch_size = 0;
+  bool can_be_cut = true;       ///< the batch, without changing the training
+  std::string policy;           ///< where the recipe says it, "/memory"
+  bool has_own_budget = false;  ///< the recipe sets budget or memory_fraction
+  std::string cause;            ///< what was thrown
+};
+
+/// What was live, one line for each owner with its largest tensors, and for each phase with the sizes of what was made
+/// in it and is nobody's.
+std::vector<std::string> live_table(const OutOfMemory& what);
+
+/// Says what was tried when, and what to change.
+runner::StageError explained(const OutOfMemory& what);
+
+}  // namespace stages

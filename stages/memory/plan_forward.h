@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runner/stage/plan_context.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/numerics/numerics.h"
+
+namespace stages {
+
+/// A network that is run over a dataset without a graph; all but its name is borrowed.
+struct ForwardToPlan {
+  std::string name;  ///< of the stage that makes the network
+  const DatasetDescription& data;
+  LoaderOptions loader;
+  std::int64_t batch_size;
+  const MemoryPolicy& policy;
+  std::function<std::shared_ptr<torch::nn::Module>()> outline;  ///< the network on the Meta device
+  /// What it makes of the rows of a batch.
+  std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
+};
+
+struct PlannedForward {
+  runner::MemoryPlan plan;
+  at::Tensor output;  ///< of one batch, on the Meta device: (min(batch_size, size), …)
+};
+
+/// Shows what that needs on the context's device: two batches on the Meta device. Where the results of all batches are
+/// kept until the end, `keeps_results`, they are counted in, batch by batch and put together.
+PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context);
+
+}  // namespace stages

@@ -1,0 +1,124 @@
+#include "stages/numerics/activation_checkpointing.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/stage.h"
+#include "runner/text/suggest.h"
+#include "stages/tensor/module_names.h"
+#include "stages/numerics/recomputable_module.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const RecomputableModule* recomputable(const torch::nn::Module* module) {
+  return dynamic_cast<const RecomputableModule*>(module);
+}
+
+/// One network and what a recipe says of it.
+class Choice {
+ public:
+  Choice(const torch::nn::Module& network, const std::string& name, const std::string& policy)
+      : modules_(modules_by_path(network)), name_(name), policy_(policy) {}
+
+  void check_blocks() const {
+    const auto is_block = [](const auto& entry) {
+      const RecomputableModule* module = recomputable(entry.second);
+      return module && module->is_block();
+    };
+    if (std::ranges::any_of(modules_, is_block)) return;
+    refuse("", "the network of '" + name_ + "' has no blocks that could be computed again",
+           "set activation_checkpointing: none");
+  }
+
+  /// The path that the recipe's `number`th name stands for.
+  std::string path(std::size_t number, const std::string& written) const {
+    const std::string place = "/" + std::to_string(number);
+    const std::optional<std::string> path = path_in_network(written, name_);
+    const torch::nn::Module* named = nullptr;
+    for (const auto& [own_path, module] : modules_) {
+      if (!path || !names_module(*path, own_path)) continue;
+      if (recomputable(module)) return *path;
+      if (!named) named = module;
+    }
+    if (named) {
+      refuse(place, "'" + written + "' names nothing that can be computed again by itself", advice(*path));
+    }
+    std::string help = runner::did_you_mean(written, known());
+    if (help.empty()) help = advice("");
+    refuse(place, "'" + written + "' names no module of the network of '" + name_ + "'", help);
+  }
+
+ private:
+  /// What can be written in place of a path of modules that keep their activations.
+  std::string advice(std::string path) const {
+    const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
+      return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
+    });
+    if (within != modules_.end()) return "name what is in it, such as '" + name_in_recipe(name_, within->first) + "'";
+    while (!path.empty()) {
+      path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
+      const auto around = std::ranges::find_if(modules_, [&path](const auto& entry) {
+        return names_module(path, entry.first) && recomputable(entry.second);
+      });
+      if (around != modules_.end()) return "name '" + name_in_recipe(name_, path) + "', in which it is";
+    }
+    const std::vector<std::string> names = known();
+    if (names.empty()) return "set activation_checkpointing: none: no part of this network can be";
+    return "a part is named by its stage and its path in it, such as '" + names.front() + "'";
+  }
+
+  /// The names of all that can be computed again.
+  std::vector<std::string> known() const {
+    std::vector<std::string> names;
+    for (const auto& [path, module] : modules_) {
+      if (recomputable(module)) names.push_back(name_in_recipe(name_, path));
+    }
+    return names;
+  }
+
+  [[noreturn]] void refuse(const std::string& place, const std::string& message, const std::string& help) const {
+    throw runner::StageError(runner::ErrorCode::kUnknownKey, "/activation_checkpointing" + place, message, help,
+                             policy_);
+  }
+
+  const ModulesByPath modules_;
+  const std::string& name_;
+  const std::string& policy_;
+};
+
+}  // namespace
+
+ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& network, const std::string& name,
+                                                     const ActivationCheckpointing& written,
+                                                     const std::string& policy) {
+  const Choice choice(network, name, policy);
+  if (written.blocks) choice.check_blocks();
+  ActivationCheckpointing own{.blocks = written.blocks};
+  for (std::size_t number = 0; number < written.modules.size(); ++number)
+    own.modules.push_back(choice.path(number, written.modules[number]));
+  return own;
+}
+
+Json to_json(const ActivationCheckpointing& modules) {
+  if (modules.blocks) return "block";
+  if (modules.modules.empty()) return "none";
+  return modules.modules;
+}
+
+ActivationCheckpointing activation_checkpointing_from_json(const Json& json) {
+  if (json == "none") return {};
+  if (json == "block") return {.blocks = true};
+  if (!json.is_array() || json.empty() || !std::ranges::all_of(json, &Json::is_string)) {
+    throw std::invalid_argument("a plan whose activation_checkpointing is neither a word nor names");
+  }
+  return {.modules = json.get<std::vector<std::string>>()};
+}
+
+}  // namespace stages

@@ -1,0 +1,85 @@
+#include "stages/numerics/numerics.h"
+
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/run_context.h"
+#include "stages/numerics/precision_rules.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void choose_layout(Numerics& numerics, const NumericsOptions& options, const torch::nn::Module& network,
+                   at::DeviceType device, runner::RunContext& context) {
+  const LayerCount layers = count_layers(network);
+  if (options.layout) {
+    numerics.layout = *options.layout;
+    const bool has_images = std::ranges::any_of(network.parameters(), [](const auto& one) { return one.dim() == 4; });
+    if (numerics.layout == Layout::kChannelsLast && !has_images) {
+      context.say("layout: channels_last has no effect: the network has no convolution");
+    }
+    return;
+  }
+  const bool reduced = numerics.tf32 || numerics.precision.base != Precision::kFp32;
+  numerics.layout = choose_layout(layers, device, reduced);
+  numerics.layout_rule = kLayoutRule;
+  if (numerics.layout == Layout::kContiguous) return;
+  context.say("layout: " + std::string(name(numerics.layout)) + " by the rule " + numerics.layout_rule + ": " +
+              std::to_string(layers.convolutions) + " of " + std::to_string(layers.all) + " layers are convolutions");
+}
+
+Json to_json(const PrecisionMap& map) {
+  const std::string base(name(map.base));
+  if (map.rules.empty()) return base;
+  Json modules = Json::object();
+  for (const PrecisionRule& rule : map.rules) modules[rule.modules] = name(rule.precision);
+  return {{"default", base}, {"modules", std::move(modules)}};
+}
+
+PrecisionMap precision_map_from(const Json& json) {
+  if (json.is_string()) return precision_from(json.get<std::string>());
+  PrecisionMap map = precision_from(json.at("default").get<std::string>());
+  for (const auto& [modules, precision] : json.at("modules").items()) {
+    map.rules.push_back({modules, precision_from(precision.get<std::string>())});
+  }
+  return map;
+}
+
+}  // namespace
+
+Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
+                         runner::RunContext& context) {
+  const at::Device device{std::string(context.device())};
+  Numerics numerics;
+  numerics.precision = rules_for(network, name, options.precision, options.pointer);
+  numerics.tf32 = options.tf32;
+  if (numerics.tf32 && device.is_cpu())
+    context.say("tf32 has no effect on a CPU: it computes float32 products in float32");
+  choose_layout(numerics, options, network, device.type(), context);
+  return numerics;
+}
+
+Json to_json(const Numerics& numerics) {
+  Json json = {{"precision", to_json(numerics.precision)}, {"tf32", numerics.tf32}, {"layout", name(numerics.layout)}};
+  if (!numerics.layout_rule.empty()) json["layout_rule"] = numerics.layout_rule;
+  return json;
+}
+
+Numerics numerics_from_json(const Json& json) {
+  try {
+    Numerics numerics;
+    numerics.precision = precision_map_from(json.at("precision"));
+    numerics.tf32 = json.at("tf32").get<bool>();
+    numerics.layout = layout_from(json.at("layout").get<std::string>());
+    if (json.contains("layout_rule")) numerics.layout_rule = json["layout_rule"].get<std::string>();
+    return numerics;
+  } catch (const Json::exception& error) {
+    throw std::invalid_argument(error.what());
+  }
+}
+
+}  // namespace stages

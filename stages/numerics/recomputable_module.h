@@ -1,0 +1,53 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "stages/numerics/activation_checkpointing.h"
+#include "stages/numerics/precision_module.h"
+
+namespace stages {
+
+/// A module that makes one tensor of one tensor, and can do so once more in the backward pass instead of keeping all
+/// that comes between the two:
+///
+///   class Mlp : public RecomputableModule {
+///    private:
+///     at::Tensor compute(const at::Tensor& x) const override;  // opens an OwnPrecision, as any PrecisionModule
+///   };
+///
+/// A module that does not derive from this keeps its activations, and a recipe that names it is refused.
+class RecomputableModule : public PrecisionModule {
+ public:
+  /// compute(x); recomputed() where a ScopedActivationCheckpointing says so.
+  at::Tensor forward(const at::Tensor& x) const;
+  /// True for one of those repeated parts that a network consists of, which are recomputed each by itself.
+  virtual bool is_block() const { return false; }
+
+ private:
+  friend class ScopedActivationCheckpointing;
+  virtual at::Tensor compute(const at::Tensor& x) const = 0;
+
+  RecomputableModule* recomputed_ = nullptr;  // itself, where the innermost scope says so
+};
+
+/// Has those RecomputableModules of a network recomputed that `modules` names, by paths in it, for as long as they go
+/// forward and backward; the others are not. One within another is recomputed as a part of it, and in that once more by
+/// itself:
+///
+///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
+///   step.encode(network, part);  // and its backward
+///
+/// The network must outlive the scope and keep its modules, and what it has made must go backward within the scope.
+class [[nodiscard]] ScopedActivationCheckpointing {
+ public:
+  ScopedActivationCheckpointing(torch::nn::Module& network, const ActivationCheckpointing& modules);
+  ~ScopedActivationCheckpointing();
+  ScopedActivationCheckpointing(const ScopedActivationCheckpointing&) = delete;
+  ScopedActivationCheckpointing& operator=(const ScopedActivationCheckpointing&) = delete;
+
+ private:
+  std::vector<std::pair<RecomputableModule*, RecomputableModule*>> before_;
+};
+
+}  // namespace stages

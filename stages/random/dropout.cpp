@@ -1,0 +1,143 @@
+#include "stages/random/dropout.h"
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "stages/random/apply_dropout.h"
+#include "stages/random/random.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kMostElements = std::numeric_limits<std::uint32_t>::max();
+
+/// apply_dropout() with a gradient, which is the same mask on the gradient.
+class Drop : public torch::autograd::Function<Drop> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& samples,
+                            const DropoutMask& mask) {
+    context->save_for_backward({samples});
+    context->saved_data["seed"] = static_cast<std::int64_t>(mask.seed);
+    context->saved_data["step"] = static_cast<std::int64_t>(mask.step);
+    context->saved_data["layer"] = static_cast<std::int64_t>(mask.layer);
+    context->saved_data["probability"] = mask.probability;
+    context->saved_data["each"] = mask.unit == DropoutUnit::kElement;
+    return apply_dropout(mask, x, samples);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto& saved = context->saved_data;
+    const DropoutMask mask{.seed = static_cast<std::uint64_t>(saved.at("seed").toInt()),
+                           .step = static_cast<std::uint32_t>(saved.at("step").toInt()),
+                           .layer = static_cast<std::uint32_t>(saved.at("layer").toInt()),
+                           .probability = saved.at("probability").toDouble(),
+                           .unit = saved.at("each").toBool() ? DropoutUnit::kElement : DropoutUnit::kSample};
+    return {Drop::apply(gradients[0], context->get_saved_variables()[0], mask), {}, {}};
+  }
+};
+
+/// The dropout layers of a network in the order of its modules.
+std::vector<Dropout*> dropout_layers(torch::nn::Module& network) {
+  std::vector<Dropout*> layers;
+  network.apply([&layers](torch::nn::Module& module) {
+    if (auto* layer = dynamic_cast<Dropout*>(&module)) layers.push_back(layer);
+  });
+  return layers;
+}
+
+at::Device device_of(const torch::nn::Module& network) {
+  const std::vector<at::Tensor> parameters = network.parameters();
+  return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();
+}
+
+at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) {
+  for (const std::int64_t sample : samples) {
+    if (sample < 0 || sample > kMostElements)
+      throw std::invalid_argument("dropout: the sample " + std::to_string(sample) + " is not a number of 32 bits");
+  }
+  return torch::tensor(samples, torch::kLong).to(device);
+}
+
+/// The seed that an input's masks have; that of "" is the step's own.
+std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
+  for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
+  return seed;
+}
+
+}  // namespace
+
+Dropout::Dropout(double probability, DropoutUnit unit) : probability_(probability), unit_(unit) {
+  if (!(probability >= 0 && probability <= 1)) throw std::invalid_argument("dropout: the probability is not in [0, 1]");
+}
+
+at::Tensor Dropout::forward(const at::Tensor& x) const {
+  if (!is_active()) return x;
+  if (!names_) throw std::logic_error("dropout: no ScopedDropout names the step and the samples");
+  if (!names_->samples.defined()) throw std::logic_error("dropout: no ScopedInput says which input's rows these are");
+  return Drop::apply(x, names_->samples,
+                     DropoutMask{.seed = names_->seed,
+                                 .step = static_cast<std::uint32_t>(names_->scope->key.step),
+                                 .layer = names_->layer,
+                                 .probability = probability_,
+                                 .unit = unit_});
+}
+
+Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
+  Saved names;
+  for (Dropout* layer : dropout_layers(module)) names.emplace_back(layer, layer->names_);
+  return names;
+}
+
+void Dropout::restore(Saved& saved) {
+  // A layer that stands in the network twice is put back to what it was first.
+  for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry) entry->first->names_ = std::move(entry->second);
+}
+
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows) {
+  Dropout::Saved before = Dropout::names_of(network);
+  if (before.empty()) return;
+  if (key.step < 0 || key.step > kMostElements)
+    throw std::invalid_argument("dropout: the step " + std::to_string(key.step) + " is not a number of 32 bits");
+  auto scope = std::make_shared<Dropout::Scope>();
+  scope->key = key;
+  for (const auto& [input, names] : rows) scope->rows.emplace(input, numbers(names, device_of(network)));
+  const auto all = scope->rows.find("");
+  const at::Tensor samples = all == scope->rows.end() ? at::Tensor() : all->second;
+  before_ = std::move(before);
+  for (std::uint32_t number = 0; const auto& entry : before_)
+    entry.first->names_ = Dropout::Names{scope, number++, key.seed, samples};
+}
+
+ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples)
+    : ScopedDropout(network, key, RowNames{{"", samples}}) {}
+
+ScopedDropout::ScopedDropout(const DropoutNames& names) {
+  for (const auto& entry : names.names_) before_.emplace_back(entry.first, entry.first->names_);
+  for (const auto& [layer, own] : names.names_) layer->names_ = own;
+}
+
+ScopedDropout::~ScopedDropout() { Dropout::restore(before_); }
+
+ScopedInput::ScopedInput(torch::nn::Module& network, std::string_view name) {
+  Dropout::Saved before = Dropout::names_of(network);
+  for (const auto& [layer, names] : before) {
+    if (names && !names->scope->rows.contains(name) && !names->scope->rows.contains(""))
+      throw std::logic_error("dropout: the rows of the input '" + std::string(name) + "' have no names");
+  }
+  before_ = std::move(before);
+  for (const auto& [layer, names] : before_) {
+    if (!names) continue;
+    const auto& rows = names->scope->rows;
+    const auto own = rows.find(name);
+    layer->names_->samples = own == rows.end() ? rows.find("")->second : own->second;
+    layer->names_->seed = seed_of_input(names->scope->key.seed, name);
+  }
+}
+
+ScopedInput::~ScopedInput() { Dropout::restore(before_); }
+
+}  // namespace stages

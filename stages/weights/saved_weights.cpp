@@ -1,0 +1,232 @@
+#include "stages/weights/saved_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "runner/disk/sha256.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/file_sha256.h"
+#include "stages/weights/hugging_face_cache.h"
+#include "runner/text/printable.h"
+#include "stages/weights/safetensors.h"
+#include "stages/weights/strict_json.h"
+#include "stages/weights/torch_file.h"
+#include "stages/weights/weight_shards.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::string_view kIndex = ".index.json";
+constexpr const char* kWriteAgain = "fetch or write the file again";
+
+[[noreturn]] void damaged_weights(const fs::path& path, const std::string& why, const std::string& help = kWriteAgain) {
+  throw StageError(ErrorCode::kDamagedWeights, "", "'" + path.string() + "' " + why, help);
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+// --- finding
+
+// The names that libraries give their weights, the one to be taken first before those that hold the same.
+constexpr std::array kModels = {"model.safetensors",           "model.safetensors.index.json",
+                                "pytorch_model.bin",           "pytorch_model.bin.index.json",
+                                "open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
+constexpr std::array kAdapters = {"adapter_model.safetensors", "adapter_model.bin"};
+
+template <std::size_t N>
+fs::path first_of(const std::array<const char*, N>& names, const fs::path& folder) {
+  const auto name = std::ranges::find_if(names, [&](const char* name) { return is_file(folder / name); });
+  return name == names.end() ? fs::path() : folder / *name;
+}
+
+/// The files in a folder that look like weights under a name of their own.
+std::vector<std::string> other_weights(const fs::path& folder) {
+  constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
+    const std::string ending = file->path().extension();
+    if (std::ranges::find(kEndings, ending) != kEndings.end()) names.push_back(file->path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+fs::path find_in(const fs::path& folder) {
+  const fs::path model = first_of(kModels, folder), adapter = first_of(kAdapters, folder);
+  if (!model.empty() && !adapter.empty()) {
+    throw StageError(ErrorCode::kMissingWeights, "",
+                     "'" + folder.string() + "' holds a model, '" + model.filename().string() + "', and an adapter, '" +
+                         adapter.filename().string() + "'",
+                     "name the file of the one that is meant");
+  }
+  if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
+  const std::vector<std::string> others = other_weights(folder);
+  throw StageError(ErrorCode::kMissingWeights, "", "'" + folder.string() + "' holds no model.safetensors",
+                   others.empty() ? "name a folder that a model or adapter was saved to, or a file of weights"
+                                  : "name the file: " + (folder / others.front()).string());
+}
+
+// --- reading
+
+std::string text_of(const fs::path& path) {
+  constexpr std::uintmax_t kLongest = 64 << 20;
+  std::error_code error;
+  if (fs::file_size(path, error) > kLongest) damaged_weights(path, "is longer than 64 MiB");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw StageError(ErrorCode::kMissingWeights, "", "cannot read '" + path.string() + "'");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<nlohmann::json> config_beside(const fs::path& weights) {
+  const std::string name = weights.filename();
+  fs::path path = weights.parent_path() / "config.json";
+  if (name.starts_with("adapter_model.")) path.replace_filename("adapter_config.json");
+  const fs::path of_open_clip = weights.parent_path() / "open_clip_config.json";
+  if (name.starts_with("open_clip_") && is_file(of_open_clip)) path = of_open_clip;
+  if (!is_file(path)) return {};
+  try {
+    constexpr std::size_t kDepth = 64;
+    nlohmann::json config = parse_strict_json(text_of(path), kDepth, "it");
+    if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
+    return config;
+  } catch (const std::invalid_argument& error) {
+    damaged_weights(path, std::string("is no sound description of a model: ") + error.what());
+  }
+}
+
+bool is_safetensors(const fs::path& path, std::string_view start) {
+  // The length of a header, of below 4 GB, then the header.
+  const bool begins_so = start.size() > 8 && start.substr(4, 5) == std::string_view("\0\0\0\0{", 5);
+  return begins_so || path.extension() == ".safetensors";
+}
+
+/// Reads one file; what it is says its content, not its name.
+TorchFile read_file(const fs::path& path) {
+  constexpr std::size_t kStart = 512;
+  std::ifstream file(path, std::ios::binary);
+  std::string start(kStart, '\0');
+  file.read(start.data(), kStart);
+  start.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (start.starts_with("version https://git-lfs.github.com/spec/")) {
+    damaged_weights(path, "is Git LFS's pointer to the weights, not the weights",
+                    "fetch the file itself: git lfs pull");
+  }
+  if (is_safetensors(path, start)) return {read_safetensors(path).tensors, ""};
+  if (is_torch_file(start)) return read_torch_file(path);
+  damaged_weights(path, "is neither a safetensors file nor one that torch has written",
+                  "name a file of weights, and compare its checksum with the one published");
+}
+
+void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,
+                 const std::set<std::string>& expected) {
+  const auto misfit = [&](const std::string& tensor, const std::string& why) {
+    damaged_weights(
+        index, "does not fit its file '" + shard + "': the tensor '" + runner::printable_ascii(tensor) + "' " + why);
+  };
+  std::set<std::string> held;
+  for (const auto& [name, tensor] : tensors) {
+    if (!expected.contains(name)) misfit(name, "is in it, and the index has it elsewhere or not at all");
+    held.insert(name);
+  }
+  for (const std::string& name : expected) {
+    if (!held.contains(name)) misfit(name, "is not in it");
+  }
+}
+
+/// The digest of files, which does not depend on the folder that they lie in.
+std::string sha256_of(const std::vector<fs::path>& files) {
+  if (files.size() == 1) return file_sha256(files.front());
+  std::string lines;
+  for (const fs::path& file : files) lines += file.filename().string() + ' ' + file_sha256(file) + '\n';
+  return runner::sha256(lines);
+}
+
+/// Empty where `path` is no index.
+WeightShards shards_of(const fs::path& path) {
+  if (!path.string().ends_with(kIndex)) return {};
+  try {
+    return parse_weight_shards(text_of(path));
+  } catch (const std::invalid_argument& error) {
+    damaged_weights(path, std::string("is no sound index of shards: ") + error.what());
+  }
+}
+
+/// The files that hold the tensors, all of which are there.
+std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards) {
+  std::vector<fs::path> files;
+  for (const auto& [name, tensors] : shards) files.push_back(path.parent_path() / name);
+  if (shards.empty()) files.push_back(path);
+  for (const fs::path& file : files) {
+    if (is_file(file)) continue;
+    throw StageError(ErrorCode::kMissingWeights, "",
+                     "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it",
+                     "fetch the model again");
+  }
+  return files;
+}
+
+/// What is in a file, or in the shards of an index, and their digest, which is computed at the same time.
+SavedWeights read(const fs::path& path, const WeightShards& shards) {
+  const std::vector<fs::path> files = files_of(path, shards);
+  std::future<std::string> sha256 = std::async(std::launch::async, sha256_of, files);
+  SavedWeights result;
+  std::vector<NamedTensors::Item> items;
+  for (const fs::path& file : files) {
+    TorchFile part = read_file(file);
+    if (!shards.empty()) check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
+    else result.inside = std::move(part.inside);
+    items.insert(items.end(), part.tensors.begin(), part.tensors.end());
+  }
+  std::ranges::sort(items, {}, &NamedTensors::Item::first);
+  result.tensors = NamedTensors(std::move(items));
+  result.sha256 = sha256.get();
+  return result;
+}
+
+}  // namespace
+
+fs::path find_weights(const std::string& reference) {
+  if (is_hub_reference(reference)) return find_in(hub_snapshot(reference));
+  std::error_code error;
+  if (is_file(reference)) return reference;
+  if (fs::is_directory(reference, error)) return find_in(reference);
+  throw StageError(ErrorCode::kMissingWeights, "", "there is no '" + reference + "'",
+                   "name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+}
+
+std::optional<nlohmann::json> weights_config(const std::string& reference) {
+  return config_beside(find_weights(reference));
+}
+
+std::string weights_sha256(const std::string& reference) {
+  const fs::path path = find_weights(reference);
+  return sha256_of(files_of(path, shards_of(path)));
+}
+
+SavedWeights read_saved_weights(const std::string& reference) {
+  const fs::path path = find_weights(reference);
+  std::optional<nlohmann::json> config = config_beside(path);
+  SavedWeights result = read(path, shards_of(path));
+  result.config = std::move(config);
+  result.where = path;
+  return result;
+}
+
+}  // namespace stages

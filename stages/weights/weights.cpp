@@ -1,0 +1,45 @@
+#include "stages/weights/weights.h"
+
+#include <stdexcept>
+
+#include <torch/torch.h>
+
+namespace stages {
+
+std::string base_of(const torch::nn::Module& network) {
+  const auto* based = dynamic_cast<const OnFrozenBase*>(&network);
+  return based ? based->base() : "";
+}
+
+NamedTensors weights(const torch::nn::Module& network) {
+  const auto* based = dynamic_cast<const OnFrozenBase*>(&network);
+  NamedTensors result;
+  for (const auto& item : network.named_parameters()) {
+    if (!based || !based->is_base(item.key())) result.set(item.key(), item.value());
+  }
+  for (const auto& item : network.named_buffers()) result.set(item.key(), item.value());
+  return result;
+}
+
+NamedTensors trained_parameters(const torch::nn::Module& network) {
+  NamedTensors result;
+  for (const auto& item : network.named_parameters()) {
+    if (item.value().requires_grad()) result.set(item.key(), item.value());
+  }
+  return result;
+}
+
+void set_weights(torch::nn::Module& network, const NamedTensors& values) {
+  const NamedTensors own = weights(network);
+  for (const auto& [name, tensor] : values) {
+    if (!own.contains(name)) throw std::invalid_argument("the network has no weight '" + name + "'");
+    if (own.at(name).sizes() != tensor.sizes()) throw std::invalid_argument("'" + name + "' has another shape");
+  }
+  for (const auto& [name, tensor] : own) {
+    if (!values.contains(name)) throw std::invalid_argument("the weight '" + name + "' is missing");
+  }
+  const torch::NoGradGuard no_graph;
+  for (const auto& [name, tensor] : own) tensor.copy_(values.at(name));
+}
+
+}  // namespace stages

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "stages/tensor/named_tensors.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace stages {
+
+/// A network part of whose weights is given and never trained: whoever makes the network again has them, so that they
+/// are no part of what a training saves.
+class OnFrozenBase {
+ public:
+  virtual ~OnFrozenBase() = default;
+  virtual bool is_base(std::string_view weight) const = 0;
+  /// What the base is, such that the same text means the same weights.
+  virtual const std::string& base() const = 0;
+};
+
+/// The base of a network; empty: it has none.
+std::string base_of(const torch::nn::Module& network);
+
+/// Every parameter and buffer of a network by its dotted name, as the very tensors it computes with; without its base.
+NamedTensors weights(const torch::nn::Module& network);
+
+/// The parameters that are trained: those that ask for a gradient.
+NamedTensors trained_parameters(const torch::nn::Module& network);
+
+/// Copies `values` into the weights of the same names, across devices. Names and shapes must be exactly the network's;
+/// throws std::invalid_argument naming the first that is not, before anything is copied.
+void set_weights(torch::nn::Module& network, const NamedTensors& values);
+
+}  // namespace stages

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/error/result.h"
+#include "stages/worker/requests.h"
+
+namespace stages {
+
+/// Writes the network that a run has trained as other libraries load it.
+/// {"graph", "node", "checkpoints", "what": "merged" or "adapter", "out", "names", "head_inside"} → {"folder",
+/// "files"}. The folder appears when it is whole, or not at all. Throws runner::StageError: kFolderExists, and
+/// kOptionConflict for what a library has no form for.
+runner::Result<nlohmann::ordered_json> answer_export(const nlohmann::ordered_json& request,
+                                                     const RequestContext& context);
+
+}  // namespace stages

@@ -1,0 +1,433 @@
+#include "stages/worker/memory_checks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/text/bytes.h"
+#include "runner/stage/run_context.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/random/dropout.h"
+#include "stages/machine/memory_meter.h"
+#include "stages/memory/out_of_memory.h"
+#include "stages/numerics/recomputable_module.h"
+#include "stages/train/covariance_loss.h"
+#include "stages/train/loss.h"
+#include "stages/train/trainer.h"
+#include "stages/weights/weights.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/cuda.h>
+#endif
+
+namespace stages {
+namespace {
+
+using runner::bytes_text;
+
+constexpr double kLimit = 1e-12;  // two gradients below it are equal in exact arithmetic
+
+/// What is found wrong.
+struct Failed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void expect(bool is_so, const std::string& otherwise) {
+  if (!is_so) throw Failed(otherwise);
+}
+
+std::string in_text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", number);
+  return text;
+}
+
+/// Numbers between -1 and 1 that no generator makes.
+at::Tensor values(at::IntArrayRef shape, double pace) {
+  return (torch::arange(c10::multiply_integers(shape), torch::kFloat) * pace).sin().reshape(shape);
+}
+
+/// A layer with dropout behind it, which can be computed again.
+class SmallBlock : public RecomputableModule {
+ public:
+  SmallBlock() {
+    weight_ = register_parameter("weight", values({16, 4}, 0.7));
+    dropout_ = register_module("dropout", std::make_shared<Dropout>(0.2));
+  }
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override {
+    const OwnPrecision own(*this);
+    return dropout_->forward(own(x).matmul(weight_.t()).tanh());
+  }
+
+  at::Tensor weight_;
+  std::shared_ptr<Dropout> dropout_;
+};
+
+/// It, and a layer behind it.
+class SmallNetwork : public torch::nn::Module {
+ public:
+  SmallNetwork() {
+    block_ = register_module("block", std::make_shared<SmallBlock>());
+    last_ = register_parameter("last", values({3, 16}, 1.3));
+  }
+  at::Tensor forward(const at::Tensor& x) const { return block_->forward(x).matmul(last_.t()); }
+
+ private:
+  std::shared_ptr<SmallBlock> block_;
+  at::Tensor last_;
+};
+
+/// Its cross-entropy, a loss in which every sample meets every other, or the logits' covariance.
+class SmallStep final : public TrainingStep {
+ public:
+  explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
+      : is_coupled_(is_coupled), covariance_(covariance) {}
+  std::vector<LossTerm> terms() const override {
+    return {{"loss", is_coupled_ ? Coupling::kWholeBatch : Coupling::kPerSample}};
+  }
+  bool mixes_samples() const override { return false; }
+  std::optional<BadUnit> find_bad_unit(const Batch&) const override {
+    if (before_step) before_step();
+    return {};
+  }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return {{"logits", dynamic_cast<SmallNetwork&>(network).forward(part["image"])}};
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    const at::Tensor& logits = encoded.at("logits");
+    if (covariance_) return {{"loss", covariance_loss(logits, *covariance_) * weight(part)}};
+    if (!is_coupled_) return {{"loss", cross_entropy_sum(logits, part["label"], 0)}};
+    return {{"loss", logits.matmul(logits.t()).logsumexp(1).sum()}};
+  }
+
+  std::function<void()> before_step;
+
+ private:
+  const bool is_coupled_;
+  const std::optional<CovarianceForm> covariance_;  // the loss is this, where it is set
+};
+
+class SmallData final : public Dataset {
+ public:
+  static constexpr std::int64_t kSize = 16;
+  DatasetDescription describe() const override {
+    return {.size = kSize,
+            .tensors = {{"image", {4}, torch::kFloat}, {"label", {}, torch::kLong}},
+            .classes = {"a", "b", "c"}};
+  }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    return NamedTensors{{"image", all_[index]}, {"label", torch::tensor(index % 3)}};
+  }
+  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
+  LoaderOptions loader() const override { return {}; }
+
+ private:
+  const at::Tensor all_ = values({kSize, 4}, 2.1);
+};
+
+/// A run that nobody watches, in a folder that is gone with it.
+class QuietRun final : public runner::RunContext {
+ public:
+  QuietRun() {
+    std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
+    if (!mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), name);
+    folder_ = name;
+  }
+  ~QuietRun() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  void metric(std::string_view, double, std::int64_t) override {}
+  void progress(const runner::Progress& progress) override {
+    if (on_step) on_step(progress.step);
+  }
+  void say(std::string_view) override {}
+  bool cancelled() const override { return false; }
+  bool take_save_request() override { return false; }
+  bool resuming() const override { return false; }
+  void resumed(std::int64_t) override {}
+  std::int64_t flush() override { return 0; }
+  std::uint64_t seed() const override { return 7; }
+  std::string_view recipe_hash() const override { return ""; }
+  std::string_view device() const override { return "cpu"; }
+  const std::filesystem::path& folder() const override { return folder_; }
+  bool smoke() const override { return false; }
+
+  std::function<void(std::int64_t)> on_step;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A training of two steps.
+class SmallTraining {
+ public:
+  SmallTraining() {
+    options_.epochs = 1;
+    options_.batch_size = SmallData::kSize / 2;
+    options_.optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
+    options_.keep = Keep::kLast;
+    options_.monitor = "loss";
+  }
+  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is called when a step has
+  /// been computed, before it writes a weight.
+  void run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step = {}) {
+    options_.replays = replays;
+    context_.on_step = std::move(on_step);
+    SmallStep step(false);
+    step.before_step = [&, steps = 0]() mutable {
+      if (++steps == 2) CountingAllocator::innermost()->refuse(refused);
+    };
+    train(step, *network_, {std::make_shared<SmallData>(), nullptr}, options_, MemoryPolicy(), context_);
+  }
+  at::Tensor weights() const {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, tensor] : stages::weights(*network_)) all.push_back(tensor.detach().flatten().clone());
+    return torch::cat(all);
+  }
+
+ private:
+  TrainerOptions options_;
+  QuietRun context_;
+  const std::shared_ptr<SmallNetwork> network_ = std::make_shared<SmallNetwork>();
+};
+
+constexpr std::int64_t kRefused = 12;  // some block in the midst of a step
+
+class Checks {
+ public:
+  explicit Checks(const Mechanisms& mechanisms) : mechanisms_(mechanisms) {
+    if (!allocator_) throw Failed("nobody counts this process' tensors");
+  }
+
+  std::string variable(const char* name) const {
+    // LibTorch looks at its variables once in a process, so each gets one of its own.
+    const pid_t child = fork();
+    if (child < 0) throw Failed("no process can be made to try it in");
+    if (child == 0) {
+      for (const char* const one : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) unsetenv(one);
+      setenv(name, "expandable_segments:True", 1);
+      _exit(allocator_settings_in_force().expandable_segments.value_or(false) ? 0 : 1);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "expandable_segments:True is not in force");
+    return "expandable_segments:True is in force";
+  }
+
+  std::string count() const {
+    const std::int64_t before = allocator_->live_bytes(), blocks = allocator_->allocations();
+    mechanisms_.restart_peak ? mechanisms_.restart_peak() : allocator_->restart_peak();
+    {
+      const at::Tensor one = torch::empty({1000}, torch::kFloat);
+      torch::empty({3, 7}, torch::kDouble);
+      const std::int64_t live = allocator_->live_bytes() - before, peak = allocator_->peak_bytes() - before;
+      expect(live == 4000, "4000 bytes are live and " + std::to_string(live) + " are counted");
+      expect(peak == 4168, "4168 bytes were live and the peak is " + std::to_string(peak));
+    }
+    expect(allocator_->allocations() == blocks + 2, "2 blocks were taken");
+    expect(allocator_->live_bytes() == before, "what was let go is still counted");
+    return "live bytes, peak and blocks are exact";
+  }
+
+  std::string budget() const {
+    constexpr std::int64_t kBudget = 1 << 20;
+    const std::int64_t before = allocator_->live_bytes();
+    const auto limit_before = allocator_->limit();
+    const auto set = [&](std::optional<std::int64_t> bytes) {
+      mechanisms_.set_limit ? mechanisms_.set_limit(bytes) : allocator_->set_limit(bytes);
+    };
+    set(before + kBudget);
+    bool is_refused = false, is_given = true;
+    try {
+      torch::empty({kBudget + 1}, torch::kByte);
+    } catch (const c10::OutOfMemoryError&) {
+      is_refused = true;
+    }
+    const std::int64_t after = allocator_->live_bytes();
+    try {
+      torch::empty({kBudget}, torch::kByte);
+    } catch (const c10::OutOfMemoryError&) {
+      is_given = false;
+    }
+    set(limit_before);
+    allocator_->take_refused();
+    expect(is_refused, "1 byte beyond a budget of 1.0 MiB is given");
+    expect(is_given, "a budget of 1.0 MiB does not hold 1.0 MiB");
+    expect(after == before, "what is refused is counted");
+    return "1.0 MiB is given, and 1 byte more is refused";
+  }
+
+  std::string replay() const {
+    SmallTraining undisturbed, disturbed;
+    undisturbed.run(0, 0);
+    const std::int64_t refusals = allocator_->refusals();
+    disturbed.run(kRefused, mechanisms_.replays);
+    expect(allocator_->refusals() == refusals + 1, "no block was refused");
+    expect(undisturbed.weights().equal(disturbed.weights()), "the weights are not those of an undisturbed training");
+    return "a step that runs out of memory and is run again gives the same bits";
+  }
+
+  std::string recovery() const {
+    SmallTraining faulty, whole;
+    bool was_thrown = false, is_first = false;
+    try {
+      faulty.run(kRefused, 0);
+    } catch (const runner::StageError& error) {
+      was_thrown = error.code == runner::ErrorCode::kOutOfMemory;
+    }
+    expect(was_thrown, "a lasting fault does not end the training as out of memory");
+    whole.run(0, 0, [&](std::int64_t step) {
+      if (step == 2) is_first = whole.weights().equal(faulty.weights());
+    });
+    expect(is_first, "a fault in the second step does not leave the weights of the first");
+    return "a lasting fault leaves the weights of the last whole step";
+  }
+
+  /// `coupled`: a loss over the whole batch, in two passes.
+  std::string gradient(bool coupled) const {
+    const SmallStep step(coupled);
+    const at::Tensor whole = gradient_of(step, {});
+    const at::Tensor parts = gradient_of(step, {.micro_batch = 3, .two_pass = coupled});
+    const double error = ((parts - whole).norm() / whole.norm()).item<double>();
+    expect(error < kLimit,
+           "micro-batches of 3 give another gradient than the batch of 8: relative error " + in_text(error));
+    return "micro-batches of 3 give the gradient of the batch of 8: relative error " + in_text(error);
+  }
+
+  std::string recomputation() const {
+    const SmallStep step(false);
+    const at::Tensor kept = gradient_of(step, {});
+    expect(kept.equal(gradient_of(step, {.activation_checkpointing = {.blocks = true}})),
+           "activations that are computed again give another gradient than those that were kept");
+    return "activations that are computed again give the same bits, with dropout";
+  }
+
+  std::string gram() const {
+    const at::Tensor direct = gradient_of(SmallStep(true, CovarianceForm::kDirect), {});
+    const at::Tensor gram = gradient_of(SmallStep(true, CovarianceForm::kGram), {});
+    const double error = ((gram - direct).norm() / direct.norm()).item<double>();
+    expect(error < kLimit,
+           "samples x samples give another gradient than features x features: relative error " + in_text(error));
+    return "samples x samples give the gradient of features x features: relative error " + in_text(error);
+  }
+
+  std::string settings() const {
+    for (const bool is_on : {true, false}) {
+      mechanisms_.apply_settings({.expandable_segments = is_on,
+                                  .max_split_size_mb = {},
+                                  .garbage_collection_threshold = {},
+                                  .roundup_power2_divisions = {}});
+      expect(allocator_settings_in_force().expandable_segments.value_or(false) == is_on,
+             std::string("expandable_segments is not ") + (is_on ? "on" : "off") + " when it is read back");
+    }
+    return "expandable_segments is read back as it was set";
+  }
+
+  std::string empty_cache() const {
+    constexpr std::int64_t kSize = 64 << 20;
+#ifdef RETORT_LIBTORCH_CUDA
+    if (torch::cuda::is_available()) {
+      const MemoryMeter gpu(at::Device(at::kCUDA, 0));
+      torch::empty({kSize}, at::device(at::kCUDA).dtype(torch::kByte));
+      const std::int64_t held = gpu.use().reserved;
+      c10::cuda::CUDACachingAllocator::emptyCache();
+      expect(gpu.use().reserved <= held - kSize, "64 MiB that nobody uses stay reserved");
+      return "64 MiB that nobody uses go back to the driver";
+    }
+#endif
+    const MemoryMeter cpu(at::kCPU);
+    const std::int64_t before = cpu.use().reserved;
+    torch::ones({kSize}, torch::kByte);
+    const std::int64_t kept = cpu.use().reserved - before;
+    expect(kept < kSize / 2, bytes_text(kept) + " of 64 MiB stay resident after they were let go");
+    return "a CPU keeps no cache: 64 MiB that were let go are gone from the process";
+  }
+
+ private:
+  /// In float64, with dropout.
+  at::Tensor gradient_of(const SmallStep& step, const StepPlan& plan) const {
+    const Batch batch = double_batch();
+    SmallNetwork network;
+    network.to(torch::kDouble);
+    network.train();
+    mechanisms_.accumulate(step, network, batch, step.weight(batch), plan, {7, 1}, {}, {});
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
+    return torch::cat(all);
+  }
+
+  static Batch double_batch() {
+    std::vector<std::int64_t> labels, indices;
+    for (std::int64_t i = 0; i < 8; ++i) {
+      labels.push_back(i % 3);
+      indices.push_back(i);
+    }
+    Batch batch({{"image", values({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
+    batch.indices = indices;
+    return batch;
+  }
+
+  const Mechanisms& mechanisms_;
+  CountingAllocator* const allocator_ = CountingAllocator::innermost();
+};
+
+}  // namespace
+
+std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
+  using Run = std::string (*)(const Checks&);
+  // The variables first: LibTorch must not have looked at them yet.
+  constexpr std::array<std::pair<const char*, Run>, 12> kAll = {{
+      {"PYTORCH_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},
+      {"PYTORCH_CUDA_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_CUDA_ALLOC_CONF"); }},
+      {"allocator settings", [](const Checks& checks) { return checks.settings(); }},
+      {"exact count", [](const Checks& checks) { return checks.count(); }},
+      {"budget", [](const Checks& checks) { return checks.budget(); }},
+      {"replay", [](const Checks& checks) { return checks.replay(); }},
+      {"fault recovery", [](const Checks& checks) { return checks.recovery(); }},
+      {"micro-batches", [](const Checks& checks) { return checks.gradient(false); }},
+      {"two passes", [](const Checks& checks) { return checks.gradient(true); }},
+      {"activation checkpointing", [](const Checks& checks) { return checks.recomputation(); }},
+      {"covariance as Gram", [](const Checks& checks) { return checks.gram(); }},
+      {"empty cache", [](const Checks& checks) { return checks.empty_cache(); }},
+  }};
+  std::vector<MechanismCheck> results;
+  for (const auto& [name, run] : kAll) {
+    try {
+      results.push_back({name, true, run(Checks(mechanisms))});
+    } catch (const std::exception& error) {
+      const std::string_view what = error.what();
+      results.push_back({name, false, std::string(what.substr(0, what.find('\n')))});
+    }
+  }
+  return results;
+}
+
+runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json&, const RequestContext&) {
+  using Json = nlohmann::ordered_json;
+  Json checks = Json::array();
+  bool passed = true;
+  for (const MechanismCheck& check : check_mechanisms()) {
+    checks.push_back({{"name", check.name}, {"passed", check.passed}, {"found", check.found}});
+    passed = passed && check.passed;
+  }
+  return Json{{"checks", std::move(checks)}, {"passed", passed}};
+}
+
+}  // namespace stages

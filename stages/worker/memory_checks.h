@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/error/result.h"
+#include "stages/machine/allocator_conf.h"
+#include "stages/worker/requests.h"
+#include "stages/train/gradient.h"
+
+namespace stages {
+
+/// Whether something that memory policies stand on works here.
+struct MechanismCheck {
+  std::string name;
+  bool passed = false;
+  std::string found;  ///< what was measured, or what went wrong
+};
+
+/// What the checks try out; a test may put something broken in its place.
+struct Mechanisms {
+  std::function<decltype(accumulate_gradient)> accumulate = accumulate_gradient;
+  std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings = stages::apply_settings;
+  std::function<void(std::optional<std::int64_t>)> set_limit = {};  ///< empty: of the innermost CountingAllocator
+  std::function<void()> restart_peak = {};                          ///< as above
+  std::int64_t replays = 1;                                         ///< of a step that runs out of memory
+};
+
+/// Tries out every mechanism on small tensors of the CPU. Needs a CountingAllocator, and a process in which nobody has
+/// asked LibTorch for its allocator settings yet. Leaves limits and settings as LibTorch has them by default.
+std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
+
+/// The request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.
+runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json& request,
+                                                           const RequestContext& context);
+
+}  // namespace stages

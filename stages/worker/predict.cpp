@@ -1,0 +1,148 @@
+#include "stages/worker/predict.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/stage.h"
+#include "stages/data/image_transform.h"
+#include "stages/data/picture_files.h"
+#include "stages/machine/device.h"
+#include "stages/evaluate/class_scores.h"
+#include "stages/artifact/loader.h"
+#include "stages/machine/threads.h"
+#include "stages/worker/trained_checkpoint.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runner::ErrorCode;
+using runner::StageError;
+
+ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
+  const std::string file = checkpoint.file.parent_path().string();
+  if (checkpoint.transform.empty()) {
+    throw StageError(ErrorCode::kUnknownInput, "",
+                     "the checkpoint '" + file + "' does not say how a picture becomes its input",
+                     "it was trained on something else than images");
+  }
+  try {
+    ImageDatasetOptions options = transform_from_json(checkpoint.transform);
+    options.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+    return options;
+  } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kUnknownInput, "",
+                     "the checkpoint '" + file + "' does not say how a picture becomes its input: " + error.what(),
+                     "use one that this version has trained");
+  }
+}
+
+/// Says what the network takes each picture for.
+class Prediction {
+ public:
+  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, std::int64_t top,
+             const RequestContext& context)
+      : checkpoint_(checkpoint), pictures_(std::move(pictures)), top_(top), context_(context) {}
+
+  Json run(std::int64_t batch_size, at::Device device) {
+    const torch::NoGradGuard no_graph;
+    const std::int64_t images = pictures_->describe().size;
+    Loader loader(pictures_, SampleOrder::sequential(images), batch_size, /*epoch=*/0);
+    for (;;) {
+      if (context_.cancelled()) throw runner::Cancelled{};
+      const std::optional<Batch> batch = loader.next();
+      if (!batch) break;
+      give(*batch, checkpoint_.model->forward(*checkpoint_.network, batch->to(device).tensors()).at("logits").cpu());
+      context_.progress(progress(images));
+    }
+    give_unreadable(images);
+    return {{"images", images}, {"failed", failed_}};
+  }
+
+ private:
+  void give(const Batch& batch, const at::Tensor& logits) {
+    for (std::int64_t row = 0; row < batch.units(); ++row) {
+      const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
+      give_unreadable(index);
+      give(pictures_->sample_name(index), logits, row);
+      next_ = index + 1;
+    }
+  }
+
+  void give(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
+    if (!logits[row].isfinite().all().item<bool>()) {
+      throw StageError(ErrorCode::kStageFailed, "",
+                       "the network gives a logit that is not a finite number for '" + file + "'",
+                       "the weights are damaged, or the training diverged: look at train/loss");
+    }
+    const ClassScores scores = class_scores(logits, row);
+    Json classes = Json::array();
+    for (const std::int64_t label : scores.best(top_)) {
+      classes.push_back({{"class", name_of(label)}, {"probability", scores.probability(label)}});
+    }
+    context_.item({{"file", file}, {"classes", std::move(classes)}});
+  }
+
+  /// Those before `end` that were left out.
+  void give_unreadable(std::int64_t end) {
+    for (; next_ < end; ++next_) {
+      const auto unreadable = pictures_->take_unreadable(next_);
+      if (!unreadable) continue;
+      ++failed_;
+      context_.item({{"file", pictures_->sample_name(next_)},
+                     {"code", runner::name(unreadable->code)},
+                     {"message", unreadable->message}});
+    }
+  }
+
+  std::string name_of(std::int64_t label) const {
+    const auto index = static_cast<std::size_t>(label);
+    return index < checkpoint_.classes.size() ? checkpoint_.classes[index] : "output " + std::to_string(label);
+  }
+
+  runner::Progress progress(std::int64_t images) const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+    runner::Progress progress;
+    progress.phase = "predict";
+    progress.step = next_;
+    progress.steps = images;
+    if (passed.count() > 0) progress.samples_per_second = static_cast<double>(next_) / passed.count();
+    progress.seconds_left = passed.count() / static_cast<double>(next_) * static_cast<double>(images - next_);
+    return progress;
+  }
+
+  const Checkpoint& checkpoint_;
+  const std::shared_ptr<const PictureFiles> pictures_;
+  const std::int64_t top_;
+  const RequestContext& context_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::int64_t next_ = 0;  // the first that nothing has been said of
+  std::int64_t failed_ = 0;
+};
+
+}  // namespace
+
+runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
+  const runner::Graph graph = runner::graph_from_json(request.at("graph"));
+  const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
+  const std::int64_t top = request.at("top"), batch_size = request.at("batch_size");
+  const bool skip = request.at("skip_corrupt");
+  if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
+
+  auto files = list_pictures(request.at("paths").get<std::vector<std::string>>());
+  if (!files) return files.errors();
+  const auto device = choose_device(graph.device, find_gpus());
+  if (!device) return device.errors();
+  use_threads(graph.threads);
+  const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
+  if (!checkpoint) return checkpoint.errors();
+  auto pictures = std::make_shared<const PictureFiles>(*std::move(files), transform_of(**checkpoint), skip);
+  return Prediction(**checkpoint, std::move(pictures), top, context).run(batch_size, *device);
+}
+
+}  // namespace stages

@@ -1,0 +1,106 @@
+#include "stages/worker/requests.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "stages/data/fetch_dataset.h"
+#include "stages/data/make_cub200.h"
+#include "stages/data/make_flowers102.h"
+#include "stages/data/make_image_folder.h"
+#include "stages/worker/export.h"
+#include "stages/fetch/hub.h"
+#include "stages/worker/predict.h"
+#include "stages/worker/memory_checks.h"
+#include "stages/machine/versions.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+runner::Result<Json> answer_versions(const Json&, const RequestContext&) { return devices_and_versions(); }
+
+using Make = void (*)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
+
+constexpr std::array<std::pair<std::string_view, Make>, 3> kMakers = {
+    {{"cub200", make_cub200}, {"flowers102", make_flowers102}, {"image_folder", make_image_folder}}};
+
+/// {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
+runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {
+  const MadeImages images{.classes = request.at("classes"),
+                          .per_class = request.at("per_class"),
+                          .size = request.at("size"),
+                          .seed = request.at("seed")};
+  MakeCallbacks callbacks;
+  callbacks.cancelled = context.cancelled;
+  callbacks.progress = [&](std::int64_t done, std::int64_t all) {
+    runner::Progress progress;
+    progress.phase = "make";
+    progress.step = done;
+    progress.steps = all;
+    context.progress(progress);
+  };
+  const std::string folder = request.at("out");
+  const auto* const maker =
+      std::ranges::find(kMakers, request.at("what").get<std::string>(), &decltype(kMakers)::value_type::first);
+  if (maker == kMakers.end()) throw std::invalid_argument("a data set that nobody can make");
+  maker->second(folder, images, callbacks);
+  return Json{{"folder", folder}, {"images", images.count()}};
+}
+
+FetchCallbacks callbacks_of(const RequestContext& context) {
+  return {.progress = context.progress, .say = context.say, .cancelled = context.cancelled};
+}
+
+/// {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes", "files"}.
+runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext& context) {
+  const std::string what = request.at("what");
+  const PublishedDataset* dataset = find_published(what);
+  if (!dataset) return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
+  DatasetWish wish{.root = request.at("root").get<std::string>(), .url = request.at("url")};
+  for (const Json& file : request.at("files")) wish.files.emplace_back(file.get<std::string>());
+  const FetchedDataset fetched = fetch_published(*dataset, wish, callbacks_of(context));
+  return Json{{"folder", fetched.folder.string()},
+              {"was_there", fetched.was_there},
+              {"received_bytes", fetched.received},
+              {"files", fetched.files}};
+}
+
+/// {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit", "received_bytes", "files": [{"name",
+/// "bytes", "was_there"}]}.
+runner::Result<Json> answer_fetch_model(const Json& request, const RequestContext& context) {
+  const HubWish wish{.repository = request.at("repository"),
+                     .revision = request.at("revision"),
+                     .files = request.at("files"),
+                     .cache = request.at("cache").get<std::string>(),
+                     .endpoint = request.at("endpoint")};
+  const HubSnapshot snapshot = fetch_hub(wish, callbacks_of(context));
+  Json files = Json::array();
+  for (const HubFile& file : snapshot.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"was_there", file.was_there}});
+  return Json{{"folder", snapshot.folder.string()},
+              {"commit", snapshot.commit},
+              {"received_bytes", snapshot.received},
+              {"files", std::move(files)}};
+}
+
+}  // namespace
+
+std::span<const RequestKind> all_requests() {
+  static constexpr std::array kRequests = {
+      RequestKind{"check_memory", answer_check_memory}, RequestKind{"export", answer_export},
+      RequestKind{"fetch_data", answer_fetch_data},     RequestKind{"fetch_model", answer_fetch_model},
+      RequestKind{"make_data", answer_make_data},       RequestKind{"predict", answer_predict},
+      RequestKind{"versions", answer_versions},
+  };
+  return kRequests;
+}
+
+}  // namespace stages

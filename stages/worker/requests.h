@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/error/result.h"
+#include "runner/stage/run_context.h"
+
+namespace stages {
+
+/// What the code that answers a request may do besides answering.
+struct RequestContext {
+  std::function<void(const runner::Progress&)> progress;
+  std::function<void(std::string_view line)> say;
+  std::function<bool()> cancelled;                               ///< true once it is to stop: throw runner::Cancelled
+  std::function<void(const nlohmann::ordered_json&)> item = {};  ///< gives one of many results, as it comes
+};
+
+/// One thing that a worker can be asked besides running a graph: {"protocol": 1, "request": <name>, …}. `answer` gets
+/// the whole request, checks what it reads and throws runner::StageError as a stage does.
+struct RequestKind {
+  std::string_view name;
+  runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
+                                                   const RequestContext& context);
+};
+
+/// Every request but "run", sorted by name.
+std::span<const RequestKind> all_requests();
+
+}  // namespace stages

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runner/graph/graph.h"
+#include "runner/error/result.h"
+#include "runner/protocol/trained_weights.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/worker/requests.h"
+
+namespace stages {
+
+/// What the node `id` of `graph` puts out as its checkpoint, from the weights that `trained` names. Data are not
+/// needed: `graph` has the node and what it takes in besides. Nothing is written. Throws runner::StageError with the
+/// whole pointer of the option to blame.
+runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Graph& graph, const std::string& id,
+                                                               const runner::TrainedNodes& trained,
+                                                               std::string_view device, const RequestContext& context);
+
+}  // namespace stages

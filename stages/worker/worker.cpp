@@ -1,0 +1,273 @@
+#include "stages/worker/worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/execute/executor.h"
+#include "runner/record/run_lock.h"
+#include "runner/disk/storage.h"
+#include "stages/machine/determinism.h"
+#include "stages/worker/determinism_check.h"
+#include "stages/machine/device.h"
+#include "stages/machine/memory_meter.h"
+#include "stages/machine/threads.h"
+#include "stages/machine/versions.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using runner::Diagnostic;
+using runner::Diagnostics;
+using runner::ErrorCode;
+using runner::ExitCode;
+
+constexpr std::size_t kMaxRequest = 16 << 20;
+constexpr std::size_t kReadPiece = 64 << 10;
+
+Diagnostic misunderstood(const std::string& what) {
+  return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
+}
+
+/// What `doctor determinism` asks for beside the run: {"steps", "file", "compare"}; null where it does not.
+std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
+  const auto wish = request.find("check");
+  if (wish == request.end()) return nullptr;
+  try {
+    const std::filesystem::path file = wish->at("file").get<std::string>();
+    const std::int64_t steps = wish->at("steps");
+    return wish->at("compare").get<bool>() ? DeterminismCheck::comparing(file, steps)
+                                           : DeterminismCheck::writing(file, steps);
+  } catch (const Json::exception&) {
+    throw std::runtime_error("its 'check'");
+  }
+}
+
+/// What `plan` and `certify` ask for beside the graph: {"device_model", "budget": {"bytes", "from"}, "alternatives",
+/// "certify"}; none of it in a run.
+runner::DryRunOptions dry_run_options(const Json& request) {
+  try {
+    runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
+                              .wants_alternatives = request.value("alternatives", false),
+                              .wants_certificate = request.value("certify", false)};
+    const auto budget = request.find("budget");
+    if (budget != request.end() && !budget->is_null()) dry.budget = {budget->at("from"), budget->at("bytes")};
+    return dry;
+  } catch (const Json::exception&) {
+    throw std::runtime_error("what its plan is for");
+  }
+}
+
+}  // namespace
+
+Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
+               std::span<const RequestKind> other_requests, const std::atomic<int>& stop_signal,
+               std::atomic<bool>& wants_save)
+    : requests_(requests),
+      events_(events),
+      kinds_(kinds),
+      other_requests_(other_requests),
+      stop_signal_(stop_signal),
+      wants_save_(wants_save) {}
+
+ExitCode Worker::serve() {
+  emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
+  ExitCode exit;
+  try {
+    const auto request = next_request();
+    exit = request ? answer(*request) : stopped();
+  } catch (const std::runtime_error& error) {
+    exit = report({misunderstood(error.what())});
+  }
+  emit(runner::Finished{static_cast<int>(exit)});
+  return exit;
+}
+
+ExitCode Worker::answer(const Json& request) {
+  const auto protocol = request.find("protocol");
+  if (protocol == request.end() || *protocol != runner::kProtocolVersion)
+    return report({misunderstood("its protocol")});
+  const auto name = request.find("request");
+  if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
+  if (*name == "run" || *name == "plan") return run(request);
+  const auto kind = std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
+  if (kind == other_requests_.end()) return report({misunderstood("'" + name->get<std::string>() + "'")});
+  return answer_other(*kind, request);
+}
+
+/// Runs a graph, or finds out what that would need.
+ExitCode Worker::run(const Json& request) {
+  if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
+  runner::Graph graph = runner::graph_from_json(request["graph"]);
+  const runner::Determinism determinism_asked_for = graph.determinism;
+  const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
+  std::optional<runner::ReuseOptions> reuse;
+  if (request.contains("index")) {
+    reuse = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",
+             .which = runner::reuse_named(request.value("reuse", "cacheable"))};
+  }
+  const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
+
+  const bool is_plan = request["request"] == "plan";
+  const runner::DryRunOptions dry = dry_run_options(request);
+  Diagnostics errors;
+  const auto device = dry.device_model.empty() ? choose_device(graph.device, find_gpus())
+                                               : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
+  if (!device) errors = device.errors();
+  const int threads = use_threads(graph.threads);
+  CublasWorkspace workspace;
+  if (device && device->is_cuda() && !is_plan) workspace = use_cublas_workspace(graph.determinism);
+  if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
+    errors.push_back(*workspace.complaint);
+  else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
+  std::string node;  // that is running
+  const ScopedDeterminism determinism(graph.determinism, [&](const std::string& operation) {
+    emit(runner::Reported{{ErrorCode::kNotDeterministic,
+                           {},
+                           "/determinism",
+                           node + ": " + runner::nondeterminism_text(operation) + " on this device",
+                           "the same recipe may give other bits the next time",
+                           {},
+                           runner::Severity::kWarning}});
+  });
+  const std::unique_ptr<DeterminismCheck> check = make_check(request);
+  MemoryMeter meter(device && !is_plan ? *device : c10::Device(c10::kCPU));
+  const auto emit_with_memory = [&](runner::Event event) {
+    if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node = started->node;
+    if (auto* at = std::get_if<runner::NodeProgress>(&event)) {
+      at->progress.memory_bytes = meter.in_use();
+      at->progress.budget_bytes = meter.budget();
+    }
+    emit(event);
+  };
+  runner::Executor executor(std::move(graph), kinds_,
+                            {.emit = emit_with_memory,
+                             .is_cancelled = [&] { return is_stopped() || (check && check->has_difference()); },
+                             .take_save_request = [this] { return wants_save_.exchange(false); },
+                             .flush = [this](const std::string& node) { flush(node); },
+                             .measure_peak = [&meter] { return meter.peak_since_last(); }});
+  const Diagnostics found = executor.create();
+  errors.insert(errors.end(), found.begin(), found.end());
+  if (!errors.empty()) return report(errors);
+  if (reuse) {
+    reuse->world = {{"device", device->is_cuda() ? "cuda" : "cpu"},
+                    {"threads", threads},
+                    {"determinism", runner::name(determinism_asked_for)},
+                    {"libtorch", versions()["libtorch"]}};
+  }
+  const Diagnostics unfit =
+      executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .checkpoints = trained, .reuse = reuse}, dry,
+                    /*strict=*/is_plan, device->str());
+  if (is_stopped()) return stopped();
+  if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});
+  if (is_plan || !unfit.empty()) return report(unfit);
+
+  Json variables = Json::object();
+  if (workspace.set) variables["CUBLAS_WORKSPACE_CONFIG"] = *workspace.set;
+  emit(runner::Ready{device->str(), threads, variables});
+  const auto go = next_request();
+  if (!go) return stopped();
+  const Json& folder = go->contains("go") && (*go)["go"].is_object() ? (*go)["go"].value("folder", Json()) : Json();
+  if (!folder.is_string()) return report({misunderstood("no folder to go to")});
+  const std::filesystem::path path = folder.get<std::string>();
+  const auto lock = runner::RunLock::join(path);
+  if (!lock) return report(lock.errors());
+  const ExitCode exit = executor.run({.folder = path,
+                                      .smoke = is_set("smoke"),
+                                      .observer = check.get(),
+                                      .resume = is_set("resume"),
+                                      .checkpoints = trained,
+                                      .reuse = reuse},
+                                     device->str());
+  if (check && !is_stopped() && (exit == ExitCode::kDone || check->has_difference())) {
+    emit(runner::Answer{check->finish()});
+    return ExitCode::kDone;
+  }
+  return exit == ExitCode::kInterrupted ? stopped() : exit;
+}
+
+ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
+  const std::string name(kind.name);
+  const RequestContext context{
+      [&](const runner::Progress& progress) {
+        emit(runner::NodeProgress{name, progress});
+      },
+      [&](std::string_view line) {
+        emit(runner::Said{name, std::string(line)});
+      },
+      [this] { return is_stopped(); },
+      [&](const Json& item) { emit(runner::Item{item}); },
+  };
+  try {
+    auto answer = kind.answer(request, context);
+    if (!answer) return report(answer.errors());
+    emit(runner::Answer{*std::move(answer)});
+    return ExitCode::kDone;
+  } catch (const runner::Cancelled&) {
+    return stopped();
+  } catch (const runner::StageError& error) {
+    return report({{error.code, {}, error.option, error.what(), error.help}});
+  } catch (const std::bad_alloc&) {
+    return report({{ErrorCode::kOutOfMemory, {}, "", "out of memory", ""}});
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return report({{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
+  }
+}
+
+ExitCode Worker::report(const Diagnostics& errors) {
+  for (const Diagnostic& error : errors) emit(runner::Reported{error});
+  return runner::exit_code(errors);
+}
+
+ExitCode Worker::stopped() const { return stop_signal_ == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
+
+void Worker::emit(const runner::Event& event) {
+  const std::string line = runner::to_line(event) + "\n";
+  const std::lock_guard lock(emitting_);
+  if (runner::reach(runner::Milestone::kEvent)) is_deaf_ = true;
+  for (std::string_view left = line; !left.empty() && !is_deaf_;) {
+    const ssize_t size = ::write(events_, left.data(), left.size());
+    if (size >= 0) left.remove_prefix(size);
+    else if (errno != EINTR) is_deaf_ = true;  // retort is gone: stop at the next step
+  }
+}
+
+/// Until retort has put on the disk what it was told. Without it there is nobody to work for.
+void Worker::flush(const std::string& node) {
+  emit(runner::Flush{node});
+  const auto answer = next_line(/*despite_signals=*/true);
+  if (!answer) throw runner::Cancelled{};
+  if (!answer->contains("flushed")) throw std::runtime_error("retort answered a flush with something else");
+}
+
+std::optional<Json> Worker::next_request() { return next_line(/*despite_signals=*/false); }
+
+/// The next line as JSON; nullopt at the end of the input or, unless `despite_signals`, when the work is to stop.
+std::optional<Json> Worker::next_line(bool despite_signals) {
+  std::size_t searched = 0;
+  while (despite_signals ? !is_deaf_ : !is_stopped()) {
+    if (const std::size_t end = unread_.find('\n', searched); end != unread_.npos) {
+      const std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object()) throw std::runtime_error("not a JSON object");
+      return json;
+    }
+    searched = unread_.size();
+    if (searched > kMaxRequest) throw std::runtime_error("a line of more than 16 MiB");
+    char piece[kReadPiece];
+    const ssize_t size = ::read(requests_, piece, sizeof piece);
+    if (size == 0 || (size < 0 && errno != EINTR)) return std::nullopt;
+    if (size > 0) unread_.append(piece, size);
+  }
+  return std::nullopt;
+}
+
+}  // namespace stages

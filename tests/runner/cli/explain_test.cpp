@@ -1,0 +1,200 @@
+#include "runner/cli/explain.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "runner/error/error_text.h"
+#include "tests/support/schema_texts.h"
+
+namespace runner {
+namespace {
+
+std::string told_of(const std::string& what) {
+  const auto explanation = explain(small_schemas(), what);
+  return explanation ? explanation->text : told(explanation.errors()).front();
+}
+
+TEST(Explain, KeyTellsTypeRangeUnitDefaultAndHelp) {
+  EXPECT_EQ(told_of("train.epochs"),
+            "train.epochs: an integer of at least 1 (epochs); default 10\n"
+            "  Passes.\n"
+            "  in train.fit\n");
+}
+
+TEST(Explain, KeyIsToldForEveryKindThatHasIt) {
+  EXPECT_EQ(told_of("train.optimizer.learning_rate"),
+            "train.optimizer.learning_rate: a number above 0; default 0.001\n"
+            "  Step.\n"
+            "  of train/optimizer/adam\n"
+            "  in train.fit\n"
+            "\n"
+            "train.optimizer.learning_rate: a number above 0; default 0.01\n"
+            "  Step.\n"
+            "  of train/optimizer/sgd\n"
+            "  in train.fit\n");
+}
+
+TEST(Explain, MappingListsTheKeysBelowIt) {
+  EXPECT_EQ(told_of("train.optimizer"),
+            "train.optimizer: a mapping of kind adam or sgd; default {}\n"
+            "  How.\n"
+            "  in train.fit\n"
+            "\n"
+            "Keys below it: kind, learning_rate, betas, nesterov\n");
+}
+
+TEST(Explain, RequiredAndPlannedOptionsSaySo) {
+  EXPECT_EQ(told_of("data.root"), "data.root: a string; required\n  The folder to read.\n  in data.folder\n");
+  EXPECT_EQ(told_of("train.precision"), "train.precision: anything; not built yet\n  Number format.\n  in train.fit\n");
+}
+
+TEST(Explain, SettingOfTheWholeRunStandsInNoKind) {
+  EXPECT_EQ(told_of("seed"), "seed: an integer of at least 0; default 0\n  From it every random choice follows.\n");
+}
+
+TEST(Explain, KindTellsPortsAndOptions) {
+  EXPECT_EQ(told_of("data.folder"),
+            "data.folder: Reads a folder.\n"
+            "  out  train: dataset\n"
+            "\n"
+            "  root: a string; required\n"
+            "      The folder to read.\n"
+            "  size: an integer from 1 to 4096 (pixels); default 96\n"
+            "      Side.\n"
+            "  name: a string\n"
+            "      A word for use in interpolations, such as ${model.name}.\n"
+            "  inputs: a mapping\n"
+            "      Wires input ports by hand: {port: stage.port}; a list for a port that takes many.\n"
+            "  foreach: a mapping\n"
+            "      One node an item: {key: [values]}; several keys are their product. Options may say ${item.key}.\n");
+}
+
+TEST(Explain, KindOfASubMapping) {
+  EXPECT_EQ(told_of("train/optimizer/sgd"),
+            "train/optimizer/sgd: SGD.\n"
+            "\n"
+            "  learning_rate: a number above 0; default 0.01\n"
+            "      Step.\n"
+            "  nesterov: true or false; default false\n"
+            "      Ahead.\n");
+}
+
+TEST(Explain, FolderListsItsKinds) {
+  EXPECT_EQ(told_of("train"), "train.fit: Fits a model.\n");
+  EXPECT_EQ(told_of("train/optimizer"), "train/optimizer/adam: Adam.\ntrain/optimizer/sgd: SGD.\n");
+}
+
+TEST(Explain, CodeTellsCauseExampleAndRemedy) {
+  EXPECT_EQ(told_of("e0302"),
+            "E0302: a value has the wrong type\n"
+            "  A value is of another type than the option: a text for a number, one value for a list.\n"
+            "\n"
+            "  For example:\n"
+            "    train: {epochs: many}\n"
+            "\n"
+            "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
+            "  The program ends with 78.\n");
+}
+
+TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
+  const std::string nothing = "E0501 : no key, kind or error is called ";
+  EXPECT_EQ(told_of("train.epoch"), nothing + "'train.epoch' (did you mean 'train.epochs'?)");
+  EXPECT_EQ(told_of("epochs"), nothing + "'epochs' (did you mean 'train.epochs'?)");
+  EXPECT_EQ(told_of("nestrov"), nothing + "'nestrov' (did you mean 'train.optimizer.nesterov'?)");
+  EXPECT_EQ(told_of("train.fitt"), nothing + "'train.fitt' (did you mean 'train.fit'?)");
+  EXPECT_EQ(told_of("train/optimizer/sdg"), nothing + "'train/optimizer/sdg' (did you mean 'train/optimizer/sgd'?)");
+  EXPECT_EQ(told_of("E0999"), nothing + "'E0999' (did you mean 'E0109'?)");
+  EXPECT_EQ(told_of("zzzz"), nothing +
+                                 "'zzzz' (`retort stages` lists the kinds, `retort explain train.supervised` the keys "
+                                 "of one)");
+}
+
+TEST(Explain, JsonIsToldApartByItsFirstKey) {
+  const SchemaSet schemas = small_schemas();
+  const auto json = [&](const std::string& what) { return explain(schemas, what)->json; };
+  EXPECT_EQ(json("train.epochs").dump(),
+            R"json({"key":"train.epochs","options":[{"takes":"an integer of at least 1 (epochs)","unit":"epochs",)json"
+            R"json("default":10,"required":false,"planned":false,"help":"Passes.","kinds":["train.fit"],)json"
+            R"json("stages":["train.fit"]}]})json");
+  EXPECT_EQ(json("train.fit")["kind"], "train.fit");
+  EXPECT_EQ(json("train.fit")["version"], 3);
+  EXPECT_EQ(json("train/optimizer/sgd")["options"][0]["key"], "learning_rate");
+  EXPECT_EQ(json("train")["kinds"][0]["kind"], "train.fit");
+  EXPECT_EQ(json("E0302")["exit"], 78);
+}
+
+TEST(Explain, EveryShippedOptionAndKindIsExplained) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  for (const Kind& kind : schemas->kinds()) {
+    const auto explanation = explain(*schemas, kind.name);
+    ASSERT_TRUE(explanation) << kind.name;
+    for (const auto& option : explanation->json["options"]) {
+      const std::string key = kind.family + "." + option["key"].get<std::string>();
+      const auto one = explain(*schemas, key);
+      ASSERT_TRUE(one) << key;
+      EXPECT_NE(option["takes"], "") << key;
+      EXPECT_NE(option["help"], "") << key;
+    }
+  }
+}
+
+TEST(ErrorText, EveryCodeHasOneInTheOrderOfTheTable) {
+  for (std::size_t i = 0; i < all_errors().size(); ++i) {
+    ASSERT_LT(i, error_texts().size()) << name(all_errors()[i].code) << " has no text in runner/error/error_text.cpp";
+    ASSERT_EQ(name(error_texts()[i].code), name(all_errors()[i].code)) << "the texts of runner/error/error_text.cpp";
+    EXPECT_FALSE(error_texts()[i].cause.empty());
+    EXPECT_FALSE(error_texts()[i].example.empty());
+    EXPECT_TRUE(error_texts()[i].cause.ends_with('.')) << error_texts()[i].cause;
+    EXPECT_TRUE(error_texts()[i].remedy.ends_with('.')) << error_texts()[i].remedy;
+  }
+  EXPECT_EQ(error_texts().size(), all_errors().size());
+}
+
+/// Every word of the sources that looks like a constant, outside the tables of the codes themselves.
+std::set<std::string> constants_in_the_sources() {
+  std::set<std::string> words;
+  for (const char* folder : {"runner", "stages"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
+      const std::string stem = entry.path().stem();
+      if (!entry.is_regular_file() || stem == "error_code" || stem == "error_text") continue;
+      std::ifstream file(entry.path());
+      std::stringstream text;
+      text << file.rdbuf();
+      std::string word;
+      for (const char c : text.str() + ' ') {
+        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') word += c;
+        else {
+          if (word.starts_with('k')) words.insert(word);
+          word.clear();
+        }
+      }
+    }
+  }
+  return words;
+}
+
+// The enumeration is the only place that knows the constants' names.
+TEST(ErrorText, EveryCodeIsStillReportedSomewhere) {
+  std::ifstream header(std::filesystem::path(RETORT_SOURCE_DIR) / "runner/error/error_code.h");
+  const std::set<std::string> used = constants_in_the_sources();
+  std::size_t codes = 0;
+  for (std::string line; std::getline(header, line);) {
+    const std::size_t start = line.find("  k"), end = line.find(" = ");
+    if (start != 0 || end == line.npos) continue;
+    ++codes;
+    EXPECT_TRUE(used.contains(line.substr(2, end - 2))) << line << " is reported nowhere";
+  }
+  EXPECT_EQ(codes, all_errors().size());
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,41 @@
+#include "runner/cli/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include "runner/cli/prepare.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+Result<PreparedSweep> swept(std::vector<std::string> overrides) {
+  static const SchemaSet schemas = shipped_schemas();
+  static Sources sources;
+  const TemporaryFolder folder;
+  folder.write(
+      "a.yaml",
+      "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {vars.x: [1, 2]}}\n");
+  Arguments arguments;
+  arguments.recipe = (folder.path() / "a.yaml").string();
+  arguments.overrides = std::move(overrides);
+  return prepare_sweep(arguments, schemas, sources);
+}
+
+TEST(PreparedSweep, JobIsAResolvedRecipeAndItsHash) {
+  const auto sweep = swept({});
+  ASSERT_TRUE(sweep) << sweep.errors().front().message;
+  ASSERT_EQ(sweep->jobs.size(), 2u);
+  EXPECT_EQ(std::get<std::int64_t>(at_key(sweep->jobs[1].recipe, "vars.x")->data), 2);
+  EXPECT_FALSE(sweep->jobs[1].recipe.find("sweep"));
+  EXPECT_TRUE(at_key(sweep->jobs[1].recipe, "data.batch_size") || at_key(sweep->jobs[1].recipe, "data.image_size"));
+}
+
+TEST(PreparedSweep, SameRecipeHasTheSameHashHoweverItIsSaid) {
+  const auto one = swept({}), other = swept({"~sweep", "vars.x=range(1,3)", "seed=0"});
+  ASSERT_TRUE(one && other);
+  EXPECT_EQ(one->jobs[0].hash, other->jobs[0].hash);
+  EXPECT_NE(one->jobs[0].hash, one->jobs[1].hash);
+}
+
+}  // namespace
+}  // namespace runner

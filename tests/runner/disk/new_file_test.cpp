@@ -1,0 +1,102 @@
+#include "runner/disk/new_file.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+#include "runner/disk/fault.h"
+#include "tests/support/forwarding_storage.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t files_in(const fs::path& folder) { return std::distance(fs::directory_iterator(folder), {}); }
+
+std::string failure(const fs::path& path, Storage& storage = disk()) {
+  try {
+    write_atomically(path, "x", storage);
+  } catch (const WriteError& error) {
+    return name(error.code) + " " + error.what();
+  }
+  return "it was written";
+}
+
+TEST(AtomicFile, ReplacesWhatWasThereAndLeavesNothingElse) {
+  const TemporaryFolder folder;
+  folder.write("report.txt.part", "of a run that was killed");
+  write_atomically(folder / "report.txt", "a longer first text");
+  write_atomically(folder / "report.txt", "second");
+  EXPECT_EQ(folder.read("report.txt"), "second");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, WithoutACommitNothingHappened) {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  { AtomicFile(folder / "a").append("new"); }
+  EXPECT_EQ(folder.read("a"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, FolderThatIsNotThereIsNamed) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "missing/report.txt";
+  EXPECT_EQ(failure(path), "E0801 cannot create '" + path + "': No such file or directory");
+}
+
+TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  const std::string path = folder / "a";
+  for (const char* point : {"create", "write", "rename", "sync"}) {
+    FaultyStorage storage(disk(), fault_from(std::string(point) + ":1:fail"));
+    EXPECT_TRUE(failure(path, storage).ends_with("': Input/output error")) << point;
+    EXPECT_EQ(folder.read("a"), "old") << point;
+    EXPECT_EQ(files_in(folder.path()), 1) << point;
+  }
+}
+
+TEST(AtomicFile, FolderThatCannotBeFlushedIsAnErrorUnlessItNeverCan) {
+  const TemporaryFolder folder;
+  FaultyStorage failing(disk(), fault_from("sync:2:fail"));
+  EXPECT_EQ(failure(folder / "a", failing), "E0802 cannot write '" + folder.path().string() + "': Input/output error");
+
+  struct Simple : ForwardingStorage {
+    int syncs = 0;
+    int sync(int file) override {
+      if (++syncs == 1) return ForwardingStorage::sync(file);
+      errno = EINVAL;
+      return -1;
+    }
+  } simple;
+  EXPECT_EQ(failure(folder / "a", simple), "it was written");
+  EXPECT_EQ(simple.syncs, 2);
+}
+
+TEST(AtomicFile, LinksAreReplacedNotFollowed) {
+  const TemporaryFolder folder;
+  folder.write("other", "precious");
+  fs::create_symlink(folder / "other", folder / "a");
+  fs::create_symlink(folder / "other", folder / "a.part");
+  write_atomically(folder / "a", "x");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "a")));
+  EXPECT_EQ(folder.read("other"), "precious");
+}
+
+TEST(NewFile, InterruptedAndShortWritesAreContinued) {
+  const TemporaryFolder folder;
+  int calls = 0;
+  WritingStorage storage([&](int file, const char* data, std::size_t) -> ssize_t {
+    if (++calls % 2 == 0) return ::write(file, data, 1);
+    errno = EINTR;
+    return -1;
+  });
+  NewFile(folder / "a", storage).append("abc");
+  EXPECT_EQ(folder.read("a"), "abc");
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,456 @@
+#include "runner/execute/executor.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <new>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Number : Artifact {
+  static constexpr auto kType = ArtifactType::kMetrics;
+  explicit Number(std::int64_t value) : value(value) { ++alive; }
+  ~Number() override { --alive; }
+  ArtifactType type() const override { return kType; }
+  std::int64_t value;
+  static inline int alive = 0;
+};
+
+/// Adds up what comes in and `plus`; does what `act` says.
+class AddingStage : public Stage {
+ public:
+  AddingStage(std::int64_t plus, std::string act) : plus_(plus), act_(std::move(act)) { ++alive; }
+  ~AddingStage() override { --alive; }
+
+  Outputs run(const Inputs& inputs, RunContext& context) override {
+    if (act_ == "stage error") throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
+    if (act_ == "bad_alloc") throw std::bad_alloc();
+    if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
+    if (act_ == "nondeterministic")
+      throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
+    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, "", context.observer() ? "observed" : "alone");
+    if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
+    if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
+    if (act_ == "strange") throw 42;
+    if (act_.starts_with("save")) context.flush();
+    if (act_.ends_with("cancel")) throw Cancelled{};
+    if (act_ == "nothing") return {};
+    if (const auto trained = context.trained()) context.say("trained in " + trained->folder.string());
+    if (act_ == "progress") {
+      for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
+    }
+    if (act_ == "source") context.say("in: " + inputs.source("in") + ", other: " + inputs.source("other"));
+    std::int64_t sum = plus_;
+    for (const auto& number : inputs.all<Number>("in")) sum += number->value;
+    std::ofstream(context.folder() / "sum") << sum;
+    context.metric("sum", static_cast<double>(sum), 1);
+    context.say("alive: " + std::to_string(Number::alive) + ", stages: " + std::to_string(alive) + ", seed " +
+                std::to_string(context.seed()) + (context.smoke() ? ", smoke on " : " on ") +
+                std::string(context.device()));
+    return {{"out", std::make_shared<Number>(sum)}};
+  }
+
+  static inline int alive = 0;
+
+ private:
+  const std::int64_t plus_;
+  const std::string act_;
+};
+
+const StageKind kAdding{"test.adding", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+                          std::int64_t plus = 0;
+                          std::string act;
+                          reader.read("plus", plus);
+                          reader.read("act", act);
+                          if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+                          return std::unique_ptr<Stage>(std::make_unique<AddingStage>(plus, act));
+                        }};
+const StageKind kForgetful{"test.forgetful", [](ConfigReader&) -> Result<std::unique_ptr<Stage>> {
+                             return std::unique_ptr<Stage>(std::make_unique<AddingStage>(0, ""));
+                           }};
+const StageKind* const kKinds[] = {&kAdding, &kForgetful};
+
+Node node(const std::string& id, std::int64_t plus, const std::string& act = "", std::vector<std::size_t> from = {}) {
+  Node result{id, id.substr(0, id.find('.')), "test.adding", {}, "/" + id.substr(0, id.find('.')), {}, 7};
+  result.options = from_json({{"plus", plus}, {"act", act}});
+  for (const std::size_t index : from) result.inputs.push_back({"in", index, "out", ArtifactType::kMetrics});
+  return result;
+}
+
+class ExecutorTest : public testing::Test {
+ protected:
+  ExecutorTest() {
+    std::string name = testing::TempDir() + "executor-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~ExecutorTest() override { std::filesystem::remove_all(folder_); }
+
+  Executor executor(std::vector<Node> nodes) {
+    return Executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+                    {.emit = [this](const Event& e) { events_.push_back(e); },
+                     .is_cancelled = [this] { return cancelled_; },
+                     .take_save_request = [] { return false; },
+                     .flush = [this](const std::string&) { ++flushes_; },
+                     .measure_peak = [] { return 4096; },
+                     .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
+  }
+  ExitCode run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
+    Executor made = executor(std::move(nodes));
+    EXPECT_TRUE(made.create().empty());
+    return made.run({.folder = folder_, .smoke = smoke, .resume = resume}, "cpu");
+  }
+  template <typename T>
+  std::vector<T> all() const {
+    std::vector<T> result;
+    for (const Event& event : events_) {
+      if (const T* found = std::get_if<T>(&event)) result.push_back(*found);
+    }
+    return result;
+  }
+  std::string only_error() const {
+    const auto errors = all<Reported>();
+    if (errors.size() != 1) return std::to_string(errors.size()) + " errors";
+    const Diagnostic& d = errors[0].diagnostic;
+    return name(d.code) + " " + d.pointer + ": " + d.message + (d.help.empty() ? "" : " | " + d.help);
+  }
+
+  std::filesystem::path folder_;
+  std::vector<Event> events_;
+  bool cancelled_ = false;
+  int flushes_ = 0;
+  std::chrono::steady_clock::time_point now_;
+};
+
+/// Plans that it needs `needs` bytes of 100, and puts out a stand-in.
+class PlannedStage : public Stage {
+ public:
+  explicit PlannedStage(std::int64_t needs) : needs_(needs) {}
+  std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
+    if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
+    const bool has_input = inputs.find<Number>("in") != nullptr;
+    context.plan({.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"});
+    return Outputs{{"out", std::make_shared<Number>(0)}};
+  }
+  Outputs run(const Inputs&, RunContext& context) override {
+    context.say("runs");
+    return {{"out", std::make_shared<Number>(1)}};
+  }
+
+ private:
+  const std::int64_t needs_;
+};
+
+const StageKind kPlanned{"train.planned", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+                           std::int64_t needs = 0;
+                           reader.read("needs", needs);
+                           if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+                           return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
+                         }};
+
+/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the folder `where`.
+class CountingStage : public Stage {
+ public:
+  Outputs run(const Inputs&, RunContext& context) override {
+    ++runs;
+    if (!is_there) throw StageError(ErrorCode::kMissingFolder, "", "no data yet");
+    context.say("5 samples");
+    return {{"out", std::make_shared<Number>(5)}};
+  }
+  static inline int runs = 0;
+  static inline bool is_there = true;
+};
+
+const StageKind kCounting{"data.counting", [](ConfigReader&) -> Result<std::unique_ptr<Stage>> {
+                            return std::unique_ptr<Stage>(std::make_unique<CountingStage>());
+                          }};
+
+class DryRunTest : public ExecutorTest {
+ protected:
+  DryRunTest() {
+    CountingStage::runs = 0;
+    CountingStage::is_there = true;
+  }
+  static Node planned(const std::string& id, std::int64_t needs, std::vector<std::size_t> from = {}) {
+    Node made = node(id, 0, "", std::move(from));
+    made.kind = "train.planned";
+    made.options = from_json({{"needs", needs}});
+    return made;
+  }
+  static Node data() {
+    Node made = node("data", 0);
+    made.kind = "data.counting";
+    made.options = from_json(nlohmann::ordered_json::object());
+    return made;
+  }
+  std::unique_ptr<Executor> made(std::vector<Node> nodes) {
+    static const StageKind* const kinds[] = {&kPlanned, &kCounting, &kAdding};
+    auto executor = std::make_unique<Executor>(Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+                                               ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
+                                                             .is_cancelled = [this] { return cancelled_; }});
+    EXPECT_TRUE(executor->create().empty());
+    return executor;
+  }
+  static std::string text(const Diagnostics& errors) {
+    std::string text;
+    for (const Diagnostic& error : errors) text += name(error.code) + " " + error.pointer + "; ";
+    return text;
+  }
+};
+
+TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
+  const auto executor = made({data(), planned("train", 60, {0})});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  ASSERT_TRUE(executor->planned()[1].plan);
+  EXPECT_EQ(executor->planned()[1].plan->node, "train");
+  EXPECT_EQ(executor->planned()[1].plan->predicted, 60);
+  EXPECT_EQ(executor->planned()[1].plan->budget_from, "with input");
+  EXPECT_EQ(executor->planned()[0].state, DryNode::State::kRuns);
+  EXPECT_FALSE(executor->planned()[0].plan);
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
+  const auto executor = made({planned("small", 100), planned("large", 101), planned("larger", 102)});
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
+}
+
+TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
+  const auto executor = made({data(), planned("train", 60, {0})});
+  executor->plan({}, {}, /*strict=*/false, "cpu");
+  EXPECT_EQ(CountingStage::runs, 1);
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  EXPECT_EQ(CountingStage::runs, 1);
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line);
+  EXPECT_THAT(said,
+              ElementsAre("data: 5 samples", "train: needs 60 B by its plan, of 100 B (with input)", "train: runs"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
+}
+
+TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
+  CountingStage::is_there = false;
+  const auto executor = made({data(), planned("train", 101, {0})});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/false, "cpu").empty());
+  EXPECT_EQ(executor->planned()[1].state, DryNode::State::kUnknown);
+  CountingStage::is_there = true;
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kRunFailed);
+  EXPECT_THAT(only_error(), HasSubstr("E0706 /train"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes" / "train" / "finished.json"));
+}
+
+TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
+  CountingStage::is_there = false;
+  const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")), "E0601 /data; E0601 /other/root; ");
+}
+
+TEST_F(DryRunTest, WhatCannotBePlannedIsNotRunForIt) {
+  const auto executor = made({node("train", 1)});
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  EXPECT_EQ(executor->planned()[0].state, DryNode::State::kUnknown);
+}
+
+TEST_F(ExecutorTest, TellsAStageWhatStageAnInputComesFrom) {
+  run({node("a.0-1", 1), node("b", 10, "source", {0})});
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.line);
+  EXPECT_THAT(said, testing::Contains("in: a, other: other"));
+}
+
+TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
+  EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0, 1}), node("d", 1000, "", {2})}),
+            ExitCode::kDone);
+  std::vector<double> sums;
+  for (const auto& metric : all<NodeMetric>()) sums.push_back(metric.value);
+  EXPECT_THAT(sums, ElementsAre(1, 11, 112, 1112));
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.line);
+  EXPECT_THAT(said, ElementsAre("alive: 0, stages: 4, seed 7 on cpu", "alive: 1, stages: 3, seed 7 on cpu",
+                                "alive: 2, stages: 2, seed 7 on cpu", "alive: 1, stages: 1, seed 7 on cpu"));
+  EXPECT_EQ(Number::alive, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/d/sum"));
+}
+
+TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
+  Executor made = executor({node("a", 1), node("b.0", 1)});
+  EXPECT_TRUE(made.create().empty());
+  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", TrainedWeights::Choice::kBest}}}}, "cpu");
+  std::vector<std::string> said;
+  for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
+  EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));
+}
+
+TEST_F(ExecutorTest, OutputThatNobodyWantsIsFreedAtOnce) {
+  run({node("a", 1), node("b", 1)});
+  EXPECT_EQ(all<Said>().at(1).line, "alive: 0, stages: 1, seed 7 on cpu");
+}
+
+TEST_F(ExecutorTest, SaysStartTimeAndPeakOfEachNode) {
+  run({node("a", 1)}, /*smoke=*/true);
+  EXPECT_EQ(all<NodeStarted>().at(0).node, "a");
+  EXPECT_EQ(all<NodeFinished>().at(0).node, "a");
+  EXPECT_NEAR(all<NodeFinished>().at(0).seconds, 0.06, 1e-9);
+  EXPECT_EQ(all<NodeFinished>().at(0).peak_memory_bytes, 4096);
+  EXPECT_THAT(all<Said>().at(0).line, HasSubstr("smoke on cpu"));
+}
+
+TEST_F(ExecutorTest, CreateReportsAllStagesMistakesOnceEach) {
+  Node unknown = node("x", 1);
+  unknown.kind = "test.unknown";
+  Node forgetful = node("y", 1);
+  forgetful.kind = "test.forgetful";
+  forgetful.options = from_json({{"plus", 1}});
+  Node first = node("z.0", 1), second = node("z.1", 1);
+  first.options = second.options = from_json({{"plus", "one"}, {"act", ""}});
+  std::vector<std::string> lines;
+  for (const auto& error : executor({unknown, forgetful, first, second}).create()) {
+    lines.push_back(name(error.code) + " " + error.pointer + ": " + error.message);
+  }
+  EXPECT_THAT(lines, ElementsAre("E0313 /x/kind: this worker cannot run stages of kind 'test.unknown'",
+                                 "E0315 /y/plus: nothing reads 'plus'",
+                                 "E0302 /z/plus: 'plus' must be an integer, not \"one\""));
+  EXPECT_EQ(AddingStage::alive, 0);
+}
+
+TEST_F(ExecutorTest, StageErrorKeepsCodePlaceAndHelp) {
+  EXPECT_EQ(run({node("data", 1, "stage error"), node("later", 1)}), ExitCode::kMissingInput);
+  EXPECT_EQ(only_error(), "E0601 /data/root: no folder 'x' | make it");
+  EXPECT_EQ(all<NodeStarted>().size(), 1u);
+  EXPECT_TRUE(all<NodeFinished>().empty());
+}
+
+TEST_F(ExecutorTest, ErrorOfOneItemNamesIt) {
+  run({node("data.0-1", 1, "stage error")});
+  EXPECT_EQ(only_error(), "E0601 /data/root: data.0-1: no folder 'x' | make it");
+}
+
+TEST_F(ExecutorTest, OnlyTheFirstLineOfALibTorchErrorIsForTheUser) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run({node("train", 1, "torch")}), ExitCode::kRunFailed);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "mat1 and mat2 cannot be multiplied\nException raised from here\n");
+  EXPECT_EQ(only_error(), "E0701 /train: mat1 and mat2 cannot be multiplied");
+}
+
+TEST_F(ExecutorTest, RunningOutOfMemoryIsSaidPlainly) {
+  run({node("train", 1, "bad_alloc")});
+  EXPECT_EQ(only_error(), "E0706 /train: out of memory | use a smaller memory.micro_batch, train.batch_size or model");
+  events_.clear();
+  run({node("train", 1, "torch oom")});
+  EXPECT_EQ(only_error(),
+            "E0706 /train: out of memory: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller "
+            "memory.micro_batch, train.batch_size or model");
+}
+
+TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
+  testing::internal::GetCapturedStderr();
+  EXPECT_EQ(only_error(),
+            "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn goes on "
+            "and tells of it, determinism: off goes on; device=cpu has such a form of most");
+}
+
+TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
+  run({node("train", 1, "observed")});
+  EXPECT_EQ(only_error(), "E0701 /train: alone");
+  events_.clear();
+  Observer observer;
+  Executor made = executor({node("train", 1, "observed")});
+  EXPECT_TRUE(made.create().empty());
+  made.run({.folder = folder_, .observer = &observer}, "cpu");
+  EXPECT_EQ(only_error(), "E0701 /train: observed");
+}
+
+TEST_F(ExecutorTest, FullDiskHasItsOwnExitCode) {
+  EXPECT_EQ(run({node("train", 1, "disk full")}), ExitCode::kCannotWrite);
+  EXPECT_EQ(only_error(), "E0804 /train: weights: No space left on device | make room, then run again");
+}
+
+TEST_F(ExecutorTest, ExceptionOfAnyTypeIsCaught) {
+  EXPECT_EQ(run({node("train", 1, "strange")}), ExitCode::kRunFailed);
+  EXPECT_EQ(only_error(), "E0701 /train: an exception of unknown type");
+}
+
+TEST_F(ExecutorTest, AbsentOutputIsReportedWhereItIsNeeded) {
+  EXPECT_EQ(run({node("a", 1, "nothing"), node("b", 1, "", {0})}), ExitCode::kRunFailed);
+  EXPECT_EQ(only_error(), "E0701 /b: 'a' has no 'out', which this stage needs");
+}
+
+TEST_F(ExecutorTest, AbsentOutputIsFineWhereItIsOptional) {
+  Node consumer = node("b", 1, "", {0});
+  consumer.inputs[0].optional = true;
+  EXPECT_EQ(run({node("a", 1, "nothing"), consumer}), ExitCode::kDone);
+}
+
+TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
+  EXPECT_EQ(run({node("a", 1, "cancel"), node("b", 1)}), ExitCode::kInterrupted);
+  EXPECT_TRUE(all<Reported>().empty());
+  EXPECT_EQ(all<NodeStarted>().size(), 1u);
+  cancelled_ = true;
+  events_.clear();
+  EXPECT_EQ(run({node("a", 1)}), ExitCode::kInterrupted);
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(ExecutorTest, CancelledRunThatHasSavedMayBeResumed) {
+  EXPECT_EQ(run({node("a", 1, "save and cancel")}), ExitCode::kStoppedAfterSave);
+  EXPECT_EQ(run({node("a", 1, "save"), node("b", 1, "cancel")}), ExitCode::kStoppedAfterSave);
+  EXPECT_TRUE(all<Reported>().empty());
+}
+
+TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
+  const auto nodes = [](const std::string& act) {
+    return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}), node("d", 1000, act, {2})};
+  };
+  EXPECT_EQ(run(nodes("cancel")), ExitCode::kInterrupted);
+  EXPECT_EQ(flushes_, 3);
+  events_.clear();
+  EXPECT_EQ(run(nodes("cancel"), false, true), ExitCode::kInterrupted);
+  std::vector<std::string> started, finished;
+  for (const auto& event : all<NodeStarted>()) started.push_back(event.node);
+  for (const auto& event : all<NodeFinished>()) finished.push_back(event.node);
+  EXPECT_THAT(started, ElementsAre("a", "c", "d"));
+  EXPECT_THAT(finished, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(Number::alive, 0);
+}
+
+TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
+  EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0})}), ExitCode::kDone);
+  for (const auto& [plus, runs] : {std::pair(1, 0u), std::pair(2, 2u)}) {
+    events_.clear();
+    EXPECT_EQ(run({node("a", plus), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
+    EXPECT_EQ(all<NodeStarted>().size(), runs);
+    EXPECT_EQ(all<NodeFinished>().size(), 2u);
+  }
+  std::ofstream(folder_ / "nodes/b/finished.json") << "{";
+  events_.clear();
+  EXPECT_EQ(run({node("a", 2), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
+  EXPECT_EQ(all<NodeStarted>().size(), 2u);
+}
+
+TEST_F(ExecutorTest, ProgressIsThinnedButAPhaseAlwaysShows) {
+  run({node("a", 1, "progress")});
+  std::vector<std::int64_t> steps;  // the clock moves by 60 ms a look
+  for (const auto& progress : all<NodeProgress>()) steps.push_back(progress.progress.step);
+  EXPECT_THAT(steps, ElementsAre(1, 3, 4));
+}
+
+TEST_F(ExecutorTest, NodeFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(folder_ / "nodes") << "in the way";
+  EXPECT_EQ(run({node("a", 1)}), ExitCode::kRunFailed);
+  EXPECT_THAT(only_error(), HasSubstr("Not a directory"));
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,38 @@
+#include "runner/protocol/trained_weights.h"
+
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string refusal(const char* text) {
+  try {
+    trained_from_json(Json::parse(text));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(TrainedWeights, TravelAsJson) {
+  for (const char* choice : {"kept", "best", "latest", "this"}) {
+    const Json json = {{"train.0-1", {{"folder", "/a"}, {"choice", choice}}}};
+    EXPECT_EQ(to_json(trained_from_json(json)).dump(), json.dump());
+  }
+  EXPECT_EQ(to_json(TrainedNodes{}).dump(), "{}");
+}
+
+TEST(TrainedWeights, WhatIsNoneIsRefused) {
+  EXPECT_EQ(refusal("[]"), "checkpoints: not an object");
+  EXPECT_EQ(refusal(R"({"a": 1})"), "checkpoints: no 'choice'");
+  EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "checkpoints: no 'folder'");
+  EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"), "checkpoints: an unknown choice");
+}
+
+}  // namespace
+}  // namespace runner

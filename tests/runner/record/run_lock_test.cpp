@@ -1,0 +1,46 @@
+#include "runner/record/run_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / ".retort");
+  {
+    const auto mine = RunLock::take(folder.path());
+    ASSERT_TRUE(mine);
+    EXPECT_TRUE(RunLock::join(folder.path()));
+    const auto other = RunLock::take(folder.path());
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.errors().at(0).message, "the run '" + folder.path().string() + "' is still at work");
+  }
+  EXPECT_TRUE(RunLock::take(folder.path()));
+}
+
+TEST(RunLock, EndsWithTheProcessThatHoldsIt) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / ".retort");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto lock = RunLock::take(folder.path());
+    [[maybe_unused]] const auto size = write(ready[1], "x", 1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_FALSE(RunLock::join(folder.path() / "elsewhere"));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(RunLock::take(folder.path()));
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,84 @@
+#include "stages/artifact/data_description.h"
+
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace stages {
+namespace {
+
+using About = std::map<std::string, std::string>;
+
+DatasetDescription pictures() {
+  return {.size = 7,
+          .tensors = {{"image", {3, 24, 24}, at::kFloat}, {"label", {}, at::kLong}},
+          .classes = {"cat", "the \"dog\""},
+          .transform = R"({"kind":"image"})"};
+}
+
+/// Why `text` in place of what is written under `key` is refused.
+std::string refusal(const std::string& key, const std::string& text) {
+  About about = describe_data(pictures());
+  about[key] = text;
+  try {
+    described_data(about);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(DataDescription, ComesBackAsItWasButForTheSize) {
+  About about = describe_data(pictures());
+  about["epoch"] = "3";  // of somebody else
+  const DatasetDescription back = described_data(about);
+  EXPECT_EQ(back.size, 0);
+  EXPECT_EQ(back.classes, pictures().classes);
+  EXPECT_EQ(back.transform, pictures().transform);
+  ASSERT_EQ(back.tensors.size(), 2u);
+  EXPECT_EQ(back.tensors[0].name, "image");
+  EXPECT_EQ(back.tensors[0].shape, (std::vector<std::int64_t>{3, 24, 24}));
+  EXPECT_EQ(back.tensors[0].dtype, at::kFloat);
+  EXPECT_TRUE(back.tensors[1].shape.empty());
+  EXPECT_EQ(back.tensors[1].dtype, at::kLong);
+}
+
+TEST(DataDescription, IsWrittenInWords) {
+  const About about = describe_data(pictures());
+  EXPECT_EQ(about.at("classes"), R"(["cat","the \"dog\""])");
+  EXPECT_EQ(about.at("tensors"),
+            R"([{"dtype":"float32","name":"image","shape":[3,24,24]},{"dtype":"int64","name":"label","shape":[]}])");
+}
+
+TEST(DataDescription, EveryFieldIsChecked) {
+  EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is no list");
+  EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has a name that is none");
+  EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is no list");
+  EXPECT_EQ(refusal("tensors", "[1]"), "its 'tensors' lacks a name, a shape or a type");
+  const auto tensor = [](const std::string& name, const std::string& shape, const std::string& type) {
+    return refusal("tensors", R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
+  };
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\""), "accepted");
+  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "its 'tensors' has a name that is none");
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "its 'tensors' has a type that is not known");
+  for (const char* shape : {"3", "[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
+    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "its 'tensors' has a shape that is none") << shape;
+  }
+  EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
+}
+
+TEST(DataDescription, NothingMayBeMissing) {
+  for (const char* key : {"classes", "tensors", "transform"}) {
+    About about = describe_data(pictures());
+    about.erase(key);
+    try {
+      described_data(about);
+      ADD_FAILURE() << key;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(error.what(), "its '" + std::string(key) + "' is missing");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,173 @@
+#include "stages/checkpoint/checkpoint_folder.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "runner/disk/sha256.h"
+#include "runner/stage/stage.h"
+#include "tests/support/forwarding_storage.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/training_states.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"};
+
+class CheckpointFolderTest : public testing::Test {
+ protected:
+  CheckpointFolderTest() { write_checkpoint(folder_.path(), training_state(1234, 0.5), unflushed_); }
+
+  /// Why the checkpoint is refused.
+  std::string refusal() const {
+    try {
+      read_checkpoint(folder_.path());
+    } catch (const runner::StageError& error) {
+      const std::string start = "the checkpoint '" + folder_.path().string() + "' is damaged: ";
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with(start)) << message;
+      return message.substr(std::min(start.size(), message.size()));
+    }
+    return "it was read";
+  }
+  /// The same after `change` to the manifest.
+  template <typename Change>
+  std::string refusal_of_manifest(Change change) const {
+    const std::string before = folder_.read("manifest.json");
+    auto manifest = nlohmann::json::parse(before);
+    change(manifest);
+    folder_.write("manifest.json", manifest.dump());
+    const std::string found = refusal();
+    folder_.write("manifest.json", before);
+    return found;
+  }
+
+  TemporaryFolder folder_;
+  UnflushedStorage unflushed_;
+};
+
+TEST_F(CheckpointFolderTest, WhatIsWrittenIsReadBack) {
+  expect_same(read_checkpoint(folder_.path()), training_state(1234, 0.5));
+  EXPECT_EQ(state_json(read_checkpoint_state(folder_.path())), state_json(training_state(1234, 0.5)));
+}
+
+TEST_F(CheckpointFolderTest, WeightsAloneLeaveTheOptimizerOnTheDisk) {
+  const TrainingState whole = read_checkpoint(folder_.path());
+  ASSERT_GT(whole.optimizer.size(), 0u);
+  const TrainingState state = read_checkpoint(folder_.path(), CheckpointPart::kWeights);
+  EXPECT_EQ(state.optimizer.size(), 0u);
+  EXPECT_EQ(state.model.size(), whole.model.size());
+  EXPECT_EQ(state.step, whole.step);
+  std::string optimizer = folder_.read("optimizer.safetensors");
+  optimizer.back() = static_cast<char>(optimizer.back() ^ 1);
+  folder_.write("optimizer.safetensors", optimizer);
+  EXPECT_THROW(read_checkpoint(folder_.path(), CheckpointPart::kWeights), runner::StageError);
+}
+
+TEST_F(CheckpointFolderTest, ManifestTellsSizeAndDigestOfEachFile) {
+  const auto manifest = nlohmann::json::parse(folder_.read("manifest.json"));
+  EXPECT_EQ(manifest["schema"], 1);
+  ASSERT_EQ(manifest["files"].size(), 3);
+  for (const auto& [name, file] : manifest["files"].items()) {
+    EXPECT_EQ(file["size"], fs::file_size(folder_ / name));
+    EXPECT_EQ(file["sha256"], runner::sha256(folder_.read(name)));
+  }
+}
+
+TEST_F(CheckpointFolderTest, EveryFlippedBitIsFound) {
+  for (const char* name : kFiles) {
+    const std::string whole = folder_.read(name);
+    std::fstream file(folder_ / name, std::ios::in | std::ios::out | std::ios::binary);
+    const auto put = [&](std::size_t i, int byte) {
+      file.seekp(static_cast<std::streamoff>(i));
+      file.put(static_cast<char>(byte)).flush();
+    };
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      put(i, whole[i] ^ (1 << (i % 8)));
+      ASSERT_NE(refusal(), "it was read") << name << ", byte " << i;
+      put(i, whole[i]);
+    }
+  }
+  EXPECT_EQ(refusal(), "it was read");
+}
+
+TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
+  for (const char* name : kFiles) {
+    const std::string whole = folder_.read(name);
+    for (std::size_t size = 0; size + 1 < whole.size(); size += 7) {  // without its last newline the manifest is whole
+      folder_.write(name, whole.substr(0, size));
+      ASSERT_NE(refusal(), "it was read") << name << " of " << size << " bytes";
+    }
+    folder_.write(name, whole);
+  }
+}
+
+TEST_F(CheckpointFolderTest, DamageIsNamed) {
+  const std::string model = folder_.read("model.safetensors");
+  folder_.write("model.safetensors", model + "x");
+  EXPECT_EQ(refusal(), "model.safetensors has " + std::to_string(model.size() + 1) + " bytes, not " +
+                           std::to_string(model.size()));
+  folder_.write("model.safetensors", model.substr(0, model.size() - 1) + "x");
+  EXPECT_EQ(refusal(), "model.safetensors is not what was written: its SHA-256 differs");
+}
+
+TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
+  for (const char* name : kFiles) {
+    const std::string whole = folder_.read(name);
+    fs::remove(folder_ / name);
+    EXPECT_EQ(refusal(), std::string("it has no ") + name);
+    fs::create_directory(folder_ / name);
+    EXPECT_NE(refusal(), "it was read");
+    fs::remove(folder_ / name);
+    folder_.write(name, whole);
+  }
+}
+
+TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["schema"] = 2; }),
+            "manifest.json is of the version 2, this program reads 1");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }), "manifest.json is not what we write");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), "manifest.json is not what we write");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) {
+              m["files"]["x"] = m["files"]["state.json"];
+              m["files"].erase("state.json");
+            }),
+            "manifest.json does not name state.json");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["state.json"]["size"] = -1; }),
+            "manifest.json does not say what state.json holds");
+  folder_.write("manifest.json", std::string(65537, ' '));
+  EXPECT_EQ(refusal(), "manifest.json has 65537 bytes");
+}
+
+TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
+  const auto vouch = [&](const char* name, const std::string& text) {
+    folder_.write(name, text);
+    auto manifest = nlohmann::json::parse(folder_.read("manifest.json"));
+    manifest["files"][name] = {{"size", text.size()}, {"sha256", runner::sha256(text)}};
+    folder_.write("manifest.json", manifest.dump());
+    return refusal();
+  };
+  EXPECT_EQ(vouch("optimizer.safetensors", "short"), "'" + (folder_ / "optimizer.safetensors").string() +
+                                                         "' is no sound safetensors file: it has 5 bytes, fewer than "
+                                                         "a header's length");
+  EXPECT_EQ(vouch("state.json", "{}"), "its state.json has no 'step'");
+}
+
+TEST_F(CheckpointFolderTest, RoomIsNotUnderestimated) {
+  TrainingState state = training_state(1, 0.5);
+  for (int i = 0; i < 100; ++i) {
+    state.model.set(std::string(200, '\n') + std::to_string(i), torch::zeros({1, 1, 1, 1, 1, 1, 1, 1}));
+  }
+  const TemporaryFolder folder;
+  write_checkpoint(folder.path(), state, unflushed_);
+  std::int64_t size = 0;
+  for (const char* name : kFiles) size += static_cast<std::int64_t>(fs::file_size(folder / name));
+  EXPECT_GE(checkpoint_bytes(state), size);
+  EXPECT_LE(checkpoint_bytes(state), size + 64 * 1024);
+}
+
+}  // namespace
+}  // namespace stages

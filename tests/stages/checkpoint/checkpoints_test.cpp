@@ -1,0 +1,328 @@
+#include "stages/checkpoint/checkpoints.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "runner/disk/fault.h"
+#include "runner/stage/stage.h"
+#include "runner/disk/write_error.h"
+#include "stages/checkpoint/checkpoint_folder.h"
+#include "tests/support/forwarding_storage.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/training_states.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Fault;
+using runner::FaultyStorage;
+using Names = std::vector<std::string>;
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  fs::path folder() const { return base_ / "checkpoints"; }
+  Checkpoints checkpoints(CheckpointOptions options = {}) { return Checkpoints(folder(), options, unflushed_); }
+  Checkpoints checkpoints(CheckpointOptions options, runner::Storage& storage) const {
+    return Checkpoints(folder(), options, storage);
+  }
+  Names entries() const {
+    Names names;
+    for (const auto& entry : fs::directory_iterator(folder())) names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+  std::string pointer(const std::string& name) const { return base_.read("checkpoints/" + name); }
+  void damage(const std::string& name) const { base_.write("checkpoints/" + name + "/model.safetensors", "damaged"); }
+
+  TemporaryFolder base_;
+  UnflushedStorage unflushed_;
+};
+
+TEST_F(CheckpointsTest, SavedIsLoaded) {
+  EXPECT_FALSE(checkpoints().load_latest());
+  EXPECT_FALSE(checkpoints().load_best());
+  EXPECT_EQ(checkpoints().save(training_state(1234, 0.5)), folder() / "step-00001234");
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00001234"}));
+  const auto found = checkpoints().load_latest();
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->folder, folder() / "step-00001234");
+  EXPECT_TRUE(found->passed_over.empty());
+  expect_same(found->state, training_state(1234, 0.5));
+  expect_same(checkpoints().load_best()->state, training_state(1234, 0.5));
+}
+
+TEST_F(CheckpointsTest, BestIsTheOldestOfTheBest) {
+  Checkpoints saved = checkpoints({.keep_last = 9});
+  saved.save(training_state(1));
+  EXPECT_EQ(pointer("best"), "");
+  saved.save(training_state(2, 0.5));
+  saved.save(training_state(3, 0.4));
+  saved.save(training_state(4, 0.4));
+  saved.save(training_state(5, 0.6));
+  EXPECT_EQ(pointer("best"), "step-00000003\n");
+  EXPECT_EQ(pointer("latest"), "step-00000005\n");
+  checkpoints({.keep_last = 9, .higher_is_better = true}).save(training_state(6));
+  EXPECT_EQ(pointer("best"), "step-00000005\n");
+}
+
+TEST_F(CheckpointsTest, OnlyTheNewestAndTheBestAreKept) {
+  Checkpoints saved = checkpoints({.keep_last = 2, .keep_best = 2});
+  const double metrics[] = {0.5, 0.1, 0.9, 0.2, 0.8, 0.7, 0.6};
+  for (int step = 1; step <= 7; ++step) saved.save(training_state(step, metrics[step - 1]));
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002", "step-00000004", "step-00000006", "step-00000007"}));
+}
+
+TEST_F(CheckpointsTest, WhatAPointerNamesIsNeverRemoved) {
+  Checkpoints saved = checkpoints({.keep_last = 1, .keep_best = 0});
+  saved.save(training_state(1, 0.1));
+  for (int step = 2; step <= 4; ++step) saved.save(training_state(step, 0.5));
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000001", "step-00000004"}));
+  saved.save(training_state(3, 0.5));  // resumed from an earlier one
+  EXPECT_EQ(pointer("latest"), "step-00000003\n");
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000001", "step-00000003", "step-00000004"}));
+}
+
+TEST_F(CheckpointsTest, StepThatIsSavedAgainDoesNotTouchTheFirst) {
+  Checkpoints saved = checkpoints({.keep_last = 2});
+  saved.save(training_state(5));
+  EXPECT_EQ(saved.save(training_state(5, 0.5)), folder() / "step-00000005-1");
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000005", "step-00000005-1"}));
+  EXPECT_EQ(saved.load_latest()->state.metric, 0.5);
+}
+
+TEST_F(CheckpointsTest, DamagedOneIsPassedOverAndSaidSo) {
+  Checkpoints saved = checkpoints({.keep_last = 3});
+  for (int step = 1; step <= 3; ++step) saved.save(training_state(step, 1.0 / step));
+  damage("step-00000003");
+  const auto latest = saved.load_latest();
+  expect_same(latest->state, training_state(2, 0.5));
+  ASSERT_EQ(latest->passed_over.size(), 1);
+  EXPECT_EQ(latest->passed_over[0].substr(0, latest->passed_over[0].find(" bytes")),
+            "the checkpoint '" + (folder() / "step-00000003").string() + "' is damaged: model.safetensors has 7");
+  const auto best = saved.load_best();
+  expect_same(best->state, training_state(2, 0.5));
+  EXPECT_EQ(best->passed_over.size(), 1);
+}
+
+TEST_F(CheckpointsTest, DamagedOnesAreNotCountedAmongThoseKept) {
+  Checkpoints saved = checkpoints({.keep_last = 2});
+  for (int step = 1; step <= 3; ++step) saved.save(training_state(step));
+  damage("step-00000003");
+  saved.save(training_state(4));
+  EXPECT_EQ(entries(), (Names{"latest", "step-00000002", "step-00000003", "step-00000004"}));
+  saved.save(training_state(5));
+  EXPECT_EQ(entries(), (Names{"latest", "step-00000004", "step-00000005"}));
+}
+
+TEST_F(CheckpointsTest, NoneThatIsWholeIsAnErrorThatNamesThemAll) {
+  Checkpoints saved = checkpoints({.keep_last = 2});
+  for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
+  damage("step-00000001");
+  damage("step-00000002");
+  try {
+    saved.load_latest();
+    FAIL();
+  } catch (const runner::StageError& error) {
+    const std::string message = error.what();
+    EXPECT_TRUE(message.starts_with("no checkpoint in '" + folder().string() + "' is whole; the checkpoint '"))
+        << message;
+    EXPECT_NE(message.find("step-00000001"), message.npos);
+    EXPECT_NE(message.find("step-00000002"), message.npos);
+  }
+}
+
+TEST_F(CheckpointsTest, PointerThatNamesNoneIsSaidAndTheNewestUsed) {
+  Checkpoints saved = checkpoints({.keep_last = 2});
+  for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
+  for (const char* text : {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n"}) {
+    base_.write("checkpoints/latest", text);
+    const auto found = saved.load_latest();
+    EXPECT_EQ(found->state.step, 2);
+    EXPECT_EQ(found->passed_over, (Names{"'" + (folder() / "latest").string() + "' does not name a checkpoint"}));
+  }
+  base_.write("checkpoints/latest", "step-00000007\n");
+  const auto found = saved.load_latest();
+  EXPECT_EQ(found->state.step, 2);
+  EXPECT_EQ(found->passed_over, (Names{"the checkpoint '" + (folder() / "step-00000007").string() +
+                                       "' is damaged: it has no manifest.json"}));
+}
+
+TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
+  struct Small : ForwardingStorage {
+    int created = 0;
+    int create(const fs::path& path) override { return ++created, ForwardingStorage::create(path); }
+    std::optional<std::uint64_t> free_bytes(const fs::path&) override { return 1000; }
+  } small;
+  try {
+    checkpoints({}, small).save(training_state(1));
+    FAIL();
+  } catch (const runner::WriteError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull);
+    const std::string message = error.what();
+    EXPECT_TRUE(message.starts_with("cannot save a checkpoint in '" + folder().string() + "': it takes ")) << message;
+    EXPECT_NE(message.find(" bytes and 1000 are free, so "), message.npos) << message;
+    EXPECT_EQ(error.help, "make room, or choose another place with run.dir");
+  }
+  EXPECT_EQ(small.created, 0);
+  EXPECT_EQ(entries(), Names{});
+}
+
+/// In which order a save touches the disk; a power cut loses all that was not flushed before.
+class Journal : public ForwardingStorage {
+ public:
+  int create(const fs::path& path) override { return note("create", path), ForwardingStorage::create(path); }
+  int sync(int file) override {
+    return note("sync", fs::read_symlink("/proc/self/fd/" + std::to_string(file))), ForwardingStorage::sync(file);
+  }
+  int rename(const fs::path& from, const fs::path& to) override {
+    return note("rename", from), ForwardingStorage::rename(from, to);
+  }
+  int make_folder(const fs::path& path) override { return note("folder", path), ForwardingStorage::make_folder(path); }
+  Names done;
+
+ private:
+  void note(const std::string& deed, const fs::path& path) { done.push_back(deed + " " + path.filename().string()); }
+};
+
+TEST_F(CheckpointsTest, EverythingIsFlushedBeforeItIsNamedAndNamedBeforeItIsPointedTo) {
+  Journal journal;
+  checkpoints({}, journal).save(training_state(1));
+  EXPECT_EQ(journal.done,
+            (Names{"folder checkpoints", "sync " + base_.path().filename().string(), "folder .step-00000001.part",
+                   "create model.safetensors", "sync model.safetensors", "create optimizer.safetensors",
+                   "sync optimizer.safetensors", "create state.json", "sync state.json", "create manifest.json",
+                   "sync manifest.json", "sync .step-00000001.part", "rename .step-00000001.part", "sync checkpoints",
+                   "create latest.part", "sync latest.part", "rename latest.part", "sync checkpoints"}));
+}
+
+/// Runs `body` in a child; the signal that ended it, 0 for none.
+template <typename Body>
+int signal_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
+  const CheckpointOptions options{.keep_last = 1};
+  std::int64_t points = 0, old_ones = 0;
+  for (bool was_killed = true; was_killed; ++points) {
+    fs::remove_all(folder());
+    checkpoints(options).save(training_state(1, 0.5));
+    checkpoints(options).save(training_state(2, 0.6));
+    const int signal = signal_of_child([&] {
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, points + 1, Fault::Deed::kKill});
+      checkpoints(options, storage).save(training_state(3, 0.4));
+    });
+    was_killed = signal == SIGKILL;
+    ASSERT_TRUE(was_killed || signal == 0) << "at " << points;
+
+    const auto found = checkpoints(options).load_latest();
+    ASSERT_TRUE(found) << "at " << points;
+    EXPECT_TRUE(found->passed_over.empty()) << "at " << points;
+    const bool is_old = found->state.step == 2;
+    expect_same(found->state, is_old ? training_state(2, 0.6) : training_state(3, 0.4));
+    old_ones += is_old ? 1 : 0;
+    EXPECT_TRUE(checkpoints(options).load_best()->passed_over.empty()) << "at " << points;
+    for (const CheckpointName& name : list_checkpoints(folder())) {
+      EXPECT_NO_THROW(read_checkpoint(folder() / to_text(name))) << "at " << points;
+    }
+
+    checkpoints(options).save(training_state(4, 0.3));
+    EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000004"})) << "at " << points;
+  }
+  EXPECT_GT(old_ones, 15);           // killed while it was built,
+  EXPECT_GT(points, old_ones + 15);  // and while pointers were set and spare ones removed
+}
+
+TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
+  for (std::int64_t point = 1;; ++point) {
+    fs::remove_all(folder());
+    const int signal = signal_of_child([&] {
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, Fault::Deed::kKill});
+      checkpoints({}, storage).save(training_state(1, 0.5));
+    });
+    if (signal == 0) break;
+    const auto found = checkpoints().load_latest();
+    if (found) expect_same(found->state, training_state(1, 0.5));
+    checkpoints().save(training_state(2, 0.4));
+    EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002"})) << "at " << point;
+  }
+}
+
+TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
+  for (const Fault::Deed deed : {Fault::Deed::kFail, Fault::Deed::kFull}) {
+    int failed = 0;
+    for (std::int64_t point = 1; point <= 60; ++point) {
+      fs::remove_all(folder());
+      checkpoints().save(training_state(1, 0.5));
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, deed});
+      bool is_saved = true;
+      try {
+        checkpoints({}, storage).save(training_state(2, 0.6));
+      } catch (const runner::WriteError& error) {
+        is_saved = false;
+        ++failed;
+        if (deed == Fault::Deed::kFull) EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull) << "at " << point;
+      }
+      const auto found = checkpoints().load_latest();
+      EXPECT_TRUE(found->passed_over.empty()) << "at " << point;
+      if (is_saved) EXPECT_EQ(found->state.step, 2) << "at " << point;
+      const Names names = entries();
+      const bool has_part = std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".part"); });
+      // The one call that fails may be the one that clears up.
+      EXPECT_FALSE(deed == Fault::Deed::kFull && has_part) << "at " << point;
+    }
+    EXPECT_GT(failed, 15);
+  }
+}
+
+TEST_F(CheckpointsTest, ReadOnlyFolderIsNamed) {
+  fs::create_directory(folder());
+  fs::permissions(folder(), fs::perms{0555});
+  fs::permissions(base_.path(), fs::perms{0755});
+  const int status = [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (geteuid() == 0 && setuid(65534) != 0) _exit(2);  // root may write anywhere
+      try {
+        checkpoints().save(training_state(1));
+      } catch (const runner::WriteError& error) {
+        const std::string expected =
+            "cannot create '" + (folder() / ".step-00000001.part").string() + "': Permission denied";
+        _exit(error.what() == expected && error.code == runner::ErrorCode::kCannotCreate ? 0 : 1);
+      }
+      _exit(3);
+    }
+    int result = 0;
+    waitpid(child, &result, 0);
+    return result;
+  }();
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CheckpointsTest, RemovalDoesNotFollowLinks) {
+  base_.write("precious/file", "x");
+  fs::create_directory(folder());
+  fs::create_directory_symlink(base_ / "precious", folder() / ".step-00000001.part");
+  fs::create_directory(folder() / ".step-00000002.old");
+  fs::create_directory_symlink(base_ / "precious", folder() / ".step-00000002.old" / "link");
+  checkpoints().save(training_state(1));
+  EXPECT_EQ(entries(), (Names{"latest", "step-00000001"}));
+  EXPECT_EQ(base_.read("precious/file"), "x");
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,100 @@
+#include "stages/machine/allocator_conf.h"
+
+#include <cstdlib>
+
+#include <c10/core/AllocatorConfig.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/stage/stage.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// Leaves LibTorch and the environment as it found them, as far as LibTorch lets it.
+class AllocatorConf : public testing::Test {
+ protected:
+  void TearDown() override {
+    unsetenv("PYTORCH_ALLOC_CONF");
+    unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+    c10::CachingAllocator::setAllocatorSettings("expandable_segments:False");  // what is not named is set back
+  }
+};
+
+TEST_F(AllocatorConf, IsWrittenAsLibTorchReadsIt) {
+  EXPECT_EQ(to_text({}), "");
+  EXPECT_EQ(to_text({.expandable_segments = false,
+                     .max_split_size_mb = 128,
+                     .garbage_collection_threshold = 0.8,
+                     .roundup_power2_divisions = 4}),
+            "expandable_segments:False,max_split_size_mb:128,garbage_collection_threshold:0.8,"
+            "roundup_power2_divisions:4");
+}
+
+TEST_F(AllocatorConf, IsInForceAfterwards) {
+  EXPECT_THAT(apply_settings({.expandable_segments = true,
+                              .max_split_size_mb = {},
+                              .garbage_collection_threshold = 0.8,
+                              .roundup_power2_divisions = 4}),
+              IsEmpty());
+  const AllocatorSettings found = allocator_settings_in_force();
+  EXPECT_EQ(found.expandable_segments, true);
+  EXPECT_EQ(found.garbage_collection_threshold, 0.8);
+  EXPECT_EQ(found.roundup_power2_divisions, 4);
+  EXPECT_TRUE(c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments());
+}
+
+TEST_F(AllocatorConf, WhatTheRecipeDoesNotNameStays) {
+  c10::CachingAllocator::setAllocatorSettings("garbage_collection_threshold:0.5,max_split_size_mb:128");
+  apply_settings({.expandable_segments = {},
+                  .max_split_size_mb = 256,
+                  .garbage_collection_threshold = {},
+                  .roundup_power2_divisions = {}});
+  EXPECT_EQ(allocator_settings_in_force().max_split_size_mb, 256);
+  EXPECT_EQ(allocator_settings_in_force().garbage_collection_threshold, 0.5);
+}
+
+TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
+  setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True, roundup_power2_divisions:[256:1,512:2]", 1);
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.5,expandable_segments:False", 1);
+  EXPECT_THAT(
+      apply_settings({.expandable_segments = false,
+                      .max_split_size_mb = {},
+                      .garbage_collection_threshold = 0.5,
+                      .roundup_power2_divisions = 4}),
+      ElementsAre("allocator: expandable_segments: False of the recipe wins over PYTORCH_ALLOC_CONF, which says True",
+                  "allocator: roundup_power2_divisions: 4 of the recipe wins over PYTORCH_ALLOC_CONF, which says "
+                  "[256:1,512:2]"));
+  EXPECT_EQ(allocator_settings_in_force().expandable_segments, std::nullopt);
+}
+
+TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
+  c10::CachingAllocator::setAllocatorSettings("max_split_size_mb:128");
+  try {
+    apply_settings({.expandable_segments = true,
+                    .max_split_size_mb = {},
+                    .garbage_collection_threshold = {},
+                    .roundup_power2_divisions = {}});
+    FAIL() << "nothing was thrown";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
+    EXPECT_EQ(error.option, "/allocator");
+    EXPECT_STREQ(error.what(),
+                 "expandable_segments is in force together with max_split_size_mb 128, and one of them is from the "
+                 "environment");
+  }
+}
+
+TEST_F(AllocatorConf, VariablesThatAreSetAreFound) {
+  EXPECT_THAT(allocator_variables(), IsEmpty());
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 1);
+  ASSERT_EQ(allocator_variables().size(), 1);
+  EXPECT_EQ(allocator_variables()[0].name, "PYTORCH_CUDA_ALLOC_CONF");
+  EXPECT_EQ(allocator_variables()[0].value, "expandable_segments:True");
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,83 @@
+#include "stages/machine/threads.h"
+
+#include <gtest/gtest.h>
+
+#include "stages/machine/cgroup.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+class MachineTest : public testing::Test {
+ protected:
+  void put(const std::string& file, const std::string& text) {
+    const auto path = root_.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  TemporaryFolder root_;
+};
+
+TEST_F(MachineTest, HyperThreadsOfOneCoreCountOnce) {
+  for (const auto& [cpu, siblings] : {std::pair("0", "0,2"), {"1", "1,3"}, {"2", "0,2"}, {"3", "1,3"}}) {
+    put(std::string("sys/devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list", siblings);
+  }
+  EXPECT_EQ(physical_cores(std::vector{0, 1, 2, 3}, root_.path()), 2);
+  EXPECT_EQ(physical_cores(std::vector{0, 2}, root_.path()), 1);
+  EXPECT_EQ(physical_cores(std::vector{7, 8}, root_.path()), 2) << "unknown ones count each";
+}
+
+TEST_F(MachineTest, CgroupVersion2TakesTheTightestLimitAbove) {
+  put("proc/self/cgroup", "0::/batch/job\n");
+  put("sys/fs/cgroup/batch/job/cpu.max", "max 100000\n");
+  put("sys/fs/cgroup/batch/cpu.max", "150000 100000\n");
+  put("sys/fs/cgroup/batch/job/memory.max", "2147483648\n");
+  put("sys/fs/cgroup/memory.max", "1073741824\n");
+  EXPECT_EQ(cgroup_cpus(root_.path()), 1.5);
+  EXPECT_EQ(cgroup_memory(root_.path()), 1 << 30);
+}
+
+TEST_F(MachineTest, CgroupVersion1KeepsItsControllersApart) {
+  put("proc/self/cgroup", "4:memory:/box\n2:cpu,cpuacct:/\n");
+  put("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "1048576\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cpus(root_.path()), 2.0);
+  EXPECT_EQ(cgroup_memory(root_.path()), 1 << 20);
+}
+
+TEST_F(MachineTest, NoLimitIsNoLimit) {
+  EXPECT_EQ(cgroup_cpus(root_.path()), std::nullopt);
+  put("proc/self/cgroup", "2:cpu:/\n1:memory:/\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(cgroup_cpus(root_.path()), std::nullopt);
+  EXPECT_EQ(cgroup_memory(root_.path()), std::nullopt);
+}
+
+TEST(Threads, AutoIsOneAPhysicalCoreThatTheQuotaCanFeed) {
+  EXPECT_EQ(auto_threads(8, std::nullopt, nullptr), 8);
+  EXPECT_EQ(auto_threads(8, 2.0, nullptr), 2);
+  EXPECT_EQ(auto_threads(8, 1.5, nullptr), 2);
+  EXPECT_EQ(auto_threads(8, 0.2, nullptr), 1);
+  EXPECT_EQ(auto_threads(0, std::nullopt, nullptr), 1);
+}
+
+TEST(Threads, UsersOwnWishWins) {
+  EXPECT_EQ(auto_threads(8, 2.0, "3"), 3);
+  EXPECT_EQ(auto_threads(8, 2.0, "all"), 2);
+  EXPECT_EQ(auto_threads(8, 2.0, "0"), 2);
+}
+
+TEST(Threads, WantedNumberIsUsed) {
+  EXPECT_EQ(use_threads(1), 1);
+  EXPECT_EQ(use_threads(2), 2);
+  EXPECT_GE(use_threads(std::nullopt), 1);
+}
+
+TEST(Threads, ThisProcessMayRunSomewhere) { EXPECT_FALSE(allowed_cpus().empty()); }
+
+}  // namespace
+}  // namespace stages

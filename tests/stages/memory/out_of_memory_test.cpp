@@ -1,0 +1,117 @@
+#include "stages/memory/out_of_memory.h"
+
+#include <new>
+#include <stdexcept>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+template <typename Run>
+bool runs_out_of_memory(const Run& run) {
+  try {
+    run();
+  } catch (const std::exception& error) {
+    return is_out_of_memory(error);
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return false;
+}
+
+TEST(OutOfMemory, IsToldFromOtherErrors) {
+  EXPECT_TRUE(runs_out_of_memory([] { torch::empty({std::int64_t{1} << 50}, torch::kByte); }));  // the CPU's own
+  EXPECT_TRUE(runs_out_of_memory([] { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full"); }));
+  EXPECT_TRUE(runs_out_of_memory([] { throw std::bad_alloc(); }));
+  EXPECT_TRUE(runs_out_of_memory([] { throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 2, "full"); }));
+  EXPECT_FALSE(runs_out_of_memory([] { throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 700, "lost"); }));
+  EXPECT_FALSE(runs_out_of_memory([] { torch::ones({2, 3}).mm(torch::ones({2, 3})); }));
+  EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("can't allocate memory"); }));
+}
+
+OutOfMemory example() {
+  static const char weight = 0, bias = 0, moment = 0, a = 0, b = 0, c = 0;
+  constexpr std::int64_t kMiB = 1 << 20;
+  return {.step = 2,
+          .refused = RefusedBlock{4 * kMiB,
+                                  61 * kMiB,
+                                  64 * kMiB,
+                                  StepPhase::kBackward,
+                                  {{&weight, 16 * kMiB, StepPhase::kIdle},
+                                   {&bias, kMiB, StepPhase::kIdle},
+                                   {&moment, 16 * kMiB, StepPhase::kOptimizer},
+                                   {&a, 12 * kMiB, StepPhase::kForward},
+                                   {&b, 12 * kMiB, StepPhase::kForward},
+                                   {&c, 4 * kMiB, StepPhase::kForward}}},
+          .owned = {{"parameter", "head.weight", &weight, 16 * kMiB},
+                    {"parameter", "head.bias", &bias, kMiB},
+                    {"optimizer_state", "head.weight.momentum", &moment, 16 * kMiB}},
+          .micro_batch = 0,
+          .batch_size = 64,
+          .can_be_cut = true,
+          .policy = "/memory",
+          .has_own_budget = true,
+          .cause = "out of memory: tried\nbacktrace"};
+}
+
+TEST(OutOfMemory, TableTellsOwnersAndPhases) {
+  EXPECT_THAT(live_table(example()),
+              testing::ElementsAre(
+                  "live when memory ran out in phase 'backward' of step 2: 61 MiB, and 4.0 MiB more were asked for",
+                  "  made in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
+                  "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
+                  "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
+}
+
+TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
+  OutOfMemory what = example();
+  what.refused->phase = what.refused->alive[3].phase = StepPhase::kIdle;
+  EXPECT_EQ(live_table(what)[0], "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were asked for");
+  EXPECT_EQ(live_table(what)[4], "  made between steps 12 MiB: 1 of 12 MiB");
+}
+
+TEST(OutOfMemory, WhereNobodyCountedTheTableTellsWhatIsKept) {
+  OutOfMemory what = example();
+  what.refused.reset();
+  EXPECT_THAT(live_table(what), testing::ElementsAre("kept from step to step when memory ran out at step 2",
+                                                     "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
+                                                     "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
+}
+
+std::string in_words(const OutOfMemory& what) {
+  const runner::StageError error = explained(what);
+  EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
+  return error.stage + error.option + ": " + error.what() + " | " + error.help;
+}
+
+TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedWhereItStands) {
+  EXPECT_EQ(
+      in_words(example()),
+      "/memory/budget: out of memory in phase 'backward' of step 2: tried to take 4.0 MiB while 61 MiB of 64 MiB are "
+      "taken | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes are the least "
+      "that gets further");
+}
+
+TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
+  OutOfMemory what = example();
+  what.has_own_budget = false;
+  what.micro_batch = 16;
+  EXPECT_EQ(in_words(what),
+            ": out of memory in phase 'backward' of step 2: tried to take 4.0 MiB while 61 MiB of 64 MiB are taken | "
+            "lower memory.micro_batch, which is 16");
+  what.refused->limit.reset();
+  what.can_be_cut = false;
+  EXPECT_EQ(in_words(what),
+            ": out of memory in phase 'backward' of step 2: tried | lower train.batch_size, which is 64: this batch "
+            "cannot be cut without changing the training");
+  what.refused.reset();
+  what.can_be_cut = true;
+  what.micro_batch = 1;
+  what.cause = "CUDA out of memory. Tried to allocate 2.00 GiB";
+  EXPECT_EQ(in_words(what),
+            ": out of memory in step 2: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller model or input");
+}
+
+}  // namespace
+}  // namespace stages

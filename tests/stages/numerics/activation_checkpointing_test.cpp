@@ -1,0 +1,100 @@
+#include "stages/numerics/activation_checkpointing.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/stage.h"
+#include "tests/support/listening_network.h"
+#include "tests/support/tiny_tower.h"
+
+namespace stages {
+namespace {
+
+ActivationCheckpointing chosen(const ActivationCheckpointing& written, const std::string& name = "model") {
+  return activation_checkpointing_for(*tiny_tower(), name, written, "/memory");
+}
+
+std::string refusal(const torch::nn::Module& network, const ActivationCheckpointing& written) {
+  try {
+    activation_checkpointing_for(network, "model", written, "/memory");
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kUnknownKey);
+    return error.stage + error.option + ": " + error.what() + "; " + error.help;
+  }
+  return "";
+}
+
+std::string refusal(std::vector<std::string> modules) {
+  return refusal(*tiny_tower(), {.modules = std::move(modules)});
+}
+
+TEST(ActivationCheckpointing, NamesAreTakenOutOfTheNameOfTheStage) {
+  EXPECT_EQ(chosen({}), ActivationCheckpointing{});
+  EXPECT_EQ(chosen({.blocks = true}), ActivationCheckpointing{.blocks = true});
+  EXPECT_EQ(
+      chosen({.modules = {"model.vision_model.encoder.layers.0", "*.vision_model.encoder.layers.*.mlp"}}),
+      (ActivationCheckpointing{.modules = {"vision_model.encoder.layers.0", "vision_model.encoder.layers.*.mlp"}}));
+  EXPECT_EQ(chosen({.modules = {"tower.vision_model.encoder.layers.1"}}, "tower"),
+            ActivationCheckpointing{.modules = {"vision_model.encoder.layers.1"}});
+}
+
+TEST(ActivationCheckpointing, UnknownModuleNamesTheNearest) {
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layer.1"}),
+      "/memory/activation_checkpointing/1: 'model.vision_model.encoder.layer.1' names no module of the network of "
+      "'model'; did you mean 'model.vision_model.encoder.layers.1'?");
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.2"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.2' names no module of the network of "
+      "'model'; did you mean 'model.vision_model.encoder.layers.0'?");
+  EXPECT_EQ(refusal({"backbone"}),
+            "/memory/activation_checkpointing/0: 'backbone' names no module of the network of 'model'; a part is named "
+            "by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
+}
+
+TEST(ActivationCheckpointing, ModuleThatKeepsItsActivationsNamesTheOneAroundIt) {
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.0.mlp.fc1' names nothing that can be "
+      "computed again by itself; name 'model.vision_model.encoder.layers.0.mlp', in which it is");
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.*.layer_norm1"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.*.layer_norm1' names nothing that can "
+      "be computed again by itself; name 'model.vision_model.encoder.layers.*', in which it is");
+  EXPECT_EQ(
+      refusal({"model.head"}),
+      "/memory/activation_checkpointing/0: 'model.head' names nothing that can be computed again by itself; a part "
+      "is named by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
+}
+
+TEST(ActivationCheckpointing, ModuleOfBlocksNamesThem) {
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers' names nothing that can be computed "
+      "again by itself; name what is in it, such as 'model.vision_model.encoder.layers.0'");
+}
+
+TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
+  EXPECT_EQ(refusal(ListeningNetwork(), {.blocks = true}),
+            "/memory/activation_checkpointing: the network of 'model' has no blocks that could be computed again; set "
+            "activation_checkpointing: none");
+  EXPECT_EQ(refusal(ListeningNetwork(), {.modules = {"model.head"}}),
+            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be computed again by itself; set "
+            "activation_checkpointing: none: no part of this network can be");
+}
+
+TEST(ActivationCheckpointing, RecordIsReadBack) {
+  for (const ActivationCheckpointing& modules : {ActivationCheckpointing{}, ActivationCheckpointing{.blocks = true},
+                                                 ActivationCheckpointing{.modules = {"encoder.layers.*", "head"}}}) {
+    EXPECT_EQ(activation_checkpointing_from_json(to_json(modules)), modules);
+  }
+  EXPECT_EQ(to_json(ActivationCheckpointing{.modules = {"a", "b.*"}}).dump(), R"(["a","b.*"])");
+  EXPECT_EQ(to_json(ActivationCheckpointing{.blocks = true}), "block");
+  for (const char* damaged : {R"("blocks")", "[]", "[1]", "true", "null", "{}"}) {
+    EXPECT_THROW(activation_checkpointing_from_json(nlohmann::ordered_json::parse(damaged)), std::invalid_argument)
+        << damaged;
+  }
+}
+
+}  // namespace
+}  // namespace stages

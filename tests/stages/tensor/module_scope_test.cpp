@@ -1,0 +1,61 @@
+#include "stages/tensor/module_scope.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/numerics/precision_module.h"
+
+namespace stages {
+namespace {
+
+/// Says its path within its forward.
+class Speaking final : public PrecisionModule {
+ public:
+  std::string forward() const {
+    const OwnPrecision own(*this);
+    return running_path();
+  }
+};
+
+class Family final : public PrecisionModule {
+ public:
+  Family() : child_(register_module("child", std::make_shared<Speaking>())) {}
+  std::string forward() const {
+    const OwnPrecision own(*this);
+    return child_->forward() + " in " + running_path();
+  }
+
+ private:
+  std::shared_ptr<Speaking> child_;
+};
+
+TEST(ModuleScope, TheInnermostModuleRuns) {
+  const Family family;
+  const ScopedModuleNames names(family, "model");
+  EXPECT_EQ(family.forward(), "model.child in model");
+  EXPECT_EQ(running_path(), "");
+}
+
+TEST(ModuleScope, WithoutNamesThereIsNoPath) {
+  const Family family;
+  EXPECT_EQ(family.forward(), " in ");
+}
+
+TEST(ModuleScope, TheInnerNamesCount) {
+  const Family family;
+  const ScopedModuleNames names(family, "model");
+  {
+    const ScopedModuleNames other(family, "teacher");
+    EXPECT_EQ(family.forward(), "teacher.child in teacher");
+  }
+  EXPECT_EQ(family.forward(), "model.child in model");
+}
+
+TEST(ModuleScope, AStrangerHasNoPath) {
+  const Family family, stranger;
+  const ScopedModuleNames names(family, "model");
+  EXPECT_EQ(stranger.forward(), " in ");
+}
+
+}  // namespace
+}  // namespace stages

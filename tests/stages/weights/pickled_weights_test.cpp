@@ -1,0 +1,161 @@
+#include "stages/weights/pickled_weights.h"
+
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace stages {
+namespace {
+
+using namespace std::string_literals;
+
+constexpr std::int64_t kMost = 1000;
+
+std::string number(std::int64_t value) {
+  std::string bytes = "\x8a\x08";
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
+/// What makes a tensor of a storage of 6 float32.
+std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
+                   const std::vector<std::int64_t>& strides) {
+  std::string code =
+      "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6tQ" + number(offset);
+  for (const auto* numbers : {&sizes, &strides}) {
+    code += '(';
+    for (const std::int64_t value : *numbers) code += number(value);
+    code += 't';
+  }
+  return code + "tR";
+}
+
+/// The names of the tensors of a pickle of these instructions, or what it is refused with.
+std::string names(const std::string& code) {
+  const std::string bytes = "\x80\x02" + code + '.';
+  const Pickle pickle = read_pickle(bytes);
+  try {
+    const PickledWeights found = pickled_weights(pickle, kMost);
+    std::string text = found.inside.empty() ? "" : found.inside + ":";
+    for (const PickledWeight& weight : found.weights) text += (text.empty() ? "" : " ") + weight.name;
+    return text;
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+/// The one tensor of a dictionary, or what it is refused with.
+std::string bounds(std::int64_t offset, const std::vector<std::int64_t>& sizes,
+                   const std::vector<std::int64_t>& strides) {
+  const std::string bytes = "\x80\x02}U\1w" + tensor(offset, sizes, strides) + "s.";
+  const Pickle pickle = read_pickle(bytes);
+  try {
+    const PickledWeights found = pickled_weights(pickle, kMost);
+    return (found.weights[0].is_dense ? "dense " : "strided ") + std::to_string(found.weights[0].count);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+const std::string kTensor = tensor(0, {2}, {1});
+
+TEST(PickledWeights, ViewMustLieInItsStorage) {
+  const std::string beyond = "the tensor 'w' reaches beyond its storage";
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(bounds(0, {2, 3}, {3, 1}), "dense 6");
+  EXPECT_EQ(bounds(0, {1, 2, 3}, {99, 3, 1}), "dense 6");
+  EXPECT_EQ(bounds(0, {3, 2}, {1, 3}), "strided 6");
+  EXPECT_EQ(bounds(0, {5}, {1}), "strided 5");
+  EXPECT_EQ(bounds(5, {}, {}), "strided 1");
+  EXPECT_EQ(bounds(6, {}, {}), beyond);
+  EXPECT_EQ(bounds(0, {7}, {1}), beyond);
+  EXPECT_EQ(bounds(1, {2, 3}, {3, 1}), beyond);
+  EXPECT_EQ(bounds(0, {2, 3}, {4, 1}), beyond);
+  EXPECT_EQ(bounds(-1, {2}, {1}), beyond);
+  EXPECT_EQ(bounds(0, {2}, {kLargest}), beyond);
+  EXPECT_EQ(bounds(kLargest, {2}, {1}), beyond);
+  EXPECT_EQ(bounds(0, {kLargest, kLargest}, {0, 0}), beyond);
+  EXPECT_EQ(bounds(0, {-1}, {1}), "the tensor 'w' has a size or stride below 0");
+  EXPECT_EQ(bounds(0, {2}, {-1}), "the tensor 'w' has a size or stride below 0");
+  EXPECT_EQ(bounds(0, {2}, {1, 1}), "the tensor 'w' has not as many strides as sizes");
+}
+
+TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
+  EXPECT_EQ(bounds(0, {0, 7}, {7, 1}), "strided 0");
+  EXPECT_EQ(bounds(6, {0}, {1}), "strided 0");
+}
+
+TEST(PickledWeights, RepeatedNumbersAreBounded) {
+  EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
+  EXPECT_EQ(bounds(0, {251}, {0}), "the tensor 'w' repeats numbers until they are far more than the file");
+  EXPECT_EQ(names("}(U\1a" + tensor(0, {200}, {0}) + "U\1b" + tensor(0, {51}, {0}) + "u"),
+            "the tensor 'b' repeats numbers until they are far more than the file");
+}
+
+TEST(PickledWeights, NamesAreTheKeysOnTheWay) {
+  EXPECT_EQ(names("}(U\1b" + kTensor + "U\1a}U\1c" + kTensor + "sU\1l]" + kTensor + "aK\7}U\1d" + kTensor + "su"),
+            "7.d a.c b l.0");
+  EXPECT_EQ(names("c__torch__.A\nA\n)\x81}U\5model}U\1w" + kTensor + "ssb"), "model.w");
+}
+
+TEST(PickledWeights, ModelOfACheckpointIsLookedInto) {
+  const std::string state = "}U\1w" + kTensor + "s";
+  const std::string other = "U\5other" + state;
+  for (const char* key : {"model", "state_dict", "model_state_dict"}) {
+    const std::string entry = std::string("U") + static_cast<char>(std::strlen(key)) + key + state;
+    EXPECT_EQ(names("}(" + other + entry + "u"), key + ": w"s);
+  }
+  EXPECT_EQ(names("}U\5model}(U\nstate_dict" + state + other + "us"), "model.state_dict: w");
+}
+
+TEST(PickledWeights, WhatOnlyHasTheNameOfAModelIsNone) {
+  EXPECT_EQ(names("}(U\5model}U\1aK\1sU\1w" + kTensor + "u"), "w");
+  EXPECT_EQ(names("}(U\5modelNU\1w" + kTensor + "u"), "w");
+  EXPECT_EQ(names("}U\5model" + kTensor + "s"), "model");
+}
+
+TEST(PickledWeights, TwoModelsAreAmbiguous) {
+  const std::string state = "}U\1w" + kTensor + "s";
+  EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"),
+            "it has a model in 'model' and another in 'state_dict'");
+}
+
+TEST(PickledWeights, NameThatStandsTwiceIsRefused) {
+  EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' stands there twice");
+  EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"), "the tensor 'a.b' stands there twice");
+}
+
+TEST(PickledWeights, KeyThatIsNoNameIsRefused) {
+  EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"), "a key on the way to a tensor is no name, below 'a'");
+  EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"), "a key on the way to a tensor is no name, below ''");
+  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key on the way to a tensor is no name, below ''");
+}
+
+TEST(PickledWeights, WithoutATensorThereIsNothing) {
+  EXPECT_EQ(names("}"), "it holds no tensor");
+  EXPECT_EQ(names("]"), "it holds no dictionary of tensors");
+  EXPECT_EQ(names(kTensor), "it holds no dictionary of tensors");
+}
+
+TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {
+  const std::string endless = "its dictionaries hold one another without end";
+  EXPECT_EQ(names("}q\1U\1ah\1s"), endless);
+  EXPECT_EQ(names("}q\1U\5modelh\1s"), endless);
+  // Four dictionaries, each a model in the one before a hundred times over.
+  std::string models = "}q\0010"s;
+  for (char i = 2; i < 6; ++i) {
+    models += '(';
+    for (int j = 0; j < 100; ++j) models += "U\5modelh"s + static_cast<char>(i - 1);
+    models += "dq"s + i + (i < 5 ? "0" : "");
+  }
+  EXPECT_EQ(names(models), endless);
+  // Each holds the next twice: 2^40 ways to the last.
+  std::string doubling = "}q\1";
+  for (char i = 2; i < 42; ++i)
+    doubling += "(U\1ah"s + static_cast<char>(i - 1) + "U\1bh" + static_cast<char>(i - 1) + "dq" + i;
+  EXPECT_EQ(names("}U\1x(" + doubling + "ls"), endless);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,268 @@
+#include "stages/weights/saved_weights.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/disk/sha256.h"
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::ErrorCode;
+
+/// Files that torch.save has written (tests/golden/torch_files.py).
+fs::path golden(const std::string& name) { return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name; }
+
+class SavedWeightsTest : public testing::Test {
+ protected:
+  /// What reading `reference` is refused with, with "@" for the folder, and the help for it.
+  std::string refusal(const std::string& reference, ErrorCode code) const {
+    try {
+      read_saved_weights(reference);
+    } catch (const runner::StageError& error) {
+      EXPECT_EQ(runner::name(error.code), runner::name(code));
+      std::string text = std::string(error.what()) + " | " + error.help;
+      for (std::size_t at; (at = text.find(folder_.path().string())) != text.npos;) {
+        text.replace(at, folder_.path().string().size(), "@");
+      }
+      return text;
+    }
+    return "it was read";
+  }
+  std::string at(const std::string& name) const { return folder_ / name; }
+  /// Two shards, of `a` and `b` and of `c`, with their index.
+  void write_shards(const std::string& map = R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"})") {
+    write_safetensors(at("1.safetensors"), {{"b", torch::ones(2)}, {"a", torch::zeros(1)}});
+    write_safetensors(at("2.safetensors"), {{"c", torch::ones(3)}});
+    folder_.write("model.safetensors.index.json", R"({"metadata": {"total_size": 24}, "weight_map": )" + map + "}");
+  }
+
+  const TemporaryFolder folder_;
+};
+
+std::string names(const SavedWeights& weights) {
+  std::string text;
+  for (const auto& [name, tensor] : weights.tensors) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
+  write_safetensors(at("any.safetensors"), {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
+  folder_.write("config.json", R"({"hidden_size": 8})");
+  const SavedWeights read = read_saved_weights(at("any.safetensors"));
+  EXPECT_EQ(names(read), "a b");
+  EXPECT_EQ(read.tensors.at("b").scalar_type(), torch::kHalf);
+  EXPECT_EQ(read.config.value().at("hidden_size"), 8);
+  EXPECT_EQ(read.where, at("any.safetensors"));
+  EXPECT_EQ(read.sha256, runner::sha256(folder_.read("any.safetensors")));
+}
+
+TEST_F(SavedWeightsTest, ContentAndNotTheNameSaysWhatAFileIs) {
+  write_safetensors(at("a.bin"), {{"a", torch::ones(1)}});
+  fs::copy_file(golden("state_stream.pth"), at("b.weights"));
+  EXPECT_EQ(names(read_saved_weights(at("a.bin"))), "a");
+  EXPECT_EQ(read_saved_weights(at("b.weights")).tensors.size(), 7);
+}
+
+TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
+  EXPECT_EQ(read_saved_weights(golden("checkpoint.pth")).inside, "state_dict");
+  EXPECT_EQ(read_saved_weights(golden("state.pth")).inside, "");
+}
+
+TEST_F(SavedWeightsTest, ConfigThatIsNoObjectIsRefused) {
+  write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
+  EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
+  const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},
+                                                         {"[]", "it is no JSON object"},
+                                                         {R"({"a": 1, "a": 2})", "the name 'a' stands there twice"}};
+  for (const auto& [config, why] : configs) {
+    folder_.write("config.json", config);
+    EXPECT_EQ(
+        refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
+        std::string("'@/config.json' is no sound description of a model: ") + why + " | fetch or write the file again");
+  }
+}
+
+TEST_F(SavedWeightsTest, FolderOfAModelIsReadInTheOrderThatTransformersHas) {
+  fs::copy_file(golden("state.pth"), at("open_clip_pytorch_model.bin"));
+  EXPECT_EQ(find_weights(at("")), at("open_clip_pytorch_model.bin"));
+  fs::copy_file(golden("state.pth"), at("pytorch_model.bin"));
+  EXPECT_EQ(find_weights(at("")), at("pytorch_model.bin"));
+  write_shards();
+  EXPECT_EQ(find_weights(at("")), at("model.safetensors.index.json"));
+  write_safetensors(at("model.safetensors"), {{"w", torch::ones(1)}});
+  EXPECT_EQ(find_weights(at("")), at("model.safetensors"));
+  EXPECT_EQ(names(read_saved_weights(at(""))), "w");
+}
+
+TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
+  write_safetensors(at("adapter_model.safetensors"), {{"w", torch::ones(1)}});
+  folder_.write("config.json", "{}");
+  folder_.write("adapter_config.json", R"({"r": 8})");
+  EXPECT_EQ(read_saved_weights(at("")).config.value().at("r"), 8);
+  fs::remove(at("adapter_model.safetensors"));
+  fs::copy_file(golden("state_stream.pth"), at("adapter_model.bin"));
+  EXPECT_EQ(read_saved_weights(at("")).config.value().at("r"), 8);
+  EXPECT_EQ(read_saved_weights(at("")).where, at("adapter_model.bin"));
+}
+
+TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
+  EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
+            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+  fs::create_directory(at("folder"));
+  EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
+            "'@/folder' holds no model.safetensors | "
+            "name a folder that a model or adapter was saved to, or a file of weights");
+  folder_.write("folder/ViT-B-32.pt", "");
+  EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
+            "'@/folder' holds no model.safetensors | name the file: @/folder/ViT-B-32.pt");
+}
+
+TEST_F(SavedWeightsTest, FolderOfAModelAndAnAdapterIsAmbiguous) {
+  write_safetensors(at("model.safetensors"), {});
+  write_safetensors(at("adapter_model.safetensors"), {});
+  EXPECT_EQ(refusal(at("."), ErrorCode::kMissingWeights),
+            "'@/.' holds a model, 'model.safetensors', and an adapter, 'adapter_model.safetensors' | "
+            "name the file of the one that is meant");
+}
+
+TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
+  folder_.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n");
+  EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
+            "'@/a.bin' is Git LFS's pointer to the weights, not the weights | fetch the file itself: git lfs pull");
+  folder_.write("a.bin", "<html>");
+  EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
+            "'@/a.bin' is neither a safetensors file nor one that torch has written | "
+            "name a file of weights, and compare its checksum with the one published");
+  folder_.write("a.safetensors", "<html>");
+  EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
+            "'@/a.safetensors' is no sound safetensors file: it has 6 bytes, fewer than a header's length | "
+            "fetch or write the file again");
+}
+
+TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
+  write_shards();
+  const SavedWeights read = read_saved_weights(at(""));
+  EXPECT_EQ(names(read), "a b c");
+  EXPECT_EQ(read.where, at("model.safetensors.index.json"));
+  EXPECT_EQ(read.sha256, runner::sha256("1.safetensors " + runner::sha256(folder_.read("1.safetensors")) +
+                                        "\n2.safetensors " + runner::sha256(folder_.read("2.safetensors")) + "\n"));
+  EXPECT_EQ(read_saved_weights(at("model.safetensors.index.json")).sha256, read.sha256);
+}
+
+TEST_F(SavedWeightsTest, ShardsOfTorchAreReadAsOne) {
+  fs::copy_file(golden("parameters.pth"), at("pytorch_model-00001-of-00002.bin"));
+  fs::copy_file(golden("parts.pth"), at("pytorch_model-00002-of-00002.bin"));
+  folder_.write("pytorch_model.bin.index.json", R"({"weight_map": {
+      "weight": "pytorch_model-00001-of-00002.bin", "frozen": "pytorch_model-00001-of-00002.bin",
+      "head.weight": "pytorch_model-00002-of-00002.bin", "layers.0": "pytorch_model-00002-of-00002.bin",
+      "layers.1": "pytorch_model-00002-of-00002.bin"}})");
+  EXPECT_EQ(names(read_saved_weights(at(""))), "frozen head.weight layers.0 layers.1 weight");
+}
+
+TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
+  const std::string start = "'@/model.safetensors.index.json' does not fit its file ",
+                    end = " | fetch or write the file again";
+  write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
+  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
+            start + "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" + end);
+  write_shards(R"({"a": "1.safetensors", "b": "2.safetensors", "c": "2.safetensors"})");
+  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
+            start + "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" + end);
+  write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"})");
+  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights), start + "'2.safetensors': the tensor 'd' is not in it" + end);
+  write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "3.safetensors"})");
+  EXPECT_EQ(refusal(at(""), ErrorCode::kMissingWeights),
+            "'@/model.safetensors.index.json' names '3.safetensors', which is not beside it | fetch the model again");
+}
+
+TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
+  const std::pair<const char*, const char*> indices[] = {
+      {"", "it is not JSON"},
+      {"[]", "it has no weight_map"},
+      {R"({"weight_map": 1})", "it has no weight_map"},
+      {R"({"weight_map": {}})", "its weight_map is empty"},
+      {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' stands there twice"},
+      {R"({"weight_map": {"a": "../x"}})", R"(it has the tensor 'a' in "../x", which is no file beside it)"},
+      {R"({"weight_map": {"a": ".."}})", R"(it has the tensor 'a' in "..", which is no file beside it)"},
+      {R"({"weight_map": {"a": "/etc/passwd"}})",
+       R"(it has the tensor 'a' in "/etc/passwd", which is no file beside it)"},
+      {R"({"weight_map": {"a": 1}})", "it has the tensor 'a' in 1, which is no file beside it"},
+  };
+  for (const auto& [index, why] : indices) {
+    folder_.write("model.safetensors.index.json", index);
+    EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
+              std::string("'@/model.safetensors.index.json' is no sound index of shards: ") + why +
+                  " | fetch or write the file again");
+  }
+}
+
+class HubWeightsTest : public SavedWeightsTest {
+ protected:
+  HubWeightsTest() {
+    ::setenv("HF_HUB_CACHE", at("hub").c_str(), 1);
+    write_safetensors(folder_.write("hub/models--org--net/blobs/1234", ""), {{"w", torch::ones(1)}});
+    const std::string snapshot = "hub/models--org--net/snapshots/" + std::string(40, 'a');
+    folder_.write(snapshot + "/config.json", R"({"model_type": "clip"})");
+    fs::create_symlink("../../blobs/1234", at(snapshot + "/model.safetensors"));
+    folder_.write("hub/models--org--net/refs/main", std::string(40, 'a'));
+    folder_.write("hub/models--org--net/refs/refs/pr/1", std::string(40, 'a') + "\n");
+    folder_.write("hub/models--org--net/refs/gone", std::string(40, 'b'));
+  }
+  ~HubWeightsTest() override {
+    for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) ::unsetenv(name);
+  }
+};
+
+TEST_F(HubWeightsTest, RevisionIsABranchAReferenceOrACommit) {
+  for (const std::string reference : {"hf:org/net", "hf:org/net@main", "hf:org/net@refs/pr/1",
+                                      "hf:org/net@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+    const SavedWeights read = read_saved_weights(reference);
+    EXPECT_EQ(names(read), "w") << reference;
+    EXPECT_EQ(read.config.value().at("model_type"), "clip");
+    EXPECT_EQ(read.where, at("hub/models--org--net/snapshots/" + std::string(40, 'a') + "/model.safetensors"));
+  }
+}
+
+TEST_F(HubWeightsTest, CacheIsWhereTheHubsLibraryHasIt) {
+  ::unsetenv("HF_HUB_CACHE");
+  ::setenv("HF_HOME", folder_.path().c_str(), 1);
+  EXPECT_EQ(names(read_saved_weights("hf:org/net")), "w");
+  ::unsetenv("HF_HOME");
+  ::setenv("XDG_CACHE_HOME", at("cache").c_str(), 1);
+  fs::create_directories(at("cache/huggingface"));
+  fs::rename(at("hub"), at("cache/huggingface/hub"));
+  EXPECT_EQ(names(read_saved_weights("hf:org/net")), "w");
+}
+
+TEST_F(HubWeightsTest, ModelThatWasNotFetchedIsMissing) {
+  EXPECT_EQ(refusal("hf:org/other", ErrorCode::kMissingWeights),
+            "hf:org/other is not in '@/hub' | fetch it: retort data fetch hf:org/other");
+  for (const std::string revision : {"v2", "gone", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"}) {
+    EXPECT_EQ(refusal("hf:org/net@" + revision, ErrorCode::kMissingWeights),
+              "'@/hub/models--org--net' does not hold the revision '" + revision +
+                  "' | fetch it: retort data fetch hf:org/net@" + revision);
+  }
+}
+
+TEST_F(HubWeightsTest, NameThatLeavesTheCacheIsRefused) {
+  folder_.write("hub/models--org--net/refs/evil", "../../../..");
+  EXPECT_EQ(refusal("hf:org/net@evil", ErrorCode::kMissingWeights),
+            "'@/hub/models--org--net' does not hold the revision 'evil' | fetch it: retort data fetch hf:org/net@evil");
+  for (const std::string reference : {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
+                                      "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
+    EXPECT_EQ(refusal(reference, ErrorCode::kMissingWeights),
+              "'" + reference +
+                  "' names no model of the hub | "
+                  "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
+  }
+}
+
+}  // namespace
+}  // namespace stages

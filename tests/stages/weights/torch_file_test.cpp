@@ -1,0 +1,180 @@
+#include "stages/weights/torch_file.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/stage/stage.h"
+#include "stages/weights/safetensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files that torch.save has written, and what they hold (tests/golden/torch_files.py).
+fs::path golden(const std::string& name) { return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name; }
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// What reading the file is refused with, after its name.
+std::string refusal(const fs::path& path) {
+  try {
+    read_torch_file(path);
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
+    const std::string message = error.what(), start = "'" + path.string() + "' ";
+    EXPECT_TRUE(message.starts_with(start)) << message;
+    return message.substr(std::min(start.size(), message.size()));
+  }
+  return "it was read";
+}
+
+class TorchFiles : public testing::TestWithParam<const char*> {};
+
+TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
+  const std::string name = GetParam();
+  const TorchFile read = read_torch_file(golden(name + ".pth"));
+  const NamedTensors expected = read_safetensors(golden(name + ".safetensors")).tensors;
+  std::string names, expected_names;
+  for (const auto& [key, tensor] : read.tensors) names += key + '\n';
+  for (const auto& [key, tensor] : expected) expected_names += key + '\n';
+  ASSERT_EQ(names, expected_names);
+  for (const auto& [key, tensor] : expected) {
+    const at::Tensor& own = read.tensors.at(key);
+    EXPECT_EQ(own.scalar_type(), tensor.scalar_type()) << key;
+    EXPECT_EQ(own.sizes(), tensor.sizes()) << key;
+    EXPECT_TRUE(own.is_contiguous()) << key;
+    if (own.nbytes() != tensor.nbytes()) continue;
+    EXPECT_EQ(std::memcmp(own.const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()), 0) << key;
+  }
+}
+
+TEST_P(TorchFiles, ShareNoMemory) {
+  const NamedTensors tensors = read_torch_file(golden(GetParam() + std::string(".pth"))).tensors;
+  for (const auto& [name, tensor] : tensors) {
+    EXPECT_EQ(tensor.storage().nbytes(), tensor.nbytes()) << name;
+    EXPECT_EQ(tensor.storage().use_count(), 1) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, TorchFiles,
+                         testing::Values("state", "state_stream", "state_protocol_4", "state_stream_protocol_5",
+                                         "views", "views_stream", "types", "types_stream", "parameters", "checkpoint",
+                                         "checkpoint_nested", "checkpoint_stream", "parts", "script"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
+  EXPECT_EQ(read_torch_file(golden("state.pth")).inside, "");
+  EXPECT_EQ(read_torch_file(golden("checkpoint.pth")).inside, "state_dict");
+  EXPECT_EQ(read_torch_file(golden("checkpoint_stream.pth")).inside, "model_state_dict");
+  EXPECT_EQ(read_torch_file(golden("checkpoint_nested.pth")).inside, "model.state_dict");
+}
+
+TEST(TorchFile, CodeIsNamedAndNotRun) {
+  for (const char* name : {"command.bad", "command_stream.bad"}) {
+    EXPECT_EQ(refusal(golden(name)), "holds more than tensors and plain containers: it would run 'posix.system'");
+  }
+  EXPECT_EQ(refusal(golden("module.bad")),
+            "holds more than tensors and plain containers: it would run 'torch.nn.modules.container.Sequential'");
+  try {
+    read_torch_file(golden("command.bad"));
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.help,
+              "nothing that a file brings along is run: get the weights as a safetensors file, or, where you trust "
+              "whoever made this one, load it in Python and save its state_dict alone");
+  }
+}
+
+TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
+  const std::pair<const char*, const char*> files[] = {
+      {"big_endian.bad", "its numbers are of the byte order 'big', not little"},
+      {"compressed.bad", "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
+      {"huge.bad", "its tensors claim more bytes than the file has"},
+      {"no_storage.bad", "it lacks its entry 'state/data/1'"},
+      {"short_storage.bad", "its entry 'state/data/1' has 4 bytes and not 8"},
+      {"twice.bad", "its entry 'state/data/0' stands there twice"},
+      {"two_pickles.bad", "it has more than one data.pkl"},
+  };
+  for (const auto& [name, why] : files) {
+    EXPECT_EQ(refusal(golden(name)), "is no sound file of torch.save: " + std::string(why)) << name;
+  }
+}
+
+TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {
+  const TemporaryFolder folder;
+  for (const char* name : {"state.pth", "state_stream.pth", "views_stream.pth"}) {
+    const fs::path cut = folder / name;
+    fs::copy_file(golden(name), cut);
+    for (std::uintmax_t size = fs::file_size(cut); size-- > 0;) {
+      fs::resize_file(cut, size);
+      ASSERT_NE(refusal(cut), "it was read") << name << " of " << size;
+    }
+  }
+}
+
+TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
+  const TemporaryFolder folder;
+  std::string bytes = bytes_of(golden("state.pth"));
+  const float first = -1;
+  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&first), sizeof first));
+  ASSERT_NE(at, bytes.npos);
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  EXPECT_THAT(refusal(folder.write("flipped.pth", bytes)),
+              testing::StartsWith("is no sound file of torch.save: it is no sound zip archive: ZIP bad CRC"));
+}
+
+TEST(TorchFile, ByteThatIsNoTruthIsRefused) {
+  const TemporaryFolder folder;
+  std::string bytes = bytes_of(golden("types_stream.pth"));
+  const std::size_t at = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13));
+  ASSERT_NE(at, bytes.npos);
+  for (std::size_t found = at; found != bytes.npos;
+       found = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13), found + 1)) {
+    bytes[found + 9] = 2;
+  }
+  EXPECT_EQ(refusal(folder.write("a.pth", bytes)),
+            "is no sound file of torch.save: the tensor 'torch.bool' holds what is neither true nor false");
+}
+
+TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
+  const TemporaryFolder folder;
+  const std::string no_file = "is no sound file of torch.save: ";
+  EXPECT_EQ(refusal(folder.write("a", "")), no_file + "its pickle ends early");
+  EXPECT_EQ(refusal(folder.write("a", "\x80\x02}.")),
+            no_file + "it is a pickle, and not one that torch.save has written");
+  std::string tar(512, '\0');
+  tar.replace(257, 5, "ustar");
+  EXPECT_EQ(refusal(folder.write("a", tar)),
+            no_file + "it is a tar archive, as only the first versions of torch wrote them");
+  EXPECT_EQ(refusal(folder.path()), no_file + "it is no regular file");
+  EXPECT_THROW(
+      {
+        try {
+          read_torch_file(folder / "none");
+        } catch (const runner::StageError& error) {
+          EXPECT_EQ(error.code, runner::ErrorCode::kMissingWeights);
+          throw;
+        }
+      },
+      runner::StageError);
+}
+
+TEST(TorchFile, BothFormsAreKnownByTheirStart) {
+  EXPECT_TRUE(is_torch_file(bytes_of(golden("state.pth"))));
+  EXPECT_TRUE(is_torch_file(bytes_of(golden("state_stream.pth"))));
+  EXPECT_FALSE(is_torch_file(bytes_of(golden("state.safetensors"))));
+  EXPECT_FALSE(is_torch_file(""));
+}
+
+}  // namespace
+}  // namespace stages

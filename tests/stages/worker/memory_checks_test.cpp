@@ -1,0 +1,91 @@
+#include "stages/worker/memory_checks.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "stages/machine/counting_allocator.h"
+
+namespace stages {
+namespace {
+
+/// Their results by name. The two variables are left out: LibTorch looks at them once in a process, and other tests
+/// have let it.
+std::map<std::string, MechanismCheck> checked(const Mechanisms& mechanisms = {}) {
+  std::map<std::string, MechanismCheck> results;
+  for (const MechanismCheck& check : check_mechanisms(mechanisms)) {
+    if (!check.name.starts_with("PYTORCH_")) results.emplace(check.name, check);
+  }
+  return results;
+}
+
+std::vector<std::string> failed(const std::map<std::string, MechanismCheck>& results) {
+  std::vector<std::string> names;
+  for (const auto& [name, check] : results) {
+    if (!check.passed) names.push_back(name + ": " + check.found);
+  }
+  return names;
+}
+
+TEST(MemoryChecks, AllPassWhereAllIsWell) {
+  const CountingAllocator counter;
+  const auto results = checked();
+  EXPECT_EQ(results.size(), 10);
+  EXPECT_THAT(failed(results), testing::IsEmpty());
+  EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
+  EXPECT_EQ(counter.limit(), std::nullopt);
+}
+
+TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {
+  for (const auto& [name, check] : checked()) {
+    EXPECT_FALSE(check.passed) << name;
+    EXPECT_EQ(check.found, "nobody counts this process' tensors");
+  }
+}
+
+TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
+  CountingAllocator counter;
+  EXPECT_THAT(failed(checked({.set_limit = [](std::optional<std::int64_t>) {}})),
+              testing::ElementsAre("budget: 1 byte beyond a budget of 1.0 MiB is given"));
+  EXPECT_THAT(failed(checked({.set_limit =
+                                  [&](std::optional<std::int64_t> bytes) {
+                                    counter.set_limit(bytes ? std::optional(*bytes - 1) : bytes);
+                                  }})),
+              testing::ElementsAre("budget: a budget of 1.0 MiB does not hold 1.0 MiB"));
+}
+
+TEST(MemoryChecks, PeakOfSomethingEarlierIsFound) {
+  const CountingAllocator counter;
+  torch::empty({10000}, torch::kByte);
+  EXPECT_THAT(failed(checked({.restart_peak = [] {}})),
+              testing::Contains(testing::StartsWith("exact count: 4168 bytes were live and the peak is ")));
+}
+
+TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
+  const CountingAllocator counter;
+  EXPECT_THAT(failed(checked({.replays = 0})),
+              testing::ElementsAre(testing::StartsWith("replay: out of memory in phase '")));
+}
+
+TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
+  const CountingAllocator counter;
+  const auto wrong = [](const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+                        const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+                        const std::function<void()>& after) {
+    return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key, scale, after);
+  };
+  EXPECT_THAT(failed(checked({.accumulate = wrong})),
+              testing::ElementsAre(
+                  "micro-batches: micro-batches of 3 give another gradient than the batch of 8: relative error 1.1e-01",
+                  "two passes: micro-batches of 3 give another gradient than the batch of 8: relative error 1.1e-01"));
+}
+
+TEST(MemoryChecks, SettingsThatDoNotTakeAreFound) {
+  const CountingAllocator counter;
+  EXPECT_THAT(failed(checked({.apply_settings = [](const AllocatorSettings&) { return std::vector<std::string>(); }})),
+              testing::ElementsAre("allocator settings: expandable_segments is not on when it is read back"));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,225 @@
+#include "stages/worker/predict.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/graph/graph.h"
+#include "runner/protocol/trained_weights.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/artifacts.h"
+#include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/stages.h"
+#include "tests/support/pictures.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A tiny classifier of two kinds of pictures, trained for an epoch, and the request to predict by it.
+class Predict : public testing::Test {
+ protected:
+  Predict() {
+    for (int label = 0; label < 2; ++label) {
+      for (int i = 0; i < 8; ++i) {
+        pictures_.add("photos/c" + std::to_string(label) + "/" + std::to_string(i) + ".jpg",
+                      static_cast<std::uint64_t>(8 * label + i), 20 + i);
+      }
+    }
+    const runner::Outputs data =
+        run(kDataImageFolder,
+            stage_options("data/image_folder", Json{{"root", path("photos")}, {"image_size", 16}}.dump()));
+    test_ = std::static_pointer_cast<const Dataset>(data.at("test"));
+    const runner::Value model = stage_options(
+        "model/clip_vision",
+        R"({"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 8,
+            "projection_dim": null})");
+    const runner::Value memory = stage_options("memory/policy", "{}");
+    const runner::Value train = stage_options("train/supervised", R"({"epochs": 1, "batch_size": 4})");
+    const auto model_made = run(kModelClipVision, model).at("model");
+    const auto memory_made = run(kMemoryPolicy, memory).at("memory");
+    const auto made = run(kTrainSupervised, train,
+                          {{"train", {data.at("train")}}, {"model", {model_made}}, {"memory", {memory_made}}});
+    checkpoint_ = std::static_pointer_cast<const Checkpoint>(made.at("checkpoint"));
+
+    runner::Graph graph{"test", 0, 1, "cpu", {}};
+    graph.nodes.push_back({"model", "model", "model.clip_vision", model, "/model", {}, 1});
+    graph.nodes.push_back({"memory", "memory", "memory.policy", memory, "/memory", {}, 2});
+    graph.nodes.push_back({"train",
+                           "train",
+                           "train.supervised",
+                           train,
+                           "/train",
+                           {{"model", 0, "model", runner::ArtifactType::kModel},
+                            {"memory", 1, "memory", runner::ArtifactType::kMemoryPolicy}},
+                           3});
+    const runner::TrainedNodes trained = {
+        {"train", {context_.folder() / "checkpoints", runner::TrainedWeights::Choice::kKept}}};
+    request_ = {{"graph", to_json(graph)},   {"node", "train"}, {"checkpoints", to_json(trained)},
+                {"paths", {path("photos")}}, {"top", 5},        {"batch_size", 3},
+                {"skip_corrupt", false}};
+  }
+
+  runner::Outputs run(const runner::StageKind& kind, const runner::Value& options, runner::Inputs::ByPort inputs = {}) {
+    runner::ConfigReader reader(options, "/");
+    auto stage = kind.create(reader);
+    if (!stage) throw std::logic_error(stage.errors().front().message);
+    return (*stage)->run(runner::Inputs(std::move(inputs)), context_);
+  }
+  std::string path(const std::string& below) const { return (pictures_ / below).string(); }
+
+  Json predict() {
+    items_.clear();
+    said_.clear();
+    const RequestContext context{[](const runner::Progress&) {},
+                                 [&](std::string_view line) { said_.emplace_back(line); },
+                                 [&] { return is_cancelled_; }, [&](const Json& item) { items_.push_back(item); }};
+    const auto answer = answer_predict(request_, context);
+    return answer ? *answer : Json(runner::name(answer.errors()[0].code) + " " + answer.errors()[0].message);
+  }
+  std::string error() {
+    try {
+      return predict().dump();
+    } catch (const runner::StageError& error) {
+      return runner::name(error.code) + " " + error.what() + " | " + error.help;
+    }
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> result;
+    for (const Json& item : items_)
+      result.push_back(fs::path(item["file"].get<std::string>()).lexically_relative(path("photos")));
+    return result;
+  }
+
+  PictureFolder pictures_;
+  RecordingContext context_;
+  std::shared_ptr<const Dataset> test_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  Json request_;
+  std::vector<Json> items_;
+  std::vector<std::string> said_;
+  bool is_cancelled_ = false;
+};
+
+TEST_F(Predict, SaysOfEveryPictureWhatTheNetworkSays) {
+  const torch::NoGradGuard no_graph;
+  for (std::int64_t index = 0; index < test_->describe().size; ++index) {
+    request_["paths"] = {path("photos/" + test_->sample_name(index))};
+    EXPECT_EQ(predict().dump(), R"({"images":1,"failed":0})");
+    const at::Tensor image = test_->sample(0, index)->at("image").unsqueeze(0);
+    const at::Tensor wanted = checkpoint_->model->forward(*checkpoint_->network, {{"image", image}})
+                                  .at("logits")
+                                  .to(at::kDouble)
+                                  .softmax(1)[0];
+    ASSERT_EQ(items_.size(), 1u);
+    const Json& classes = items_[0]["classes"];
+    ASSERT_EQ(classes.size(), 2u);
+    const auto best = wanted.argmax().item<std::int64_t>();
+    EXPECT_EQ(classes[0]["class"], "c" + std::to_string(best));
+    EXPECT_NEAR(classes[0]["probability"].get<double>(), wanted[best].item<double>(), 1e-6);
+    EXPECT_NEAR(classes[1]["probability"].get<double>(), wanted[1 - best].item<double>(), 1e-6);
+  }
+}
+
+TEST_F(Predict, GivesTheSameInAnyBatchesAndInOrder) {
+  request_["batch_size"] = 1;
+  predict();
+  const std::vector<Json> one_by_one = items_;
+  request_["batch_size"] = 100;
+  EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
+  ASSERT_EQ(items_.size(), one_by_one.size());
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    EXPECT_EQ(items_[i]["file"], one_by_one[i]["file"]);
+    EXPECT_EQ(items_[i]["classes"][0]["class"], one_by_one[i]["classes"][0]["class"]);
+    EXPECT_NEAR(items_[i]["classes"][0]["probability"].get<double>(),
+                one_by_one[i]["classes"][0]["probability"].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(files().front(), "c0/0.jpg");
+  EXPECT_EQ(files().back(), "c1/7.jpg");
+}
+
+TEST_F(Predict, GivesNoMoreClassesThanAskedFor) {
+  request_["top"] = 1;
+  predict();
+  EXPECT_EQ(items_.at(0)["classes"].size(), 1u);
+}
+
+TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
+  fs::rename(pictures_ / "photos/c0", pictures_ / "elsewhere");
+  fs::remove_all(pictures_ / "photos");
+  request_["paths"] = {path("elsewhere")};
+  const auto before = fs::last_write_time(context_.folder());
+  EXPECT_EQ(predict()["images"], 8);
+  EXPECT_EQ(fs::last_write_time(context_.folder()), before);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("the weights after step ")));
+}
+
+TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
+  std::ofstream(path("photos/c0/3.jpg")) << "broken";
+  EXPECT_EQ(error(), "E0609 image '" + path("photos/c0/3.jpg") +
+                         "': it is neither JPEG nor PNG | leave out what cannot be read with --skip-corrupt");
+  EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
+}
+
+TEST_F(Predict, PicturesThatCannotBeReadAreGivenInTheirPlaceWhereTheyAreSkipped) {
+  for (const char* name : {"c0/0.jpg", "c0/4.jpg", "c1/6.jpg", "c1/7.jpg"})
+    std::ofstream(path("photos/") + name) << "broken";
+  request_["skip_corrupt"] = true;
+  EXPECT_EQ(predict().dump(), R"({"images":16,"failed":4})");
+  ASSERT_EQ(items_.size(), 16u);
+  EXPECT_TRUE(std::ranges::is_sorted(files()));
+  for (const Json& item : items_) {
+    const std::string file = fs::path(item["file"].get<std::string>()).lexically_relative(path("photos"));
+    const bool broken = file == "c0/0.jpg" || file == "c0/4.jpg" || file == "c1/6.jpg" || file == "c1/7.jpg";
+    EXPECT_EQ(item.contains("code"), broken) << item;
+    if (broken) EXPECT_EQ(item["message"], "image '" + path("photos/" + file) + "': it is neither JPEG nor PNG");
+  }
+}
+
+TEST_F(Predict, AllOfThemUnreadableAreAllGiven) {
+  fs::create_directories(pictures_ / "broken");
+  for (const char* name : {"broken/a.jpg", "broken/b.jpg"}) std::ofstream(path(name)) << "broken";
+  request_["skip_corrupt"] = true;
+  request_["paths"] = {path("broken")};
+  EXPECT_EQ(predict().dump(), R"({"images":2,"failed":2})");
+  EXPECT_EQ(items_.size(), 2u);
+}
+
+TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
+  const fs::path folder = checkpoint_->file.parent_path();
+  TrainingState state = read_checkpoint(folder);
+  const auto rewritten = [&](const std::string& transform) {
+    state.about["transform"] = transform;
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    write_checkpoint(folder, state, runner::disk());
+    return error();
+  };
+  EXPECT_EQ(rewritten(""),
+            "E0622 the checkpoint '" + folder.string() +
+                "' does not say how a picture becomes its input | it was trained on something else than images");
+  EXPECT_THAT(rewritten(R"({"kind": "image"})"), HasSubstr("becomes its input: its 'image_size' is missing"));
+}
+
+TEST_F(Predict, MissingPathIsToldBeforeAnythingIsLoaded) {
+  request_["paths"] = {"no/such.jpg"};
+  EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(Predict, StopsWhenItIsToStop) {
+  is_cancelled_ = true;
+  EXPECT_THROW(predict(), runner::Cancelled);
+}
+
+}  // namespace
+}  // namespace stages
