@@ -42,9 +42,9 @@ struct Arguments {
   std::int64_t steps = 3;          ///< doctor determinism: how many are compared
   std::string subject;  ///< config: "show"; data: "make" or "fetch"; doctor: "determinism"; schema, explain: a kind;
                         ///< init: the file to write
-  std::string what;  ///< data make: "image_folder", …; data fetch: "flowers102", "hf:ORG/NAME@REVISION"
-  std::string out;   ///< data make, export, analyze, compare: the folder to write; data fetch: that to fetch into;
-                     ///< predict: the file
+  std::string what;     ///< data make: "image_folder", …; data fetch: "flowers102", "hf:ORG/NAME@REVISION"
+  std::string out;      ///< data make, export, analyze, compare: the folder to write; data fetch: that to fetch into;
+                        ///< predict: the file
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< data make
   std::vector<std::string> from_files;  ///< data fetch: files of a data set that are here already
   std::vector<std::string> files;       ///< data fetch: which of a model's files
