@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "runner/protocol/event.h"
 #include "tests/support/memory_plans.h"
 
 namespace runner {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/text/duration.h"
+
 namespace runner {
 namespace {
 
