@@ -214,9 +214,9 @@ TEST_F(Flowers102List, ReadsThePublishedSet) {
   EXPECT_EQ(found[Part::kTest].size(), 6149u);
   EXPECT_EQ(names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
   EXPECT_EQ(names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
-  std::map<std::int64_t, std::array<int, kParts>> counts;
+  std::map<std::int64_t, std::array<int, kSplitParts>> counts;
   std::set<std::string> all;
-  for (std::size_t part = 0; part < kParts; ++part) {
+  for (std::size_t part = 0; part < kSplitParts; ++part) {
     for (const ImageFile& file : found.parts[part]) {
       ++counts[file.label][part];
       all.insert(file.name);
