@@ -24,7 +24,7 @@ struct NetworkKind {
 
 /// ResNet-34 (He et al. 2015, arXiv:1512.03385).
 NetworkKind resnet34();
-/// ResNet-34 without the pooling behind its first layer.
+/// ResNet-34 without the pooling after its first layer.
 NetworkKind resnet34_without_pooling();
 /// SE-ResNeXt-50, 32 groups of 4 channels (Hu et al. 2017, arXiv:1709.01507), with two classes.
 NetworkKind se_resnext50();

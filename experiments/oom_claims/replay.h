@@ -11,7 +11,7 @@ namespace oom_claims {
 /// What besides the steps themselves happens to the memory.
 struct Housekeeping {
   std::int64_t clear_every = 0;  ///< steps after which unused segments are given back; 0: never
-  std::int64_t leak = 0;         ///< bytes that every step leaves behind, counted to the next
+  std::int64_t leak = 0;         ///< bytes that every step leaves alive, counted in the next one
 };
 
 /// What the caching allocator of a GPU has done with a dry run.

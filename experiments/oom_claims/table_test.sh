@@ -2,7 +2,7 @@
 # Holds the table in README.md to what oom_claims measures, each claim in a process of its own.
 #
 #   table_test.sh PROGRAM README            fails where a line is another
-#   table_test.sh PROGRAM README --write    writes the table anew
+#   table_test.sh PROGRAM README --write    writes the table
 set -euo pipefail
 export LC_ALL=C
 

@@ -55,7 +55,7 @@ struct Arguments {
                                    ///< compare: folders of runs
   std::string node;                ///< predict, export: the training, where the run has several
   std::int64_t top = 5, batch_size = 64;  ///< predict: classes an image, images at once
-  bool skip_corrupt = false;              ///< predict: go on behind an image that cannot be read
+  bool skip_corrupt = false;              ///< predict: continue after an image that cannot be read
   bool merged = false, adapter = false;   ///< export: the whole network, or its adapters alone
   std::string names;                      ///< export --adapter: whose names it is to have; empty: the base's library's
   bool head_inside = false;               ///< export --adapter: the head as one of modules_to_save

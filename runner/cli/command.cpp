@@ -8,7 +8,7 @@ std::span<const Command> all_commands() {
   static constexpr std::array kCommands = {
       Command{"run", "Runs a recipe and leaves a record of it.", "retort run classify data.root=photos train.epochs=20",
               run_command},
-      Command{"resume", "Goes on with a run that was stopped or killed, to the same result.",
+      Command{"resume", "Continues a run that was stopped or killed, to the same result.",
               "retort resume outputs/2026-01-31/12-00-00", resume_command},
       Command{"evaluate", "Evaluates what a run has trained, on other data or by other measures.",
               "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]", evaluate_command},
@@ -35,7 +35,7 @@ std::span<const Command> all_commands() {
       Command{"stages", "Lists the kinds of stages with their ports.", "retort stages", stages_command},
       Command{"schema", "Prints the JSON schema of a kind, or of recipes.", "retort schema train.supervised",
               schema_command},
-      Command{"explain", "Tells of an option, a kind of stage or an error.", "retort explain train.epochs",
+      Command{"explain", "Explains an option, a kind of stage or an error.", "retort explain train.epochs",
               explain_command},
       Command{"init", "Writes a recipe to start from.", "retort init flowers.yaml", init_command},
       Command{"data", "Makes data to try things out with, and fetches published data and weights.",

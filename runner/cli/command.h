@@ -46,12 +46,12 @@ ExitCode doctor_memory_command(Console& console);
 ExitCode init_command(const Arguments& arguments, Console& console);
 ExitCode completion_command(const Arguments& arguments, Console& console);
 
-/// What `retort run NAME --help` says of the recipe, behind the help of the verb.
+/// What `retort run NAME --help` says of the recipe, after the help of the verb.
 ExitCode help_about_recipe(const Arguments& arguments, Console& console);
 
-/// `retort __complete`, which the scripts of `retort completion` call: "words", then the words behind the program's
+/// `retort __complete`, which the scripts of `retort completion` call: "words", then the words after the program's
 /// name up to the cursor; or "line", then the line up to the cursor and bash's COMP_WORDBREAKS. Prints a candidate a
-/// line: the whole word, and behind a tab its description; for a line what bash is to put in.
+/// line: the whole word, and after a tab its description; for a line what bash is to put in.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
 
 }  // namespace runner

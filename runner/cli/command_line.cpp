@@ -70,7 +70,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_flag("--dry-run", arguments.dry_run, "With --multirun: list the runs and start none");
   } else if (verb == "plan") {
     declare_recipe(app, arguments);
-    app.add_option("--budget", arguments.budget, "Hold it against this much memory: 8GiB, 512MiB")->type_name("SIZE");
+    app.add_option("--budget", arguments.budget, "Compare it with this much memory: 8GiB, 512MiB")->type_name("SIZE");
     app.add_option(
            "--gpu", arguments.gpu,
            "Plan for a GPU that is not here: its name, or words of it such as L4; an unknown one lists them all")
@@ -110,7 +110,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->type_name("FILE");
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
     app.add_flag("--skip-corrupt", arguments.skip_corrupt,
-                 "Go on behind an image that cannot be read; the exit code is 65 all the same");
+                 "Continue after an image that cannot be read; the exit code is still 65");
   } else if (verb == "export") {
     declare_trained(app, arguments);
     auto* merged = app.add_flag("--merged", arguments.merged,
@@ -148,7 +148,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->required()
         ->check(CLI::IsMember({"show", "diff"}));
     declare_recipe(app, arguments);
-    app.add_flag("--origin", arguments.origin, "Say behind each value which file or override it came from");
+    app.add_flag("--origin", arguments.origin, "Show after each value which file or override it came from");
     app.add_option("--explain", arguments.explain, "List everything that wrote this key, in order")->type_name("KEY");
     declare_views(app, arguments);
   } else if (verb == "schema") {

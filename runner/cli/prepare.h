@@ -41,7 +41,7 @@ struct Prepared {
 };
 Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
 
-/// The same for the recipe in the file `recipe` of a run's record, with overrides put behind it.
+/// The same for the recipe in the file `recipe` of a run's record, with overrides appended.
 Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                   const SchemaSet& schemas, Sources& sources);
 

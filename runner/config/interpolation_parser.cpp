@@ -207,7 +207,7 @@ class Reader {
     }
   }
 
-  /// Up to the end of the text, or for an argument to the ',' or '}' behind it, without the blanks around it.
+  /// Up to the end of the text, or for an argument to the ',' or '}' after it, without the blanks around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;

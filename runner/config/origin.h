@@ -11,7 +11,7 @@ namespace runner {
 /// the place is not known.
 std::string origin_text(const Location& where);
 
-/// `value` as YAML, each line of it with where it came from behind it: "lr: 0.1    # recipes/a.yaml:3". What was filled
+/// `value` as YAML, each line of it followed by where it came from: "lr: 0.1    # recipes/a.yaml:3". What was filled
 /// in from a schema says "default".
 std::string yaml_with_origins(const Value& value);
 

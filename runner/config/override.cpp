@@ -16,7 +16,7 @@ void take(Element element, Override& result) {
     result.value = std::move(*value);
   } else if (Sweep* sweep = element.sweep()) {
     if (sweep->kind == Sweep::Kind::kZip && (result.kind != OverrideKind::kChange || result.package)) {
-      fail_override(result.where, "zip() stands behind a name of its own", "write name=zip(a=[1,2],b.c=[3,4])");
+      fail_override(result.where, "zip() needs a name of its own before it", "write name=zip(a=[1,2],b.c=[3,4])");
     }
     result.sweep = std::move(*sweep);
   } else {

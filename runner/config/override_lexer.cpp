@@ -67,7 +67,7 @@ std::size_t escape_length(std::string_view text) {
   return size;
 }
 
-/// Up to the first same quote behind an even number of backslashes.
+/// Up to the first same quote after an even number of backslashes.
 std::size_t quoted_length(std::string_view text) {
   const char quote = at(text, 0);
   if (quote != '\'' && quote != '"') return 0;

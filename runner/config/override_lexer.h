@@ -60,7 +60,7 @@ class OverrideLexer {
 
   std::string_view text_;
   OverrideGrammar grammar_;
-  std::size_t last_brace_;  ///< where the last '}' is: no interpolation starts behind it
+  std::size_t last_brace_;  ///< where the last '}' is: no interpolation starts after it
   Token token_;
 };
 

@@ -7,7 +7,7 @@
 namespace runner {
 
 /// `value` as it may stand in an override, laid out as Hydra does: no blanks, True and False, 1e-05, special characters
-/// behind backslashes, quotes where it was read with quotes. Reads back as the same value: a text that would not
+/// after backslashes, quotes where it was read with quotes. Reads back as the same value: a text that would not
 /// is put in quotes.
 std::string element_text(const Value& value);
 

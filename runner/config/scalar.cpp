@@ -88,7 +88,7 @@ double sexagesimal(std::string_view digits) {
   }
 }
 
-/// How digits in `base` are read: one step each, in base 60 one step for each part behind a colon.
+/// How digits in `base` are read: one step each, in base 60 one step for each part after a colon.
 std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   std::vector<NumberStep> steps;
   const std::size_t colon = std::min(digits.find(':'), digits.size());

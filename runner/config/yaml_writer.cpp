@@ -94,7 +94,7 @@ std::string key_as_yaml(const Entry& entry) {
   return entry.key;
 }
 
-/// Everything that fits behind "key:" or "-" on the same line; nullopt for a container with contents.
+/// Everything that fits after "key:" or "-" on the same line; nullopt for a container with contents.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
   if (value.form == ScalarForm::kBigInteger) return scalar_text(value);

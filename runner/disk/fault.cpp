@@ -27,7 +27,7 @@ constexpr std::pair<std::string_view, Deed> kDeeds[] = {
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
 }
 
-/// What comes before the next colon; `rest` is left with what comes behind it.
+/// What comes before the next colon; `rest` is left with what comes after it.
 std::string_view word(std::string_view& rest) {
   const std::size_t colon = rest.find(':');
   const std::string_view found = rest.substr(0, colon);
@@ -61,7 +61,7 @@ Fault fault_from(std::string_view text) {
   const std::string_view count = word(rest);
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
-    refuse(text, "behind the first colon stands the number of the call, from 1");
+    refuse(text, "the number of the call, from 1, must follow the first colon");
   if (!rest.empty()) fault.deed = named(kDeeds, rest, text);
   if (fault.point == FaultPoint::kAllocation && fault.deed != Deed::kFail) refuse(text, "an allocation can only fail");
   return fault;

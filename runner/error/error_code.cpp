@@ -117,7 +117,7 @@ constexpr std::array kErrors = {
     ErrorInfo{kDiskFull, ExitCode::kCannotWrite, "the disk is full"},
     ErrorInfo{kRunBusy, ExitCode::kDeviceUnavailable, "the run is still at work"},
     ErrorInfo{kNoRun, ExitCode::kMissingInput, "the folder holds no run"},
-    ErrorInfo{kChangedRun, kRecipe, "a run cannot go on with another recipe"},
+    ErrorInfo{kChangedRun, kRecipe, "a run cannot continue with another recipe"},
     ErrorInfo{kNoCheckpoint, ExitCode::kMissingInput, "the run has saved no checkpoint"},
     ErrorInfo{kTrainedOption, kRecipe, "an option that is settled once a network is trained"},
     ErrorInfo{kNoResults, ExitCode::kMissingInput, "the run has no results to show"},

@@ -10,7 +10,7 @@ namespace {
 using enum ErrorCode;
 
 constexpr auto kTexts = std::to_array<ErrorText>({
-    {kYamlSyntax, "The file cannot be read as YAML; nothing behind that place was looked at.", "train: {epochs: 3",
+    {kYamlSyntax, "The file cannot be read as YAML; nothing after that place was read.", "train: {epochs: 3",
      "Close what is open, and indent the entries of one mapping alike."},
     {kDuplicateKey, "A mapping has a key twice. YAML forbids it, and the first value would be lost without a word.",
      "train: {epochs: 3, epochs: 5}", "Keep one of them; the note shows the other."},
@@ -180,7 +180,7 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "Predict with one that was trained on images; evaluate this one with `retort evaluate`."},
     {kDownloadFailed, "A file could not be fetched: its server was not reached, or broke off again and again.",
      "no network, or one that wants https_proxy",
-     "What came is kept: the same command goes on from there. Or fetch the file by hand: --from-file."},
+     "What came is kept: the same command continues from there. Or fetch the file by hand: --from-file."},
     {kNotPublished, "A server answers that it does not have a file, or that it does not give it to everybody.",
      "retort data fetch hf:openai/clip-vit-base-patch23",
      "Look whether the name is right; what is private wants a token of yours in HF_TOKEN."},
@@ -193,7 +193,7 @@ constexpr auto kTexts = std::to_array<ErrorText>({
     {kMissingFile, "A file that a command names is not there, or may not be read.",
      "retort data fetch cub200 --from-file no/such.tgz", "Correct the path: it counts from the working directory."},
 
-    {kStageFailed, "A stage could not go on; the message is its own.", "a tensor of a wrong shape",
+    {kStageFailed, "A stage failed; the message is its own.", "a tensor of a wrong shape",
      "See log.txt in the run folder for the rest of it."},
     {kLossNotFinite, "The loss became infinite or not a number: the training cannot recover from it.",
      "train.optimizer.learning_rate=100",
@@ -221,7 +221,7 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "LibTorch or cuBLAS cannot promise that this operation gives the same bits every time. determinism: strict, the "
      "default, refuses that; with determinism: warn it is a warning.",
      "a cumulative sum of floats on a GPU",
-     "Write determinism: warn to go on and be told of it, or determinism: off; or run on the CPU, where most "
+     "Write determinism: warn to continue with a warning, or determinism: off; or run on the CPU, where most "
      "operations have a deterministic form."},
     {kNothingCompared,
      "retort doctor determinism compares the tensors of trainings, retort certify their gradients; the recipe trains "
@@ -242,7 +242,7 @@ constexpr auto kTexts = std::to_array<ErrorText>({
      "retort resume photos", "Name the folder that `retort run` printed."},
     {kChangedRun,
      "A resumed run was given another value for an option that its saved state does not fit, or whose change makes a "
-     "result that no single recipe stands for.",
+     "result that no single recipe describes.",
      "retort resume outputs/a model.hidden_size=64",
      "Resume it as it was; with --force where the message says so; or start a new run."},
     {kNoCheckpoint, "The run has no weights to evaluate or to predict with: it has not come to its first save.",
@@ -251,14 +251,14 @@ constexpr auto kTexts = std::to_array<ErrorText>({
     {kTrainedOption,
      "`retort evaluate` and `retort predict` take the trained weights as they are. An option of the model or of the "
      "training would have no effect on them, or they would not fit it.",
-     "retort evaluate outputs/a train.epochs=50", "Leave it out, or train anew: retort run RUN/.retort/recipe.yaml."},
+     "retort evaluate outputs/a train.epochs=50", "Leave it out, or train again: retort run RUN/.retort/recipe.yaml."},
     {kNoResults,
      "`retort analyze` shows what a run has measured, `retort compare` what runs came to when they were evaluated; "
      "there is nothing of that in the record.",
      "retort compare outputs/a outputs/b    (b was stopped before it was evaluated)",
      "Let the run come to its end: retort resume RUN; or evaluate what it has trained: retort evaluate RUN."},
     {kDamagedRecord, "A file of a run's record does not hold what Retort writes there.",
-     "nodes/evaluate/metrics.json cut off by a full disk", "Evaluate the run anew: retort evaluate RUN."},
+     "nodes/evaluate/metrics.json cut off by a full disk", "Evaluate the run again: retort evaluate RUN."},
 
     {kInternal, "Something happened that we thought could not.", "none that we know of",
      "Please report it, with the command and the recipe."},

@@ -46,7 +46,7 @@ bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options
   return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
 }
 
-/// May be run to see what comes behind it, where it has nothing to plan.
+/// May be run to see what comes after it, where it has nothing to plan.
 bool is_cheap(const Node& node) {
   return node.kind.starts_with("data.") || node.kind.starts_with("model.") || node.kind.starts_with("memory.");
 }
@@ -152,7 +152,7 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
     const auto finished = options.resume ? read_finished(options.folder / "nodes" / node.id) : std::nullopt;
-    // Consumers stand behind what they consume, so whether node i is needed is known by now.
+    // Consumers come after what they consume, so it is known by now whether node i is needed.
     const bool is_done = finished && finished->key == keys_[i];
     const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
     if (!is_done && !is_taken) runs[i] = true;
@@ -332,7 +332,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
   try {
     // Once more: data that this run has made is there only now.
     if (reuse && !reuse->take(index, /*needed=*/true)) {
-      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed anew: " + *why});
+      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again:  " + *why});
     }
     NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
     std::filesystem::create_directories(context.folder());

@@ -68,7 +68,7 @@ class NodeContext : public RunContext {
   bool reuses() const override { return node_.cacheable && is_taken(); }
   void not_reused(std::string_view why) override {
     reuse_->drop(index_);
-    say("computed anew: " + std::string(why));
+    say("computed again:  " + std::string(why));
   }
   bool wants(std::string_view output) const override { return wanted_.contains(std::string(output)); }
   bool smoke() const override { return options_.smoke; }

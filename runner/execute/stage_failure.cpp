@@ -39,7 +39,7 @@ Diagnostic not_deterministic(const Node& node, const std::string& operation) {
           {},
           node.pointer,
           nondeterminism_text(operation) + " on this device",
-          "determinism: warn goes on and tells of it, determinism: off goes on; device=cpu has such a form of most"};
+          "determinism: warn continues with a warning, determinism: off continues; device=cpu has such a form of most"};
 }
 
 }  // namespace

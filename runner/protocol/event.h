@@ -65,9 +65,9 @@ struct Reused {
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
-};  // the node goes on behind its first so many metrics
+};  // the node continues after its first `metrics` metrics
 struct Flush {
-  std::string node;  // that saves behind it; empty: one has finished
+  std::string node;  // that saves next; empty: one has finished
 };                   // waits for `flushed`: every metric before it is on the disk
 struct Item {
   nlohmann::ordered_json json;

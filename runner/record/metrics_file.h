@@ -24,7 +24,7 @@ class MetricsFile {
  public:
   /// Makes an empty one; it must not exist.
   static MetricsFile make(std::filesystem::path path, Storage& storage);
-  /// Goes on with what a run left. Lines that are no metrics, such as a last one that was cut off, are dropped.
+  /// Continues what a run left. Lines that are no metrics, such as a last one that was cut off, are dropped.
   static MetricsFile reopen(std::filesystem::path path, Storage& storage);
 
   void append(const NodeMetric& metric, double seconds);

@@ -20,7 +20,7 @@ constexpr std::size_t kLargestEntry = 16 << 20;
 constexpr std::size_t kKept = 256;     // of one kind and id
 constexpr std::size_t kCompared = 32;  // for the nearest
 
-/// A name that stays below the folder it is put behind.
+/// A name that stays below the folder it is appended to.
 bool is_inside(const std::string& name) {
   const fs::path path(name);
   return !path.empty() && path.is_relative() &&

@@ -74,7 +74,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
                       {},
                       "",
                       "the run in '" + folder.string() + "' was killed before it began: its record is not whole",
-                      "nothing is lost: remove the folder and run it anew"};
+                      "nothing is lost: remove the folder and run it again"};
   }
   RecordedRun run{
       .folder = folder, .recipe = records.front() / "recipe.yaml", .device = {}, .threads = 0, .status = {}};
@@ -86,7 +86,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
                       {},
                       "",
                       "the record in '" + records.front().string() + "' cannot be read",
-                      "it has been changed since; run its recipe anew"};
+                      "it has been changed since; run its recipe again"};
   }
   run.device = device;
   run.threads = threads;

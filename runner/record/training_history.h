@@ -28,7 +28,8 @@ class TrainingHistory {
   /// `began`: when the training did, in seconds after the run's start.
   explicit TrainingHistory(double began) : until_(began) {}
 
-  /// Takes note of a metric of the training, measured `seconds` after the run's start. True where it tells of an epoch.
+  /// Takes note of a metric of the training, measured `seconds` after the run's start. True where it is a number of an
+  /// epoch.
   bool see(const NodeMetric& metric, double seconds);
 
   const std::vector<Epoch>& epochs() const { return epochs_; }

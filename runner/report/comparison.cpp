@@ -48,7 +48,7 @@ Diagnostic not_evaluated(const RunReport& report) {
           {},
           "",
           "the run in '" + report.folder + "' has not been evaluated: it is " + report.status,
-          "retort resume " + report.folder + " goes on with it, retort evaluate " + report.folder +
+          "retort resume " + report.folder + " continues it, retort evaluate " + report.folder +
               " evaluates what it has trained"};
 }
 

@@ -124,7 +124,7 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
                       {},
                       "",
                       "'" + path.string() + "' is damaged: " + damage.what(),
-                      "evaluate the run anew: retort evaluate " + run.string()};
+                      "evaluate the run again: retort evaluate " + run.string()};
   }
 }
 

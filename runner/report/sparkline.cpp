@@ -77,8 +77,8 @@ std::string phase_line(std::span<const PhaseMark> phases, std::size_t points, co
   for (const Name& name : names) {
     if (name.lasts == 0 || name.at + name.text.size() > columns) continue;
     const std::size_t before = name.at == 0 ? 0 : name.at - 1;
-    const std::size_t behind = std::min(columns, name.at + name.text.size() + 1);
-    if (line.substr(before, behind - before).find_first_not_of(' ') != line.npos) continue;
+    const std::size_t after = std::min(columns, name.at + name.text.size() + 1);
+    if (line.substr(before, after - before).find_first_not_of(' ') != line.npos) continue;
     line.replace(name.at, name.text.size(), name.text);
   }
   line.erase(line.find_last_not_of(' ') + 1);

@@ -68,7 +68,7 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
 std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse) {
   std::vector<bool> feeds_one(graph.nodes.size(), false), feeds_one_that_runs(graph.nodes.size(), false);
   std::set<std::string> running;
-  for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // what takes in stands behind what puts out
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // consumers come after producers
     const Node& node = graph.nodes[i];
     const bool is_reused =
         std::ranges::any_of(reuse, [&](const NodeReuse& one) { return one.node == node.id && one.state == "hit"; });

@@ -25,7 +25,7 @@ struct DisplayOptions {
 DisplayOptions standard_error_display(Verbosity verbosity);
 
 /// Shows the running stage: one live line on a terminal, elsewhere a plain line every ten seconds.
-/// Never hides the cursor, and leaves nothing behind but whole lines once cleared.
+/// Never hides the cursor, and leaves only whole lines once cleared.
 class ProgressDisplay {
  public:
   ProgressDisplay(std::ostream& out, DisplayOptions options);

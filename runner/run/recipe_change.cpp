@@ -59,7 +59,7 @@ Diagnostics check_change_of_trained(const Value& before, const Value& after) {
                       pointer_of(change.path),
                       change_in_words(change) + (is_model ? ": the trained weights do not fit that"
                                                           : ": the training is done, so that has no effect on it"),
-                      "leave it as it was, or train anew with `retort run`"});
+                      "leave it as it was, or train again with `retort run`"});
   }
   return errors;
 }

@@ -154,7 +154,7 @@ class Run {
     unwritten_.clear();
   }
 
-  /// The history of `node` goes on behind the metrics `kept` of the time before the run was resumed.
+  /// The history of `node` continues after the metrics `kept` of the time before the run was resumed.
   void take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
     if (!is_training(node)) return;
     const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
@@ -168,8 +168,8 @@ class Run {
     worker.send(Json{{"flushed", true}}.dump());
   }
 
-  /// A node that runs again measures again: what the record has of it goes, but for what it goes on
-  /// behind.
+  /// A node that runs again measures again: its metrics are dropped from the record, except those that it
+  /// continues after.
   void take_back_metrics(const Event& event) {
     if (!is_resumed() || !folder_) return;
     const auto take_back = [&](const std::string& node, std::int64_t count) {
@@ -340,9 +340,9 @@ class Run {
     }
   }
 
-  /// What is to be typed to go on, where something was saved.
+  /// What to type to continue, where something was saved.
   std::string way_to_go_on() const {
-    return has_saved_ || is_resumed() ? ": go on with `retort resume " + shown_folder() + "`" : "";
+    return has_saved_ || is_resumed() ? ": continue with `retort resume " + shown_folder() + "`" : "";
   }
 
   std::string shown_folder() const { return shown(folder_->path()); }

@@ -33,7 +33,7 @@ struct Ending {
 };
 
 /// Hands `request` to a fresh worker and follows it to its end. SIGINT, SIGTERM and SIGHUP are passed on once, so that
-/// the worker can save and stop at a step; another SIGINT kills it. SIGUSR1 and SIGUSR2 ask it to save and go on.
+/// the worker can save and stop at a step; another SIGINT kills it. SIGUSR1 and SIGUSR2 ask it to save and continue.
 Ending supervise(WorkerProcess& worker, const nlohmann::ordered_json& request, const Conversation& conversation);
 
 /// Starts a worker, asks it one thing that is no run, and gives back its answer; what it says goes to `on_event`.

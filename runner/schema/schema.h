@@ -90,7 +90,7 @@ class SchemaSet {
   /// (whose stages name their kinds)? Its default if so (null Value when it has none); nullopt if not.
   std::optional<Value> declared(const Value& recipe, std::span<const std::string> path) const;
 
-  /// Whether a run of `recipe` may go on with another value at `path`: what x-resume says there or nearest above it.
+  /// Whether a run of `recipe` may continue with another value at `path`: what x-resume says there or nearest above it.
   ResumeClass resume_class(const Value& recipe, std::span<const std::string> path) const;
 
   /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".

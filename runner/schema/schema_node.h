@@ -35,10 +35,10 @@ struct PatternSchema {
   const SchemaNode* schema;
 };
 
-/// Whether a run that has begun may go on with another value of an option.
+/// Whether a run that has begun may continue with another value of an option.
 enum class ResumeClass {
   kSafe,     ///< the result keeps its bits, or what is left is not part of it
-  kForce,    ///< it becomes a result that no single recipe stands for
+  kForce,    ///< the result is one that no single recipe describes
   kRefused,  ///< what was saved does not fit it
 };
 

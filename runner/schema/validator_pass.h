@@ -25,7 +25,8 @@ struct ValidatorPlace {
   ValidatorPlace below(std::size_t at) const;
 };
 
-/// One walk over a value and its schema, adding what is wrong to `errors`. Behind check() of runner/schema/validator.h.
+/// One walk over a value and its schema, adding what is wrong to `errors`. check() of runner/schema/validator.h uses
+/// it.
 class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}

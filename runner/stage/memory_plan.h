@@ -63,7 +63,7 @@ struct MemoryPlan {
   std::int64_t live = 0;               ///< the most that tensors take at once
   std::int64_t reserved = 0;           ///< the most that the allocator takes for them
   std::int64_t predicted = 0;          ///< reserved, and the terms that stand beside the allocator's
-  std::optional<std::int64_t> budget;  ///< that it is held against; nullopt: none is known
+  std::optional<std::int64_t> budget;  ///< that it is compared with; nullopt: none is known
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes> owners;    ///< of what is live at the peak: parameter, gradient, optimizer_state, …

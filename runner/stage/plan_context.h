@@ -20,7 +20,7 @@ class PlanContext : public RunContext {
   virtual std::optional<NamedBytes> budget() const = 0;
   /// True if other ways of computing the same are to be looked at; a plan that does not fit names them always.
   virtual bool wants_alternatives() const = 0;
-  /// True if the ways of computing that the recipe asks for are to be held against the whole batch.
+  /// True if the ways of computing that the recipe asks for are to be compared with the whole batch.
   virtual bool wants_certificate() const = 0;
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;

@@ -23,7 +23,7 @@ struct Progress {
   double bytes_per_second = 0;
 };
 
-/// Somebody who looks into a training, tensor by tensor; what there is to see only stages/ knows.
+/// Somebody who looks into a training, tensor by tensor; only stages/ knows what can be seen.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -34,7 +34,7 @@ struct TrainedWeights {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;   ///< of a training's checkpoints; for kThis, of the one checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the training's own options say
-  bool reused = false;  ///< they are a copy in the node's own folder; damaged ones are removed and trained anew
+  bool reused = false;  ///< they are a copy in the node's own folder; damaged ones are removed and trained again
 };
 
 /// What a running stage may touch of the world outside its inputs.
@@ -51,12 +51,12 @@ class RunContext {
 
   /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
   virtual bool cancelled() const = 0;
-  /// True once for every request to save now and go on.
+  /// True once for every request to save now and continue.
   virtual bool take_save_request() = 0;
 
-  /// True if this run has been at work before: the node goes on from what it saved in folder().
+  /// True if this run has been at work before: the node continues from what it saved in folder().
   virtual bool resuming() const = 0;
-  /// Tells that a node which is resuming() goes on behind its first `metrics` metrics; later ones are taken back.
+  /// Says that a node which is resuming() continues after its first `metrics` metrics; later ones are taken back.
   virtual void resumed(std::int64_t metrics) = 0;
   /// Returns once every metric so far is on the disk, and how many of this node there are, for resumed(). Called before
   /// each save, so that no save knows of a step that the record does not.
@@ -76,7 +76,7 @@ class RunContext {
   /// stage whose schema says x-cacheable reads its outputs from them, as far as they are there.
   virtual bool reuses() const { return false; }
   /// Tells that the files of reuses(), or the weights of trained() where those are to be reused, are damaged, and how;
-  /// they are gone from folder() and the stage does its work anew.
+  /// they are gone from folder() and the stage does its work again.
   virtual void not_reused(std::string_view /*why*/) {}
   /// False where nobody takes what this node puts out on the port `output`: it may be left out.
   virtual bool wants(std::string_view /*output*/) const { return true; }

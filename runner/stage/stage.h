@@ -75,18 +75,18 @@ class Stage {
   /// the executor reports both against the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
   /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the Meta device. Returns
-  /// stand-ins for its outputs, good enough to plan what comes behind. nullopt: nothing is worth planning; it is run
+  /// stand-ins for its outputs, good enough to plan what comes after. nullopt: nothing is worth planning; it is run
   /// instead, and what it puts out is kept for the run itself.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) { return std::nullopt; }
   /// What the stage found in the world outside its options when it was made, as a short text: the files of a data set,
   /// the bytes of weights. Two stages of the same options and fingerprint do the same. Empty: nothing. Asked again
-  /// behind run(), which may have made what there is to find.
+  /// after run(), which may have made those files.
   virtual std::string fingerprint() const { return {}; }
   /// False where neither the outputs nor the files depend on RunContext::seed().
   virtual bool uses_seed() const { return true; }
 };
 
-/// The code behind one kind. Its ports, options, defaults and help are in schemas/, so that the
+/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that the
 /// graph can be checked and drawn where this code is not linked. One constant per file in stages/.
 struct StageKind {
   std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"

@@ -6,7 +6,7 @@
 
 namespace runner {
 
-/// The comment that a config file begins with, by line, without '#' and the blank behind it. Lines meant for programs
+/// The comment that a config file begins with, by line, without '#' and the blank after it. Lines meant for programs
 /// (yaml-language-server, @package) are left out, and so are blank lines at both ends.
 std::vector<std::string> comment_header(std::string_view text);
 

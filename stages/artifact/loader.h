@@ -26,7 +26,7 @@ class Loader {
 
   /// Batches of a whole pass if no sample is skipped.
   std::int64_t batches() const;
-  /// The first_batch at which another loader goes on with what next() gives from here: batches given out or left out,
+  /// The first_batch at which another loader continues with what next() gives from here: batches given out or left out,
   /// and those before this loader's first.
   std::int64_t position() const;
   /// Samples that this loader skipped so far because the recipe says to skip what cannot be read.

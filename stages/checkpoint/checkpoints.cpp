@@ -21,7 +21,7 @@ using runner::WriteError;
 constexpr const char* kLatest = "latest";
 constexpr const char* kBest = "best";
 
-/// What a save leaves behind when it is killed: a folder being built, one being removed, a pointer being written.
+/// What a killed save leaves: a folder being built, one being removed, a pointer being written.
 bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) || name == "latest.part" ||
          name == "best.part";
@@ -142,7 +142,7 @@ std::optional<FoundCheckpoint> Checkpoints::load_first(const std::vector<Checkpo
   if (names.empty()) return std::nullopt;
   std::string message = "no checkpoint in '" + folder_.string() + "' is whole";
   for (const std::string& line : passed_over) message += "; " + line;
-  throw StageError(ErrorCode::kDamagedWeights, "", message, "start the training anew");
+  throw StageError(ErrorCode::kDamagedWeights, "", message, "start the training again");
 }
 
 std::optional<CheckpointName> Checkpoints::pointer(const char* name) const {

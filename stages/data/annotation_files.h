@@ -27,7 +27,7 @@ class AnnotationFiles {
   /// The file's bytes; nullopt, and an error, where it is not there, no regular file, or larger than `limit`.
   std::optional<std::string> read(const std::string& name, std::size_t limit);
 
-  /// Adds an error: "'data/images.txt': `what`". Behind the tenth of one file they are only counted.
+  /// Adds an error: "'data/images.txt': `what`". After the tenth of one file they are only counted.
   void fault(const std::string& name, const std::string& what);
   /// The same at a line, counted from one: "'data/images.txt', line 3: `what`".
   void fault(const std::string& name, std::size_t line, const std::string& what);

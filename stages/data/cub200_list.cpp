@@ -175,7 +175,7 @@ class Lister {
     if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
   }
 
-  /// Each image once: calls `use` with what is known of it, and tells of those that are missing.
+  /// Each image once: calls `use` with what is known of it, and reports those that are missing.
   void for_images(const char* file, std::size_t count, const char* form,
                   const std::function<void(std::size_t, Bird&, const Words&)>& use) {
     std::vector<bool> seen(birds_.size());

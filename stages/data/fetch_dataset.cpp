@@ -118,7 +118,7 @@ class DatasetFetching {
       announce();
       for (const PublishedFile& file : dataset_.files) fetched.received += fetch(file);
     } catch (...) {
-      storage_.remove(work_);  // unless something is in it to go on with
+      storage_.remove(work_);  // unless it holds something to continue from
       throw;
     }
     const fs::path draft = work_ / "unpacked";

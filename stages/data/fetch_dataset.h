@@ -16,7 +16,7 @@ namespace stages {
 /// One file of a data set, as published.
 struct PublishedFile {
   std::string_view name;  ///< "102flowers.tgz"
-  std::string_view url;   ///< of the folder on the server, with a slash behind it
+  std::string_view url;   ///< of the folder on the server, ending in a slash
   std::string_view md5;
   std::int64_t bytes = 0;
   bool is_archive = false;  ///< to be unpacked; anything else lies in the data set's folder as it is
@@ -56,7 +56,7 @@ struct FetchedDataset {
 };
 
 /// Fetches a data set, checks and unpacks it. Its folder appears when it is whole, or not at all; until then what has
-/// come lies in <root>/.<folder>.fetch, from where the next call goes on. A data set that is there is left alone.
+/// come lies in <root>/.<folder>.fetch, where the next call continues. A data set that is there is left alone.
 /// Throws runner::StageError: what download() and unpack() do, kFolderExists where something else has its name; and
 /// runner::Cancelled.
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,

@@ -11,7 +11,7 @@ namespace stages {
 /// Which of the published lists of Oxford Flowers 102 trains, validates and tests.
 enum class FlowerParts : std::uint8_t {
   kPublished,           ///< trnid, valid and tstid
-  kTrainAndValidation,  ///< trnid and behind it valid; nothing; tstid
+  kTrainAndValidation,  ///< trnid followed by valid; nothing; tstid
   kSwapped,             ///< tstid, valid and trnid
 };
 

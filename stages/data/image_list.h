@@ -58,7 +58,7 @@ struct SplitOptions {
 };
 
 /// Divides the training images of each class among the parts, at random as a function of `seed`, by largest remainder;
-/// they keep their order, behind what a part has already. Each part with a share gets an image of every class that has
+/// they keep their order, after what a part has already. Each part with a share gets an image of every class that has
 /// enough of them, train before test before validation.
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed);
 

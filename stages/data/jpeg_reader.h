@@ -11,7 +11,7 @@ ImageHeader read_jpeg_header(Bytes file);
 ///
 /// Decoded by libjpeg-turbo's accurate integer DCT with smooth chroma upsampling, as Pillow does. Grey is repeated,
 /// CMYK taken as inverted, which is how every known program writes it. Missing or damaged data is an
-/// ImageError, although libjpeg would only warn and go on with grey.
+/// ImageError, although libjpeg would only warn and continue with grey.
 Image decode_jpeg(Bytes file, int eighths = 8);
 
 }  // namespace stages

@@ -24,10 +24,10 @@ std::optional<RocCurve> roc_curve(std::vector<Detected> samples) {
 }
 
 double true_positives_at(const RocCurve& curve, double share) {
-  const auto behind = std::ranges::upper_bound(curve.false_positives, share);
-  const auto right = static_cast<std::size_t>(behind - curve.false_positives.begin());
+  const auto above = std::ranges::upper_bound(curve.false_positives, share);
+  const auto right = static_cast<std::size_t>(above - curve.false_positives.begin());
   assert(right > 0);
-  if (behind == curve.false_positives.end()) return curve.true_positives.back();
+  if (above == curve.false_positives.end()) return curve.true_positives.back();
   const std::size_t left = right - 1;
   const double width = curve.false_positives[right] - curve.false_positives[left];
   const double part = (share - curve.false_positives[left]) / width;

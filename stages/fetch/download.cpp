@@ -182,7 +182,7 @@ class Fetching {
 
   std::string kept() const {
     return size_text(part_.bytes()) + (all_ > 0 ? " of " + size_text(all_) : "") + " are kept in '" +
-           part_.path().string() + "', and the same command goes on from there";
+           part_.path().string() + "', and the same command continues from there";
   }
 
   /// Until the whole file is there.
@@ -195,7 +195,7 @@ class Fetching {
       try {
         return attempt();
       } catch (const PassingFailure& failure) {
-        if (received_ > before) {  // it goes on, if haltingly
+        if (received_ > before) {  // it advances, if slowly
           failures = 0;
           wait = patience_.first_wait;
         }
@@ -233,7 +233,7 @@ class Fetching {
       const std::string range = header(reply, "content-range");
       if (range == "bytes */" + std::to_string(part_.bytes())) return;
       restart("the server's '" + name_ + "' has changed");
-      throw PassingFailure("the server has no bytes behind those that are here");
+      throw PassingFailure("the server has no bytes after those that are here");
     }
     if (reply.status != 200 && reply.status != 206) refuse(reply);
     if (!has_begun_) begin(reply);  // an empty file
@@ -243,7 +243,7 @@ class Fetching {
   }
 
   void restart(const std::string& why) {
-    if (part_.bytes() > 0) say(why + ": beginning anew");
+    if (part_.bytes() > 0) say(why + ": starting over");
     part_.begin_anew();
     is_resuming_ = false;
     was_resumed_ = false;
@@ -271,9 +271,9 @@ class Fetching {
       }
       all_ = range->all;
       was_resumed_ = true;
-      say("going on with '" + name_ + "' behind " + size_text(part_.bytes()));
+      say("continuing '" + name_ + "' after " + size_text(part_.bytes()));
     } else {
-      if (is_resuming_) restart("the server cannot go on in the middle of '" + name_ + "', or it has changed");
+      if (is_resuming_) restart("the server cannot continue in the middle of '" + name_ + "', or it has changed");
       part_.begin_anew();
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + size_text(all_) : ""));

@@ -24,9 +24,9 @@ struct Download {
 };
 
 /// Fetches a file, which appears under its name when it is whole and its sum is right. Until then it grows as
-/// <file>.part, with what is known of it in <file>.part.json; both stay behind when it is stopped, killed or cut off,
-/// and the next call goes on from there (Range, If-Range). Where the server cannot or the file has changed, it begins
-/// anew and says so. Failures that pass are waited out. A file that is there already is taken if its sum is right.
+/// <file>.part, with what is known of it in <file>.part.json; both stay when it is stopped, killed or cut off,
+/// and the next call continues from there (Range, If-Range). Where the server cannot or the file has changed, it starts
+/// over and says so. Failures that pass are waited out. A file that is there already is taken if its sum is right.
 /// Gives back the bytes that came over the net. Throws runner::StageError: kDownloadFailed, kNotPublished,
 /// kWrongChecksum, kDiskFull, kCannotCreate, kCannotWrite; and runner::Cancelled.
 std::int64_t download(const Download& what, const FetchCallbacks& callbacks, const Patience& patience = {},

@@ -100,7 +100,7 @@ class HubFetching {
     for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     const runner::Descriptor lock = take_lock();
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
-    std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs behind them
+    std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs they point to
     for (const std::string& name : names_) {
       HubFile file{name};
       const std::string blob = fetch(file, snapshot.received);

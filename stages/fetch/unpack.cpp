@@ -42,7 +42,7 @@ class Unpacking {
     for (std::int64_t entries = 0;; ++entries) {
       const int result = archive_read_next_header(a, &entry);
       if (result == ARCHIVE_EOF) return unpacked_;
-      // A warning tells of a name in another alphabet or the like; what is wrong with it shows below.
+      // A warning is about a name in another alphabet or the like; what is wrong with it shows below.
       if (result != ARCHIVE_OK && result != ARCHIVE_WARN) damaged(a);
       if (entries >= limits_.entries) refuse("more than " + std::to_string(limits_.entries) + " files and folders");
       take(a, entry, progress);

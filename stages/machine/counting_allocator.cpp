@@ -126,7 +126,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
     const c10::DataPtr block = std::move(head->block);
     head->~Head();
   }
-  /// One user less, under `lock`; behind it there may be nothing left of this.
+  /// One user less, under `lock`; after it, this object may no longer exist.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool is_last = --users_ == 0;
     lock.unlock();

@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// Everybody who watches a peak. A device has but one high-water mark: who starts it anew tells the others what it was.
+/// Everybody who watches a peak. A device has but one high-water mark: who resets it tells the others what it was.
 struct Watchers {
   std::mutex mutex;
   std::vector<MemoryMeter*> meters;
@@ -33,7 +33,7 @@ Watchers& watchers() {
   return all;
 }
 
-/// The high-water mark of the CPU's memory, which starts anew.
+/// The high-water mark of the CPU's memory, which is reset.
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");

@@ -19,7 +19,7 @@ struct Names {
   std::string_view prefix;         ///< before all that follows but `outside`
   std::string_view blocks;         ///< before the number of a block
   std::span<const Pair> around;    ///< beside the blocks
-  std::span<const Pair> in_block;  ///< behind the number of a block
+  std::span<const Pair> in_block;  ///< after the number of a block
   std::span<const Pair> outside;   ///< without prefix
 };
 

@@ -28,10 +28,11 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
 /// In training drops units of its input with a probability and multiplies what it keeps by 1 / (1 - probability):
 /// dropout (Srivastava et al. 2014) of elements; stochastic depth (Huang et al. 2016, arXiv:1603.09382) of samples,
-/// where it stands behind a residual branch. Otherwise the identity.
+/// where it follows a residual branch. Otherwise the identity.
 ///
 /// The mask is a function of the step and the samples that a ScopedDropout names, and of the layer's place in its
-/// network (stages/random/dropout_mask.h). Nothing but these names is kept for the backward, which makes the mask anew.
+/// network (stages/random/dropout_mask.h). Nothing but these names is kept for the backward, which makes the mask
+/// again.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);

@@ -31,8 +31,8 @@ Batch Batch::part(std::int64_t begin, std::int64_t end) const {
   Batch result;
   result.units_ = end - begin;
   for (const auto& [name, tensor] : tensors_) {
-    const auto [first, behind] = rows(name, begin, end);
-    result.tensors_.set(name, tensor.slice(0, first, behind));
+    const auto [first, end_row] = rows(name, begin, end);
+    result.tensors_.set(name, tensor.slice(0, first, end_row));
     if (!grouped()) continue;
     auto& own = result.offsets_[name];
     for (auto group = begin; group <= end; ++group) own.push_back(rows(name, group, group).first - first);

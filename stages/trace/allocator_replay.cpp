@@ -63,7 +63,7 @@ void AllocatorReplay::free(std::size_t name) {
   allocated_ -= block->size;
   block->is_used = false;
   block = joined(block, block->before);
-  block = joined(block, block->behind);
+  block = joined(block, block->after);
   pool(block->is_small).insert(block);
 }
 
@@ -76,7 +76,7 @@ void AllocatorReplay::empty_cache() {
   for (Pool* unused : {&small_, &large_}) {
     for (auto entry = unused->begin(); entry != unused->end();) {
       Block* const block = *entry;
-      if (block->before || block->behind) {
+      if (block->before || block->after) {
         ++entry;
         continue;
       }
@@ -133,7 +133,7 @@ AllocatorReplay::Block* AllocatorReplay::grown_segment(bool is_small, std::int64
   const std::int64_t start = is_small ? 0 : std::int64_t{1} << 60;
   Block* const block =
       make({.address = end ? end->address + end->size : start, .size = more, .is_small = is_small, .before = end});
-  if (end) end->behind = block;
+  if (end) end->after = block;
   return end = block;
 }
 
@@ -155,9 +155,9 @@ void AllocatorReplay::split(Block& block, std::int64_t size) {
                             .size = block.size - size,
                             .is_small = block.is_small,
                             .before = &block,
-                            .behind = block.behind});
-  if (block.behind) block.behind->before = rest;
-  block.behind = rest;
+                            .after = block.after});
+  if (block.after) block.after->before = rest;
+  block.after = rest;
   block.size = size;
   if (end_of(block.is_small) == &block) end_of(block.is_small) = rest;
   pool(block.is_small).insert(rest);
@@ -170,8 +170,8 @@ AllocatorReplay::Block* AllocatorReplay::joined(Block* block, Block* neighbour) 
   Block* const first = neighbour == block->before ? neighbour : block;
   Block* const second = first == block ? neighbour : block;
   first->size += second->size;
-  first->behind = second->behind;
-  if (second->behind) second->behind->before = first;
+  first->after = second->after;
+  if (second->after) second->after->before = first;
   if (end_of(first->is_small) == second) end_of(first->is_small) = first;
   blocks_.erase(second->self);
   return first;
@@ -197,7 +197,7 @@ void AllocatorReplay::give_back_end(bool is_small) {
     return;
   }
   end_of(is_small) = end->before;
-  if (end->before) end->before->behind = nullptr;
+  if (end->before) end->before->after = nullptr;
   blocks_.erase(end->self);
 }
 

@@ -61,7 +61,7 @@ class AllocatorReplay {
   struct Block {
     std::int64_t address = 0, size = 0;
     bool is_used = false, is_small = false;
-    Block *before = nullptr, *behind = nullptr;
+    Block *before = nullptr, *after = nullptr;
     std::list<Block>::iterator self = {};
   };
   struct BySize {

@@ -45,7 +45,7 @@ struct TraceEvent {
   double flops;  ///< of all that had begun by then
 };
 
-/// Records the birth and death of every storage on the Meta device while it lives, with no memory behind any:
+/// Records the birth and death of every storage on the Meta device while it lives, none of which has memory:
 ///
 ///   register_meta_kernels();
 ///   MemoryTrace trace({.device = at::kCPU, .threads = 2});

@@ -20,11 +20,11 @@ using runner::Certificate;
 
 constexpr std::int64_t kCertifiedSamples = 5, kPart = 2;  // the last part is a smaller one
 
-/// A gradient below this share of the whole one is held against that share: what is zero but for rounding, as that of
-/// the biases of an attention's keys is, has no relative error.
+/// A gradient below this share of the whole one is compared with that share: what is zero except for rounding, as that
+/// of the biases of an attention's keys is, has no relative error.
 constexpr double kLeast = 1e-3;
 
-/// What one way of computing a step leaves behind.
+/// What one way of computing a step leaves.
 struct Left {
   NamedTensors gradients;  // of all that is trained; zeros where there is none
   std::vector<std::pair<std::string, at::Tensor>> buffers;

@@ -21,7 +21,7 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// Goes on from what another has observed.
+  /// Continues from what another has observed.
   void restore(std::optional<std::int64_t> best_epoch, double best) {
     best_epoch_ = best_epoch;
     best_ = best;

@@ -16,7 +16,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   throw runner::StageError(
       runner::ErrorCode::kChangedRun, "",
       "the checkpoint was trained on other frozen weights: " + in_words(then) + " then, " + in_words(now) + " now",
-      "give the model the weights that it had, or train anew");
+      "give the model the weights that it had, or train again");
 }
 
 }  // namespace stages

@@ -38,7 +38,7 @@ class GradScaler {
   /// Grows or shrinks the scale after a step; allocates nothing.
   void update(const at::Tensor& overflow);
 
-  /// "scale" and "growth_tracker": all that must be saved to go on as if never interrupted. Shared, not copied.
+  /// "scale" and "growth_tracker": all that must be saved to continue as if never interrupted. Shared, not copied.
   NamedTensors state() const;
   /// Takes a saved state over. Throws std::invalid_argument if it is not one.
   void load_state(const NamedTensors& state);

@@ -30,8 +30,8 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   }
   RowNames names;
   for (const auto& [input, tensor] : batch.tensors()) {
-    const auto [first, behind] = batch.rows(input, begin, end);
-    names.emplace(input, range(first, behind));
+    const auto [first, end_row] = batch.rows(input, begin, end);
+    names.emplace(input, range(first, end_row));
   }
   return names;
 }

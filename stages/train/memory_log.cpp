@@ -95,7 +95,7 @@ void MemoryLog::end(std::int64_t step) {
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
   context_.say("memory peak: " + runner::size_text(peak_) + ", " + percent + " % of the " +
-               runner::size_text(*options_.planned_peak) + " by plan");
+               runner::size_text(*options_.planned_peak) + " planned");
 }
 
 bool MemoryLog::is_silent() const { return options_.device.is_cpu() && !CountingAllocator::innermost(); }

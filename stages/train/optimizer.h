@@ -49,12 +49,12 @@ class Optimizer {
   /// The gradients that step() will use, as they are.
   std::vector<at::Tensor> gradients() const;
 
-  /// Everything that must be saved to go on as if never interrupted: "<parameter>.momentum", or "<parameter>.mean",
+  /// Everything that must be saved to continue as if never interrupted: "<parameter>.momentum", or "<parameter>.mean",
   /// ".square", ".maximum" and ".age". Shared, not copied. A parameter that was never stepped has none.
   NamedTensors state() const;
 
-  /// Takes over copies of what state() gave, in place of whatever was there; a parameter it does not name starts anew.
-  /// Throws std::invalid_argument, and changes nothing, if that is not the state of such an optimizer.
+  /// Takes over copies of what state() gave, in place of whatever was there; a parameter it does not name starts
+  /// without state. Throws std::invalid_argument, and changes nothing, if that is not the state of such an optimizer.
   void load_state(const NamedTensors& state);
 
  private:

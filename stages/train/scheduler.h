@@ -24,7 +24,7 @@ class Scheduler {
   /// Takes note of the monitored number of a validation: what a plateau is told by.
   void observe(double value);
 
-  /// All that must be saved to go on as if never interrupted. load_state() throws std::invalid_argument for anything
+  /// All that must be saved to continue as if never interrupted. load_state() throws std::invalid_argument for anything
   /// else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);

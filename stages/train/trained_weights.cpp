@@ -73,7 +73,7 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
         ErrorCode::kNoCheckpoint, "",
         "there is no checkpoint in '" + weights->folder.string() + "'" +
             (unmeasured ? " that was measured on validation data" : ""),
-        unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` goes on with it");
+        unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` continues it");
   }
   for (const std::string& line : found->passed_over) context.say(line + "; the next best checkpoint is used");
   try {

@@ -362,7 +362,7 @@ class Training {
     save_clock_.saved(done_, wall_seconds());
     log_.resume_behind(done_);
     context_.resumed(found->state.metrics);
-    context_.say("goes on behind step " + std::to_string(done_) + " of " + std::to_string(steps_));
+    context_.say("continues after step " + std::to_string(done_) + " of " + std::to_string(steps_));
   }
 
   void restore(const TrainingState& state) {
@@ -384,7 +384,7 @@ class Training {
     batch_ = state.batch;
   }
 
-  /// Leaves the network with the weights that go on, and says which they are.
+  /// Leaves the network with the weights that are passed on, and says which they are.
   TrainingResult kept() {
     TrainingResult result{so_far_.last.epoch, done_, saved_folder_};
     // Without validation the last weights are the best known.

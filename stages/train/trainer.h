@@ -61,8 +61,8 @@ struct TrainingResult {
 ///
 /// Checkpoints (checkpoints.h) are saved below context.folder()/checkpoints as options.checkpoint says, and besides
 /// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which
-/// it cancels. Where the context is resuming, the training goes on from the latest; k steps, a stop and the other n - k
-/// come to the same bits as n. Throws runner::StageError, and runner::Cancelled where it was stopped.
+/// it cancels. Where the context is resuming, the training continues from the latest; k steps, a stop and the other n -
+/// k come to the same bits as n. Throws runner::StageError, and runner::Cancelled where it was stopped.
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context);
 

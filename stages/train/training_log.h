@@ -46,7 +46,7 @@ class TrainingLog {
   /// `context` must outlive this.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
 
-  /// The training goes on behind `step`, which this log has not seen.
+  /// The training continues after `step`, which this log has not seen.
   void resume_behind(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);

@@ -229,7 +229,7 @@ class Reader {
     return std::holds_alternative<std::monostate>(value->data) || (map && map->entries.empty());
   }
 
-  /// _rebuild_tensor(storage, offset, sizes, strides), v2 with (requires_grad, hooks) behind it, and v3 with the type
+  /// _rebuild_tensor(storage, offset, sizes, strides), v2 followed by (requires_grad, hooks), and v3 with the type
   /// too
   void push_tensor(const PickledValues& arguments, std::size_t least, std::size_t most) {
     if (arguments.size() < least || arguments.size() > most)

@@ -151,7 +151,7 @@ std::span<char> bytes_in(const at::Tensor& tensor) {
 
 // --- the zip archive
 
-/// The folder in the archive that the file's parts lie in, with a slash behind it.
+/// The folder in the archive that the file's parts lie in, ending in a slash.
 std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
   constexpr std::string_view kPickle = "/data.pkl";
   std::string top;
@@ -219,7 +219,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes) {
 
 // --- the stream
 
-/// Pickles one behind another.
+/// Pickles one after another.
 class Pickles {
  public:
   explicit Pickles(std::string_view bytes) : bytes_(bytes) {}

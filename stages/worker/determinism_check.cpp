@@ -66,7 +66,7 @@ class Counting : public DeterminismCheck {
   std::set<std::tuple<std::string, std::string, std::string>> tensors_;
 };
 
-/// Writes a line of JSON a tensor, {…, "bytes": n}, and behind it so many bytes.
+/// Writes a line of JSON a tensor, {…, "bytes": n}, and after it that many bytes.
 class Writing final : public Counting {
  public:
   Writing(const std::filesystem::path& file, std::int64_t steps, std::int64_t limit)
@@ -129,7 +129,7 @@ class Comparing final : public Counting {
                    {"largest", largest}};
   }
 
-  /// Reads what the first run saw next; null behind the last.
+  /// Reads what the first run saw next; null after the last.
   void next() {
     std::string line;
     first_ = std::getline(file_, line) ? Json::parse(line) : Json();

@@ -59,7 +59,7 @@ at::Tensor values(at::IntArrayRef shape, double pace) {
   return (torch::arange(c10::multiply_integers(shape), torch::kFloat) * pace).sin().reshape(shape);
 }
 
-/// A layer with dropout behind it, which can be computed again.
+/// A layer followed by dropout, which can be computed again.
 class SmallBlock : public RecomputableModule {
  public:
   SmallBlock() {
@@ -78,7 +78,7 @@ class SmallBlock : public RecomputableModule {
   std::shared_ptr<Dropout> dropout_;
 };
 
-/// It, and a layer behind it.
+/// The same, followed by another layer.
 class SmallNetwork : public torch::nn::Module {
  public:
   SmallNetwork() {

@@ -53,7 +53,7 @@ std::int64_t resident(const TowerTraining& training, int steps) {
   small.micro_batch = 0;
   run_on(at::kCPU, small, 1);
   malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark begins anew
+  std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark is reset
   const std::int64_t before = stages::kilobytes_field("/proc/self/status", "VmRSS");
   run_on(at::kCPU, training, steps);
   return stages::kilobytes_field("/proc/self/status", "VmHWM") - before;

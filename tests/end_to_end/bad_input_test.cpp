@@ -130,7 +130,7 @@ TEST_F(BadInput, CorruptImageIsSkippedAndCountedWhenAskedFor) {
 }
 
 TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
-  // A PNG header of 20000 x 10000 pixels and nothing behind it.
+  // A PNG header of 20000 x 10000 pixels and nothing after it.
   folder_.write("photos/huge/a.png",
                 std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
                     std::string("\x26\xb3\x11\x80", 4));

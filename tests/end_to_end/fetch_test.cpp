@@ -120,7 +120,7 @@ TEST_F(Fetch, InterruptKeepsWhatCame) {
   const Ended ended = running.get();
   EXPECT_EQ(ended.exit, 130);
   EXPECT_THAT(ended.err, HasSubstr("data: stopped: 586 KiB of 977 KiB are kept in 'data/.CUB_200_2011.fetch/"
-                                   "CUB_200_2011.tgz.part', and the same command goes on from there\n"));
+                                   "CUB_200_2011.tgz.part', and the same command continues from there\n"));
   EXPECT_EQ(fs::file_size(part), 600'000u);
 }
 

@@ -1,4 +1,4 @@
-// Runs that are stopped, killed or starved of disk, and gone on with, through the real programs.
+// Runs that are stopped, killed or starved of disk, and resumed, through the real programs.
 
 #include <filesystem>
 #include <set>
@@ -89,7 +89,7 @@ class Resume : public testing::Test {
     fs::remove_all(folder_ / "probe");
     return is_there;
   }
-  /// Strikes `program` at its points first, first + stride …; after each the run is gone on with to its end.
+  /// Strikes `program` at its points first, first + stride …; after each the run is resumed to its end.
   void strike_every(const std::string& program, const std::string& deed, int first, int stride) {
     ASSERT_EQ(train("whole").exit, 0);
     const Result whole = result("whole");
@@ -172,13 +172,13 @@ TEST_F(Resume, SignalSavesAndSaysHowToGoOn) {
                                       "kill -USR2 $run; sleep 0.1; kill -TERM $run; wait $run",
                                   folder_.path());
   EXPECT_EQ(stopped.exit, 75) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("interrupted: go on with `retort resume run`"));
+  EXPECT_THAT(stopped.err, HasSubstr("interrupted: continue with `retort resume run`"));
   const json summary = json::parse(file_text(folder_ / "run/summary.json"));
   EXPECT_EQ(summary["status"], "interrupted");
   EXPECT_EQ(summary["exit"], 75);
   const Ended gone_on = resume("run");
   EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
-  EXPECT_THAT(gone_on.err, HasSubstr("train: goes on behind step "));
+  EXPECT_THAT(gone_on.err, HasSubstr("train: continues after step "));
   expect_whole("run", result("whole"));
   EXPECT_THAT(resume("run").err, HasSubstr("the run has finished: there is nothing to resume"));
 }

@@ -1,4 +1,4 @@
-// A run through the real programs: what it leaves behind, and that it can be had again.
+// A run through the real programs: what it leaves, and that it can be repeated.
 
 #include <filesystem>
 

@@ -35,7 +35,7 @@ struct ServedReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
-  std::optional<std::size_t> cut_after = {};  ///< the connection breaks off behind so many bytes of the body
+  std::optional<std::size_t> cut_after = {};  ///< the connection breaks off after so many bytes of the body
   bool stalls = false;  ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
 };
 

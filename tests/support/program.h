@@ -22,7 +22,7 @@ struct Ended {
   std::string out, err;
 };
 
-/// Runs a shell command in `folder` and waits for it. What it leaves for later runs to reuse is gone behind it, unless
+/// Runs a shell command in `folder` and waits for it. What it leaves for later runs to reuse is removed, unless
 /// the command sets RETORT_CACHE itself.
 inline Ended run_shell(const std::string& command, const std::filesystem::path& folder) {
   const TemporaryFolder streams;

@@ -80,7 +80,7 @@ class RecordingContext final : public runner::RunContext {
   std::function<void(const runner::Progress&)> on_progress;
   bool is_cancelled = false, is_smoke = false, is_resuming = false, wants_save = false, is_reusing = false;
   std::set<std::string> unwanted;          // outputs that nobody takes
-  std::optional<std::int64_t> resumed_at;  // behind so many metrics
+  std::optional<std::int64_t> resumed_at;  // after so many metrics
   std::optional<runner::TrainedWeights> trained_weights;
   int flushes = 0;
   std::uint64_t seed_value = 1;

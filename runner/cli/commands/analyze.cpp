@@ -42,7 +42,7 @@ Diagnostics gaps(const RunReport& report) {
   for (const RecordedEvaluation& evaluation : report.evaluations) {
     if (evaluation.has_curves) continue;
     add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
-        "evaluate the run anew: retort evaluate " + report.folder);
+        "evaluate the run again: retort evaluate " + report.folder);
   }
   return warnings;
 }
@@ -59,7 +59,7 @@ ExitCode analyze_command(const Arguments& arguments, Console& console) {
                                      {},
                                      "",
                                      "the run in '" + report->folder + "' has measured nothing yet",
-                                     "go on with it: retort resume " + report->folder}});
+                                     "continue it: retort resume " + report->folder}});
   }
   try {
     PictureFolder pictures(arguments.out.empty() ? run->folder / "analysis" : std::filesystem::path(arguments.out));

@@ -41,7 +41,7 @@ Result<Json> request_for_model(const Arguments& arguments) {
   const std::string repository = named.substr(0, at);
   const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
   if (!is_path(repository, 2)) return misused_fetch("'" + arguments.what + "' names no model");
-  if (!is_path(revision, 8)) return misused_fetch("'" + arguments.what + "' names no revision behind its @");
+  if (!is_path(revision, 8)) return misused_fetch("'" + arguments.what + "' names no revision after its @");
   if (!arguments.from_files.empty()) return misused_fetch("--from-file is for data sets", "take it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
               {"revision", revision},         {"files", arguments.files}, {"cache", arguments.out},

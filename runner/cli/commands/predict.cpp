@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What stands behind the run on the command line.
+/// What follows the run on the command line.
 struct Words {
   std::vector<std::string> paths, overrides;
 };

@@ -16,8 +16,8 @@ ExitCode resume_command(const Arguments& arguments, Console& console) {
                              {},
                              "",
                              "'" + arguments.run_folder + "' is an evaluation of '" + run->source +
-                                 "': there is no training to go on with",
-                             "evaluate it anew: retort evaluate " + run->source}});
+                                 "': there is no training to continue",
+                             "evaluate it again: retort evaluate " + run->source}});
   }
   Sources sources;
   const SchemaSet schemas = shipped_schemas();

@@ -11,7 +11,7 @@ namespace runner {
 /// '+', '++' or '~') can name, one level of keys at a time.
 Candidates complete_override_key(std::string_view word, const Outline& outline);
 
-/// The same for a dotted key that stands alone, as behind --package.
+/// The same for a dotted key that stands alone, as after --package.
 Candidates complete_dotted_key(std::string_view word, const Outline& outline);
 
 }  // namespace runner

@@ -16,7 +16,7 @@ struct ShellLine {
 /// `breaks` are bash's COMP_WORDBREAKS.
 ShellLine read_shell_line(std::string_view line, std::string_view breaks);
 
-/// What bash is to put in for the last word's becoming `text`: the part behind what is kept, safe from the shell.
+/// What bash is to put in for the last word's becoming `text`: the part after what is kept, safe from the shell.
 std::string shell_replacement(const ShellLine& line, std::string_view text);
 
 }  // namespace runner

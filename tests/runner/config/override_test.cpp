@@ -173,7 +173,7 @@ TEST(Override, ZipSetsSeveralKeysARow) {
   EXPECT_TRUE(override_of("n=shuffle(zip(a=[1,2]))").sweep->shuffle);
   EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"), testing::HasSubstr("'b' has 1 values and 'a' has 2"));
   EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are no list"));
-  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() stands behind a name of its own"));
+  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs a name of its own before it"));
 }
 
 TEST(Override, CastsConvertAsPythonDoes) {

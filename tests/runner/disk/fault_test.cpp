@@ -39,7 +39,7 @@ TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("write:1:die"), "RETORT_FAULT 'write:1:die': 'die' is none of kill, kill_both, fail, full");
   for (const char* text : {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
     EXPECT_EQ(refusal(text),
-              std::string("RETORT_FAULT '") + text + "': behind the first colon stands the number of the call, from 1");
+              std::string("RETORT_FAULT '") + text + "': the number of the call, from 1, must follow the first colon");
   }
 }
 

@@ -357,8 +357,8 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(only_error(),
-            "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn goes on "
-            "and tells of it, determinism: off goes on; device=cpu has such a form of most");
+            "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn continues "
+            "with a warning, determinism: off continues; device=cpu has such a form of most");
 }
 
 TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {

@@ -195,7 +195,7 @@ TEST(Coupling, ASchemaMaySayNothingElse) {
   }
 }
 
-/// Of shipped trainings, each says what its loss sees; what its C++ says is held against it in tests/stages.
+/// Of shipped trainings, each says what its loss sees; tests/stages compares it with what its C++ says.
 TEST(Coupling, EveryShippedTrainingDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);

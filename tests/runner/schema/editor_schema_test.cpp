@@ -65,12 +65,12 @@ TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
   std::size_t shipped = 0;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "schemas/editor"))
     shipped += entry.is_regular_file();
-  EXPECT_EQ(shipped, editor_groups(*schemas).size()) << "scripts/editor-schemas writes them anew";
+  EXPECT_EQ(shipped, editor_groups(*schemas).size()) << "scripts/editor-schemas writes them again";
   for (const std::string& group : editor_groups(*schemas)) {
     const auto form = editor_schema(*schemas, group);
     ASSERT_TRUE(form) << group;
     EXPECT_TRUE(text_of(kRoot / "schemas/editor" / (group + ".json")) == form->dump() + '\n')
-        << "schemas/editor/" << group << ".json is out of date: scripts/editor-schemas writes it anew";
+        << "schemas/editor/" << group << ".json is out of date: scripts/editor-schemas writes it again";
   }
 }
 

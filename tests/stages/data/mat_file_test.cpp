@@ -140,7 +140,7 @@ TEST(MatFile, RefusesByCause) {
   EXPECT_EQ(problem(""), "it is no MAT-file of version 5");
   EXPECT_EQ(problem(std::string(500, 'x')), "it is no MAT-file of version 5");
   EXPECT_EQ(problem(changed(124, std::string("\x01\x00MI", 4))),
-            "it was written by a big-endian machine; save it anew on this one");
+            "it was written by a big-endian machine; save it again on this one");
   EXPECT_EQ(problem(changed(124, std::string("\x00\x02IM", 4))),
             "it is a MAT-file of another version than 5; save it by -v7");
   EXPECT_EQ(problem(file, "trnid"), "it has no variable 'trnid'");

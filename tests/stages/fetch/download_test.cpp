@@ -28,7 +28,7 @@ std::string pattern(std::size_t size) {
   return bytes;
 }
 
-/// Fetches data.bin, and what there is to see of it.
+/// Fetches data.bin, and what a caller sees of it.
 class DownloadTest : public testing::Test {
  protected:
   std::int64_t fetch(const HttpServer& server, runner::Storage& storage = runner::disk()) {
@@ -80,7 +80,7 @@ TEST_F(DownloadTest, CutConnectionGoesOnWhereItBroke) {
   EXPECT_THAT(listener_.waits, ElementsAre(1, 1));  // it came on in between
   EXPECT_EQ(listener_.said.at(1),
             server.url("/data.bin") + ": transfer closed with 200000 bytes remaining to read; trying again in 1 s");
-  EXPECT_EQ(listener_.said.at(2), "going on with 'data.bin' behind 98 KiB");
+  EXPECT_EQ(listener_.said.at(2), "continuing 'data.bin' after 98 KiB");
 }
 
 TEST_F(DownloadTest, StoppedOneGoesOnTheNextTime) {
@@ -91,7 +91,7 @@ TEST_F(DownloadTest, StoppedOneGoesOnTheNextTime) {
   EXPECT_GT(here, 0);
   EXPECT_LT(here, 300'000);
   EXPECT_EQ(listener_.said.back(), "stopped: " + size_text(here) + " of 293 KiB are kept in '" + part() +
-                                       "', and the same command goes on from there");
+                                       "', and the same command continues from there");
   EXPECT_FALSE(fs::exists(file_));
   listener_.is_cancelled = [] { return false; };
   EXPECT_EQ(fetch(server), 300'000 - here);
@@ -109,7 +109,7 @@ TEST_F(DownloadTest, ServerWithoutRangesBeginsAnewAndSaysSo) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
   EXPECT_EQ(server.seen().at(1).header("if-range"), "");  // it gave nothing to recognise the file by
   EXPECT_EQ(listener_.said.at(2),
-            "the server cannot go on in the middle of 'data.bin', or it has changed: beginning anew");
+            "the server cannot continue in the middle of 'data.bin', or it has changed: starting over");
 }
 
 TEST_F(DownloadTest, ChangedFileBeginsAnew) {
@@ -130,7 +130,7 @@ TEST_F(DownloadTest, BeginningOfAnotherFileIsFoundOutByTheSum) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   EXPECT_EQ(fetch(server), 500'000);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
-  EXPECT_THAT(listener_.said.at(1), HasSubstr(" and should be " + sum_ + ": beginning anew"));
+  EXPECT_THAT(listener_.said.at(1), HasSubstr(" and should be " + sum_ + ": starting over"));
 }
 
 TEST_F(DownloadTest, WholePartIsTakenWithoutAnotherByte) {
@@ -216,7 +216,7 @@ TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
     return reply;
   });
   EXPECT_THAT(failure_of([&] { fetch(server); }), testing::EndsWith("(98 KiB of 293 KiB are kept in '" + part() +
-                                                                    "', and the same command goes on from there)"));
+                                                                    "', and the same command continues from there)"));
   EXPECT_EQ(folder_.read("data.bin.part"), bytes_.substr(0, 100'000));
 }
 

@@ -72,7 +72,7 @@ at::Tensor points(std::int64_t rows = 6) {
   return torch::randn({rows, 3}, at::detail::createCPUGenerator(2), torch::kDouble);
 }
 
-/// All that a step leaves behind: gradients, buffers, the state of torch's generator.
+/// All that a step leaves: gradients, buffers, the state of torch's generator.
 std::vector<at::Tensor> after_step(const ActivationCheckpointing& modules, int steps = 1) {
   Network network;
   torch::manual_seed(3);

@@ -220,7 +220,7 @@ struct LateGradient {
       optimizer.step({{.learning_rate = 0.1, .momentum = {}}});
     }
   }
-  /// One that goes on with a copy of everything.
+  /// One that continues with a copy of everything.
   LateGradient continued() const {
     LateGradient other(options);
     const torch::NoGradGuard no_graph;

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Follows a recorded plateau, a validation an epoch; at every epoch a scheduler goes on that was made anew from what
+/// Follows a recorded plateau, a validation an epoch; at every epoch a new scheduler continues from what
 /// the one before had to save.
 void expect_recorded(const std::string& name, bool higher_is_better) {
   const auto path = shared_data("cases/parity/losses/" + name + ".json");

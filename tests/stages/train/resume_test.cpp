@@ -36,7 +36,7 @@ Outcome in_one_go(const Change& change) {
   return {training.flat_weights(), result.epoch, result.step, training.context.metrics, training.context.said};
 }
 
-/// Goes on with what `before` left in its folder.
+/// Continues from what `before` left in its folder.
 Outcome resumed(const TinyTraining& before, const Change& change) {
   TinyTraining training;
   change(training);
