@@ -10,7 +10,7 @@ namespace runner {
 /// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. Of a stage, it is the stage's.
 struct WriteError : StageError {
   explicit WriteError(const Diagnostic& diagnostic)
-      : StageError(diagnostic.code, diagnostic.pointer, diagnostic.message, diagnostic.help) {}
+      : StageError(StageError(diagnostic.code, diagnostic.message).at(diagnostic.pointer).with_help(diagnostic.help)) {}
   Diagnostic diagnostic() const { return {code, {}, option, what(), help}; }
 };
 

@@ -2,15 +2,20 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "runner/error/error_code.h"
 
 namespace runner {
 
 /// A failure while running that the user can do something about.
+///
+///   throw StageError(ErrorCode::kMissingFolder, "no folder '" + root + "'").at("/root").with_help("create it");
+///
+/// Without at() it blames the stage itself, without in_stage() the stage that is running.
 struct StageError : std::runtime_error {
-  /// `option` is the pointer of the option to blame below the stage, e.g. "/root"; empty: the stage itself.
-  /// `stage` is the pointer of the stage to blame, "/model"; empty: the one that is running.
+  StageError(ErrorCode code, const std::string& message) : std::runtime_error(message), code(code) {}
+  /// Only for callers that are not yet written as above.
   StageError(ErrorCode code, std::string option, const std::string& message, std::string help = "",
              std::string stage = "")
       : std::runtime_error(message),
@@ -18,6 +23,23 @@ struct StageError : std::runtime_error {
         option(std::move(option)),
         help(std::move(help)),
         stage(std::move(stage)) {}
+
+  /// Blames the option with this pointer below the stage, e.g. "/root".
+  StageError at(std::string pointer) && {
+    option = std::move(pointer);
+    return std::move(*this);
+  }
+  /// Says what to do instead, in one line.
+  StageError with_help(std::string advice) && {
+    help = std::move(advice);
+    return std::move(*this);
+  }
+  /// Blames the stage with this pointer, e.g. "/model".
+  StageError in_stage(std::string pointer) && {
+    stage = std::move(pointer);
+    return std::move(*this);
+  }
+
   ErrorCode code;
   std::string option;
   std::string help;

@@ -41,7 +41,7 @@ class NovelModel final : public Model {
   explicit NovelModel(const NovelConfig& config) : config_(config) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
-    if (data.classes.empty()) throw StageError(ErrorCode::kLabelOutOfRange, "", "the data has no classes");
+    if (data.classes.empty()) throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes");
     const auto network = std::make_shared<NovelNetwork>(values_of_image(data), config_.hidden_size,
                                                         static_cast<std::int64_t>(data.classes.size()));
     const torch::NoGradGuard no_graph;
@@ -62,7 +62,7 @@ class NovelModel final : public Model {
     for (const TensorSpec& tensor : data.tensors) {
       if (tensor.name == "image") return c10::multiply_integers(tensor.shape);
     }
-    throw StageError(ErrorCode::kOptionConflict, "", "the data has no images");
+    throw StageError(ErrorCode::kOptionConflict, "the data has no images");
   }
 
   const NovelConfig config_;

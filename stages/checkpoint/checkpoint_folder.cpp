@@ -29,8 +29,8 @@ constexpr int kSchema = 1;
 constexpr std::uintmax_t kLargestManifest = 64 << 10, kLargestState = 64 << 20;
 
 [[noreturn]] void damaged(const fs::path& folder, const std::string& why) {
-  throw StageError(ErrorCode::kDamagedWeights, "", "the checkpoint '" + folder.string() + "' is damaged: " + why,
-                   "use an earlier checkpoint");
+  throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + folder.string() + "' is damaged: " + why)
+      .with_help("use an earlier checkpoint");
 }
 
 using Append = std::function<void(std::string_view)>;

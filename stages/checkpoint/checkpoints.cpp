@@ -142,7 +142,7 @@ std::optional<FoundCheckpoint> Checkpoints::load_first(const std::vector<Checkpo
   if (names.empty()) return std::nullopt;
   std::string message = "no checkpoint in '" + folder_.string() + "' is whole";
   for (const std::string& line : passed_over) message += "; " + line;
-  throw StageError(ErrorCode::kDamagedWeights, "", message, "start the training again");
+  throw StageError(ErrorCode::kDamagedWeights, message).with_help("start the training again");
 }
 
 std::optional<CheckpointName> Checkpoints::pointer(const char* name) const {

@@ -71,10 +71,9 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
   const at::Tensor broken = features.flatten(1).isfinite().all(1).logical_not();
   if (!broken.any().item<bool>()) return;
   const auto row = broken.to(at::kByte).argmax().item<std::int64_t>();
-  throw StageError(ErrorCode::kStageFailed, "",
-                   "the model gives a feature that is not a finite number for '" +
-                       dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'",
-                   "its weights or the sample are damaged");
+  throw StageError(ErrorCode::kStageFailed, "the model gives a feature that is not a finite number for '" +
+                                                dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
+      .with_help("its weights or the sample are damaged");
 }
 
 std::string thousands(std::int64_t number) {
@@ -160,8 +159,8 @@ class Features final : public runner::Stage {
 
  private:
   [[noreturn]] static void refuse(const std::string& model) {
-    throw StageError(ErrorCode::kOptionConflict, "", "'" + model + "' has no frozen part whose features could be kept",
-                     "take this stage and the inputs that name it away, or choose a model such as linear_probe");
+    throw StageError(ErrorCode::kOptionConflict, "'" + model + "' has no frozen part whose features could be kept")
+        .with_help("take this stage and the inputs that name it away, or choose a model such as linear_probe");
   }
 
   std::shared_ptr<const Dataset> features_of(const std::string& part, const std::shared_ptr<const Dataset>& dataset,
@@ -233,7 +232,7 @@ class Features final : public runner::Stage {
       context.progress(progress(part, done, loader.batches(), batch->indices.back() + 1, start));
     }
     if (!table.tensors.contains("features")) {
-      throw StageError(ErrorCode::kTooFewSamples, "", "no sample of the part '" + part + "' could be read");
+      throw StageError(ErrorCode::kTooFewSamples, "no sample of the part '" + part + "' could be read");
     }
     return table;
   }

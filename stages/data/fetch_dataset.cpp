@@ -72,9 +72,9 @@ bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
 }
 
 [[noreturn]] void cannot_create(const fs::path& path, int error) {
-  throw StageError(error == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate, "",
-                   "cannot create '" + path.string() + "': " + std::generic_category().message(error),
-                   "choose another folder");
+  throw StageError(error == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
+                   "cannot create '" + path.string() + "': " + std::generic_category().message(error))
+      .with_help("choose another folder");
 }
 
 void make_folder(const fs::path& path, runner::Storage& storage) {
@@ -139,11 +139,11 @@ class DatasetFetching {
     std::error_code error;
     if (!fs::exists(fs::symlink_status(folder_, error))) return;
     if (fs::is_directory(folder_, error) && fs::is_empty(folder_, error)) return;
-    throw StageError(ErrorCode::kFolderExists, "",
-                     "'" + folder_.string() + "' is there, and is not the whole of " + std::string(dataset_.name) +
-                         ": of " + std::to_string(dataset_.images) + " images it has " +
-                         std::to_string(files_below(folder_ / dataset_.pictures)),
-                     "remove it to have it fetched, or choose another folder");
+    throw StageError(ErrorCode::kFolderExists, "'" + folder_.string() + "' is there, and is not the whole of " +
+                                                   std::string(dataset_.name) + ": of " +
+                                                   std::to_string(dataset_.images) + " images it has " +
+                                                   std::to_string(files_below(folder_ / dataset_.pictures)))
+        .with_help("remove it to have it fetched, or choose another folder");
   }
 
   /// So that two do not write the same file.
@@ -151,10 +151,9 @@ class DatasetFetching {
     runner::Descriptor lock(::open(work_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!lock.is_open()) cannot_create(work_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) != 0) {
-      throw StageError(
-          ErrorCode::kDownloadFailed, "",
-          "another retort is fetching " + std::string(dataset_.name) + " into '" + wish_.root.string() + "'",
-          "wait for it, or choose another folder");
+      throw StageError(ErrorCode::kDownloadFailed, "another retort is fetching " + std::string(dataset_.name) +
+                                                       " into '" + wish_.root.string() + "'")
+          .with_help("wait for it, or choose another folder");
     }
     return lock;
   }
@@ -178,10 +177,10 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "",
-                     "'" + path.string() + "' is none of the files of " + std::string(dataset_.name) + ": its MD5 is " +
-                         sum + ", and theirs are " + should,
-                     "it may be damaged, or not the one that is published; fetch it again");
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is none of the files of " +
+                                                    std::string(dataset_.name) + ": its MD5 is " + sum +
+                                                    ", and theirs are " + should)
+        .with_help("it may be damaged, or not the one that is published; fetch it again");
   }
 
   /// What is going to be fetched, and how much that is.
@@ -227,11 +226,11 @@ class DatasetFetching {
       if (!file.is_archive) copy(place_of(file), draft / file.name);
     }
     if (is_whole(dataset_, draft)) return;
-    throw StageError(ErrorCode::kBadArchive, "",
-                     "the archive of " + std::string(dataset_.name) + " does not hold the data set: of " +
-                         std::to_string(dataset_.images) + " images it has " +
-                         std::to_string(files_below(draft / dataset_.pictures)),
-                     "fetch it again; nothing of it was kept");
+    throw StageError(ErrorCode::kBadArchive, "the archive of " + std::string(dataset_.name) +
+                                                 " does not hold the data set: of " + std::to_string(dataset_.images) +
+                                                 " images it has " +
+                                                 std::to_string(files_below(draft / dataset_.pictures)))
+        .with_help("fetch it again; nothing of it was kept");
   }
 
   void copy(const fs::path& from, const fs::path& to) {
@@ -241,7 +240,7 @@ class DatasetFetching {
     const runner::Descriptor file(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
     const ssize_t size = file.is_open() ? ::read(*file, bytes.data(), bytes.size()) : -1;
     if (size != static_cast<ssize_t>(bytes.size())) {
-      throw StageError(ErrorCode::kMissingFile, "", "cannot read '" + from.string() + "'");
+      throw StageError(ErrorCode::kMissingFile, "cannot read '" + from.string() + "'");
     }
     runner::NewFile(to, storage_).append(bytes);
   }
@@ -280,7 +279,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs
-    throw StageError(error.code, "", error.what(), "make room, or choose another folder");
+    throw StageError(error.code, error.what()).with_help("make room, or choose another folder");
   }
 }
 

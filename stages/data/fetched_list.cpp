@@ -28,9 +28,10 @@ void FetchedList::list() {
 
 const ImageList& FetchedList::get(runner::RunContext& context) {
   if (!list_ && context.folder().empty()) {
-    throw runner::StageError(runner::ErrorCode::kMissingFolder, "/root",
-                             "the data is not here yet, and nothing is fetched to plan what it needs",
-                             "`retort run` fetches it; `retort data fetch` alone does too");
+    throw runner::StageError(runner::ErrorCode::kMissingFolder,
+                             "the data is not here yet, and nothing is fetched to plan what it needs")
+        .at("/root")
+        .with_help("`retort run` fetches it; `retort data fetch` alone does too");
   }
   if (!list_) {
     assert(problems_.empty());
@@ -39,7 +40,7 @@ const ImageList& FetchedList::get(runner::RunContext& context) {
   }
   if (problems_.empty()) return *list_;
   const runner::Diagnostic& first = problems_.front();
-  throw runner::StageError(first.code, "/root", first.message, first.help);
+  throw runner::StageError(first.code, first.message).at("/root").with_help(first.help);
 }
 
 }  // namespace stages

@@ -70,8 +70,9 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     return NamedTensors{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
   } catch (const ImageError& error) {
     if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
-    throw runner::StageError(error.code, "/root", "image '" + file(index).name + "': " + error.what(),
-                             remedy(error.code));
+    throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
+        .at("/root")
+        .with_help(remedy(error.code));
   }
 }
 

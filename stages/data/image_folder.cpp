@@ -129,7 +129,7 @@ class ImageFolderStage : public runner::Stage {
                          std::int64_t all) { context.progress({.phase = "make data", .step = done, .steps = all}); },
          .cancelled = [&] { return context.cancelled(); }});
     auto listed = list_images(config_.images.root, config_.images.allow_outside);
-    if (!listed) throw StageError(listed.errors().front().code, "/root", listed.errors().front().message);
+    if (!listed) throw StageError(listed.errors().front().code, listed.errors().front().message).at("/root");
     return *std::move(listed);
   }
 

@@ -14,15 +14,15 @@ using runner::StageError;
 void check(const MadeImages& images, std::int64_t fewest) {
   const auto kinds = static_cast<std::int64_t>(shape_names().size());
   if (images.classes < 1 || images.classes > kinds) {
-    throw StageError(ErrorCode::kNotAllowedValue, "/make/classes",
-                     "cannot make " + std::to_string(images.classes) + " classes",
-                     "there are " + std::to_string(kinds) + " kinds of shapes");
+    throw StageError(ErrorCode::kNotAllowedValue, "cannot make " + std::to_string(images.classes) + " classes")
+        .at("/make/classes")
+        .with_help("there are " + std::to_string(kinds) + " kinds of shapes");
   }
   if (images.per_class < fewest || images.size < 8 || images.size > 4096) {
-    throw StageError(ErrorCode::kNotAllowedValue, "/make",
-                     "cannot make " + std::to_string(images.per_class) + " images of " + std::to_string(images.size) +
-                         " pixels a class",
-                     "make at least " + (fewest == 1 ? "one" : std::to_string(fewest)) + ", of 8 to 4096 pixels");
+    throw StageError(ErrorCode::kNotAllowedValue, "cannot make " + std::to_string(images.per_class) + " images of " +
+                                                      std::to_string(images.size) + " pixels a class")
+        .at("/make")
+        .with_help("make at least " + (fewest == 1 ? "one" : std::to_string(fewest)) + ", of 8 to 4096 pixels");
   }
 }
 

@@ -30,9 +30,10 @@ MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
 void make_flowers102(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
   check(images, kFewestFlowers);
   if (images.count() > kMost) {
-    throw runner::StageError(runner::ErrorCode::kNotAllowedValue, "/make",
-                             "cannot make " + std::to_string(images.count()) + " images",
-                             "a set of this form has at most " + std::to_string(kMost));
+    throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
+                             "cannot make " + std::to_string(images.count()) + " images")
+        .at("/make")
+        .with_help("a set of this form has at most " + std::to_string(kMost));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
   NewFolder made(folder, "/root");

@@ -38,18 +38,18 @@ void check_classes(const std::vector<std::string>& tested, const std::vector<std
   const std::size_t common = std::min(tested.size(), trained.size());
   for (std::size_t label = 0; label < common; ++label) {
     if (tested[label] == trained[label]) continue;
-    throw StageError(ErrorCode::kLabelOutOfRange, "",
-                     "label " + std::to_string(label) + " is '" + tested[label] + "' in the test set and '" +
-                         trained[label] + "' in the checkpoint",
-                     help);
+    throw StageError(ErrorCode::kLabelOutOfRange, "label " + std::to_string(label) + " is '" + tested[label] +
+                                                      "' in the test set and '" + trained[label] +
+                                                      "' in the checkpoint")
+        .with_help(help);
   }
   if (tested.size() == trained.size()) return;
   const bool has_more = tested.size() > trained.size();
-  throw StageError(ErrorCode::kLabelOutOfRange, "",
-                   "the test set has " + std::to_string(tested.size()) + " classes, the checkpoint " +
-                       std::to_string(trained.size()) + ": '" + (has_more ? tested : trained)[common] +
-                       "' is only in the " + (has_more ? "test set" : "checkpoint"),
-                   help);
+  throw StageError(ErrorCode::kLabelOutOfRange, "the test set has " + std::to_string(tested.size()) +
+                                                    " classes, the checkpoint " + std::to_string(trained.size()) +
+                                                    ": '" + (has_more ? tested : trained)[common] +
+                                                    "' is only in the " + (has_more ? "test set" : "checkpoint"))
+      .with_help(help);
 }
 
 /// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
@@ -58,10 +58,10 @@ void check_inputs(const DatasetDescription& test, const Checkpoint& checkpoint, 
   for (const TensorSpec& trained : checkpoint.inputs) {
     const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
     if (tested == test.tensors.end() || tested->shape == trained.shape) continue;
-    throw StageError(ErrorCode::kOptionConflict, "",
-                     "'" + trained.name + "' is " + in_words(tested->shape) + " in the test set, and was " +
-                         in_words(trained.shape) + " in training",
-                     "give the data stage the size it had then");
+    throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
+                                                     " in the test set, and was " + in_words(trained.shape) +
+                                                     " in training")
+        .with_help("give the data stage the size it had then");
   }
   if (!checkpoint.transform.empty() && test.transform != checkpoint.transform) {
     context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +
@@ -141,14 +141,14 @@ class ClassificationStage : public runner::Stage {
                  runner::RunContext& context) const {
     const DatasetDescription description = test.describe();
     if (description.size == 0) {
-      throw StageError(ErrorCode::kTooFewSamples, "", "the test set is empty",
-                       "give the data stage samples for testing, or a share of them");
+      throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
+          .with_help("give the data stage samples for testing, or a share of them");
     }
     check_classes(description.classes, checkpoint.classes);
     check_inputs(description, checkpoint, context);
     if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
-      throw StageError(ErrorCode::kLabelOutOfRange, "", "the test set has no labels",
-                       "evaluation compares predictions with labels: wire a labelled data set");
+      throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
+          .with_help("evaluation compares predictions with labels: wire a labelled data set");
     }
     const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
     return {std::min(limit, config_.batch_size),

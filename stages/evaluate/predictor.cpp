@@ -25,18 +25,16 @@ void check(const at::Tensor& logits, const at::Tensor& labels, const std::vector
   const at::Tensor outside = labels.lt(0).logical_or(labels.ge(logits.size(1)));
   if (outside.any().item<bool>()) {
     const std::int64_t row = first_row(outside);
-    throw StageError(ErrorCode::kLabelOutOfRange, "",
-                     "'" + names[static_cast<std::size_t>(row)] + "' has label " +
-                         std::to_string(labels[row].item<std::int64_t>()) + ", the network " +
-                         std::to_string(logits.size(1)) + " classes",
-                     "evaluate on the classes the model was trained on");
+    throw StageError(ErrorCode::kLabelOutOfRange, "'" + names[static_cast<std::size_t>(row)] + "' has label " +
+                                                      std::to_string(labels[row].item<std::int64_t>()) +
+                                                      ", the network " + std::to_string(logits.size(1)) + " classes")
+        .with_help("evaluate on the classes the model was trained on");
   }
   const at::Tensor broken = logits.isfinite().all(1).logical_not();
   if (broken.any().item<bool>()) {
-    throw StageError(ErrorCode::kStageFailed, "",
-                     "the network gives a logit that is not a finite number for '" +
-                         names[static_cast<std::size_t>(first_row(broken))] + "'",
-                     "the weights or the sample are damaged, or the training diverged: look at train/loss");
+    throw StageError(ErrorCode::kStageFailed, "the network gives a logit that is not a finite number for '" +
+                                                  names[static_cast<std::size_t>(first_row(broken))] + "'")
+        .with_help("the weights or the sample are damaged, or the training diverged: look at train/loss");
   }
 }
 
@@ -96,8 +94,8 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
   }
   result.skipped = loader.skipped();
   if (logits.empty()) {
-    throw StageError(ErrorCode::kTooFewSamples, "", "the test set has no samples that can be read",
-                     "give the data stage more samples, or a larger share for testing");
+    throw StageError(ErrorCode::kTooFewSamples, "the test set has no samples that can be read")
+        .with_help("give the data stage more samples, or a larger share for testing");
   }
   result.logits = torch::cat(logits);
   result.labels = torch::cat(labels);

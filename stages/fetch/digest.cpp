@@ -33,7 +33,7 @@ const EVP_MD* method(DigestKind kind) {
 }
 
 [[noreturn]] void cannot_read(const std::filesystem::path& file, int error) {
-  throw runner::StageError(runner::ErrorCode::kMissingFile, "",
+  throw runner::StageError(runner::ErrorCode::kMissingFile,
                            "cannot read '" + file.string() + "': " + std::strerror(error));
 }
 

@@ -34,9 +34,9 @@ struct PassingFailure : std::runtime_error {
 };
 
 [[noreturn]] void cannot_write(const fs::path& path, int error, ErrorCode otherwise = ErrorCode::kCannotWrite) {
-  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise, "",
-                   "cannot write '" + path.string() + "': " + std::generic_category().message(error),
-                   "make room, or choose another folder");
+  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise,
+                   "cannot write '" + path.string() + "': " + std::generic_category().message(error))
+      .with_help("make room, or choose another folder");
 }
 
 std::optional<std::int64_t> number(std::string_view text) {
@@ -208,8 +208,8 @@ class Fetching {
   }
 
   [[noreturn]] void give_up(const std::string& why) const {
-    throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch '" + name_ + "': " + why,
-                     part_.bytes() > 0 ? kept() : "look at the network, and at https_proxy where one is needed");
+    throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + why)
+        .with_help(part_.bytes() > 0 ? kept() : "look at the network, and at https_proxy where one is needed");
   }
 
   /// One request. Returns when the whole file is there.
@@ -290,14 +290,14 @@ class Fetching {
       throw PassingFailure(answer, static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
     }
     if (reply.status == 401 || reply.status == 403) {
-      throw StageError(ErrorCode::kNotPublished, "", "cannot fetch '" + name_ + "': " + answer + ", not allowed",
-                       what_.token_help);
+      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not allowed")
+          .with_help(what_.token_help);
     }
     if (reply.status == 404 || reply.status == 410) {
-      throw StageError(ErrorCode::kNotPublished, "", "cannot fetch '" + name_ + "': " + answer + ", not there",
-                       "look whether the address is right, or has changed");
+      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not there")
+          .with_help("look whether the address is right, or has changed");
     }
-    throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch '" + name_ + "': " + answer);
+    throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + answer);
   }
 
   void check() {
@@ -312,9 +312,8 @@ class Fetching {
         return check();
       }
       part_.begin_anew();
-      throw StageError(ErrorCode::kWrongChecksum, "",
-                       "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what(),
-                       "nothing of it was kept; fetch it again, and from another place if it stays so");
+      throw StageError(ErrorCode::kWrongChecksum, "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
+          .with_help("nothing of it was kept; fetch it again, and from another place if it stays so");
     }
   }
 
@@ -359,17 +358,17 @@ void check_sum(const fs::path& file, const std::string& name, const Checksum& ch
     progress.at(bytes);
   });
   if (sum == checksum.hex) return;
-  throw StageError(ErrorCode::kWrongChecksum, "",
+  throw StageError(ErrorCode::kWrongChecksum,
                    "its " + std::string(name_of(checksum.kind)) + " is " + sum + " and should be " + checksum.hex);
 }
 
 void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& storage) {
   const auto free = storage.free_bytes(folder.empty() ? "." : folder);
   if (!free || bytes <= 0 || *free >= static_cast<std::uint64_t>(bytes)) return;
-  throw StageError(ErrorCode::kDiskFull, "",
-                   "'" + folder.string() + "' has room for " + size_text(static_cast<std::int64_t>(*free)) + ", and " +
-                       size_text(bytes) + " are needed",
-                   "make room, or choose another folder");
+  throw StageError(ErrorCode::kDiskFull, "'" + folder.string() + "' has room for " +
+                                             size_text(static_cast<std::int64_t>(*free)) + ", and " + size_text(bytes) +
+                                             " are needed")
+      .with_help("make room, or choose another folder");
 }
 
 }  // namespace stages

@@ -57,9 +57,9 @@ std::string escaped(std::string_view text, bool keeps_slash) {
 }
 
 [[noreturn]] void cannot_create_cache(const fs::path& path, int error) {
-  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate, "",
-                   "cannot create '" + path.string() + "': " + std::generic_category().message(error),
-                   "make room, or choose another place with HF_HUB_CACHE");
+  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
+                   "cannot create '" + path.string() + "': " + std::generic_category().message(error))
+      .with_help("make room, or choose another place with HF_HUB_CACHE");
 }
 
 void make_cache_folders(const fs::path& path) {
@@ -85,7 +85,7 @@ class HubFetching {
         token_(variable("HF_TOKEN")) {
     std::string name = "models--" + wish.repository;
     if (safe_parts(wish.repository).empty() || safe_parts(wish.revision).empty()) {
-      throw StageError(ErrorCode::kUsage, "", "'" + wish.repository + "@" + wish.revision + "' names no model");
+      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision + "' names no model");
     }
     if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
     home_ = (wish.cache.empty() ? hub_cache() : wish.cache) / name;
@@ -93,8 +93,9 @@ class HubFetching {
 
   HubSnapshot run() {
     if (const std::string offline = variable("HF_HUB_OFFLINE"); !offline.empty() && offline != "0") {
-      throw StageError(ErrorCode::kDownloadFailed, "",
-                       "HF_HUB_OFFLINE=" + offline + " forbids to fetch '" + wish_.repository + "'", "unset it");
+      throw StageError(ErrorCode::kDownloadFailed,
+                       "HF_HUB_OFFLINE=" + offline + " forbids to fetch '" + wish_.repository + "'")
+          .with_help("unset it");
     }
     ask_for_commit();
     for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
@@ -121,9 +122,9 @@ class HubFetching {
   }
 
   [[noreturn]] void not_understood(const std::string& what) const {
-    throw StageError(ErrorCode::kDownloadFailed, "",
-                     shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what,
-                     "look whether HF_ENDPOINT is right");
+    throw StageError(ErrorCode::kDownloadFailed,
+                     shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
+        .with_help("look whether HF_ENDPOINT is right");
   }
 
   /// A request whose answer is small. What passes is waited out, as download() does it.
@@ -142,22 +143,22 @@ class HubFetching {
         if (status < 400) return answer;
         why = shown_url(request.url) + ": the server answers " + std::to_string(status);
         if (status == 401 || status == 403) {
-          throw StageError(ErrorCode::kNotPublished, "", "cannot fetch " + about + ": " + why + ", not allowed",
-                           std::string("look whether the name is right; ") + kTokenHelp);
+          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not allowed")
+              .with_help(std::string("look whether the name is right; ") + kTokenHelp);
         }
         if (status == 404 || status == 410) {
-          throw StageError(ErrorCode::kNotPublished, "", "cannot fetch " + about + ": " + why + ", not there",
-                           "look whether the name and the revision are right");
+          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not there")
+              .with_help("look whether the name and the revision are right");
         }
         if (!is_passing_status(status))
-          throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why);
+          throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
       } catch (const HttpError& error) {
         why = error.what();
-        if (!error.is_passing) throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why);
+        if (!error.is_passing) throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
       }
       if (failures >= patience_.attempts) {
-        throw StageError(ErrorCode::kDownloadFailed, "", "cannot fetch " + about + ": " + why,
-                         "look at the network, and at https_proxy where one is needed");
+        throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why)
+            .with_help("look at the network, and at https_proxy where one is needed");
       }
       wait_out(why, wait, patience_, callbacks_);
     }
@@ -193,16 +194,16 @@ class HubFetching {
     std::string list;
     for (std::size_t i = 0; i < all.size() && i < 20; ++i) list += (i ? ", " : "") + all[i];
     if (all.size() > 20) list += ", and " + std::to_string(all.size() - 20) + " more";
-    throw StageError(ErrorCode::kNotPublished, "", "'" + wish_.repository + "' has no " + what,
-                     list.empty() ? "it has no files" : "it has " + list);
+    throw StageError(ErrorCode::kNotPublished, "'" + wish_.repository + "' has no " + what)
+        .with_help(list.empty() ? "it has no files" : "it has " + list);
   }
 
   runner::Descriptor take_lock() const {
     runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock.is_open()) cannot_create_cache(home_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
-    throw StageError(ErrorCode::kDownloadFailed, "", "another retort is fetching '" + wish_.repository + "'",
-                     "wait for it");
+    throw StageError(ErrorCode::kDownloadFailed, "another retort is fetching '" + wish_.repository + "'")
+        .with_help("wait for it");
   }
 
   /// Sees to it that the file's blob is there, and names it.
@@ -295,7 +296,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, cons
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs
-    throw StageError(error.code, "", error.what(), "make room, or choose another place with HF_HUB_CACHE");
+    throw StageError(error.code, error.what()).with_help("make room, or choose another place with HF_HUB_CACHE");
   }
 }
 
@@ -305,8 +306,8 @@ fs::path hub_cache() {
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
   const std::string home = variable("HOME");
   if (home.empty()) {
-    throw StageError(ErrorCode::kCannotCreate, "", "the Hugging Face cache has no place: HOME is not set",
-                     "set HF_HUB_CACHE to a folder");
+    throw StageError(ErrorCode::kCannotCreate, "the Hugging Face cache has no place: HOME is not set")
+        .with_help("set HF_HUB_CACHE to a folder");
   }
   return fs::path(home) / ".cache/huggingface/hub";
 }

@@ -51,14 +51,14 @@ class Unpacking {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw StageError(ErrorCode::kBadArchive, "", "'" + file_.filename().string() + "' holds " + what,
-                     "it is not the archive as published; nothing of it was kept");
+    throw StageError(ErrorCode::kBadArchive, "'" + file_.filename().string() + "' holds " + what)
+        .with_help("it is not the archive as published; nothing of it was kept");
   }
   [[noreturn]] void damaged(archive* a) const {
     const char* why = archive_error_string(a);
-    throw StageError(ErrorCode::kBadArchive, "",
-                     "'" + file_.filename().string() + "' cannot be unpacked: " + (why ? why : "it is damaged"),
-                     "fetch it again");
+    throw StageError(ErrorCode::kBadArchive,
+                     "'" + file_.filename().string() + "' cannot be unpacked: " + (why ? why : "it is damaged"))
+        .with_help("fetch it again");
   }
 
   void take(archive* a, archive_entry* entry, ByteProgress& progress) {

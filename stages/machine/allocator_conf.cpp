@@ -73,9 +73,10 @@ void let_libtorch_read_its_variables() {
     for (const AllocatorVariable& one : allocator_variables())
       said += (said.empty() ? "" : ", ") + one.name + "=" + one.value;
     const std::string_view what = error.what();
-    throw StageError(ErrorCode::kOptionConflict, "/allocator",
-                     "LibTorch does not understand " + said + ": " + std::string(what.substr(0, what.find('\n'))),
-                     "unset the variable, or write it as expandable_segments:True");
+    throw StageError(ErrorCode::kOptionConflict,
+                     "LibTorch does not understand " + said + ": " + std::string(what.substr(0, what.find('\n'))))
+        .at("/allocator")
+        .with_help("unset the variable, or write it as expandable_segments:True");
   }
 }
 
@@ -134,19 +135,20 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
 
   AllocatorSettings in_force = allocator_settings_in_force();
   if (in_force.expandable_segments && in_force.max_split_size_mb)
-    throw StageError(
-        ErrorCode::kOptionConflict, "/allocator",
-        "expandable_segments is in force together with max_split_size_mb " +
-            std::to_string(*in_force.max_split_size_mb) + ", and one of them is from the environment",
-        "set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF");
+    throw StageError(ErrorCode::kOptionConflict, "expandable_segments is in force together with max_split_size_mb " +
+                                                     std::to_string(*in_force.max_split_size_mb) +
+                                                     ", and one of them is from the environment")
+        .at("/allocator")
+        .with_help("set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF");
   // What is not written is not compared; false is how LibTorch has it.
   if (!in_force.expandable_segments) in_force.expandable_segments = false;
   const auto found = pairs(in_force);
   for (const auto& pair : wanted) {
     if (std::ranges::find(found, pair) == found.end())
-      throw StageError(ErrorCode::kStageFailed, "/allocator/" + pair.first,
-                       "LibTorch was told " + pair.first + ":" + pair.second + " and does " + to_text(in_force),
-                       "please report it");
+      throw StageError(ErrorCode::kStageFailed,
+                       "LibTorch was told " + pair.first + ":" + pair.second + " and does " + to_text(in_force))
+          .at("/allocator/" + pair.first)
+          .with_help("please report it");
   }
   return lines;
 }

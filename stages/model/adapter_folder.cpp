@@ -28,7 +28,9 @@ constexpr const char* kHeadFile = "head.safetensors";
 constexpr const char* kClassesFile = "classes.json";
 
 [[noreturn]] void damaged_adapter(const fs::path& path, const std::string& why, const std::string& help = "") {
-  throw StageError(ErrorCode::kDamagedWeights, "/adapter", "'" + path.string() + "' cannot be used: " + why, help);
+  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' cannot be used: " + why)
+      .at("/adapter")
+      .with_help(help);
 }
 
 std::string read_text(const fs::path& path) {
@@ -56,15 +58,17 @@ fs::path adapter_in(const fs::path& folder) {
   }
   if (named.size() == 1) return folder / named.front();
   if (named.empty()) {
-    throw StageError(ErrorCode::kMissingWeights, "/adapter",
-                     "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it",
-                     "give the folder that peft's save_pretrained has written");
+    throw StageError(ErrorCode::kMissingWeights,
+                     "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it")
+        .at("/adapter")
+        .with_help("give the folder that peft's save_pretrained has written");
   }
   std::ranges::sort(named);
   std::string list;
   for (const std::string& name : named) list += (list.empty() ? "" : ", ") + name;
-  throw StageError(ErrorCode::kMissingWeights, "/adapter", "'" + folder.string() + "' holds several adapters: " + list,
-                   "give the folder of one");
+  throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds several adapters: " + list)
+      .at("/adapter")
+      .with_help("give the folder of one");
 }
 
 std::vector<std::string> read_classes(const fs::path& path) {
@@ -191,8 +195,7 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw StageError(ErrorCode::kCannotCreate, "",
-                     "cannot make the folder '" + folder.string() + "': " + error.message());
+    throw StageError(ErrorCode::kCannotCreate, "cannot make the folder '" + folder.string() + "': " + error.message());
   }
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
@@ -302,8 +305,8 @@ void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora, co
                             const AdapterBase& base, const AdapterHead& head, runner::Storage& storage) {
   const std::optional<std::string> name = names("head");
   if (!name) {
-    throw StageError(ErrorCode::kOptionConflict, "", "this layout has no module for a head",
-                     "save the head beside the adapter");
+    throw StageError(ErrorCode::kOptionConflict, "this layout has no module for a head")
+        .with_help("save the head beside the adapter");
   }
   LoraOptions options = options_for(lora, names);
   NamedTensors tensors = adapter_tensors(lora, names);

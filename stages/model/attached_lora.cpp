@@ -132,8 +132,9 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   for (const Named& module : modules) candidates.push_back({module.name, module.layer != nullptr});
   const std::vector<LoraTarget> targets = select_targets(options, candidates);
   if (const auto missing = missing_modules(options.modules_to_save, modules); !missing.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, "/modules_to_save", "no module is called '" + missing.front() + "'",
-                     "it lists modules that are trained as a whole, such as a head inside the backbone");
+    throw StageError(ErrorCode::kOptionConflict, "no module is called '" + missing.front() + "'")
+        .at("/modules_to_save")
+        .with_help("it lists modules that are trained as a whole, such as a head inside the backbone");
   }
 
   AttachedLora lora{.options = options,
@@ -220,9 +221,9 @@ void merge_lora(torch::nn::Module& network) {
     try {
       layer->merged_weight();
     } catch (const std::domain_error&) {
-      throw StageError(ErrorCode::kStageFailed, "",
-                       "the adapter of '" + name + "' cannot be merged: the weight would not be finite",
-                       "the training has diverged: take an earlier checkpoint");
+      throw StageError(ErrorCode::kStageFailed,
+                       "the adapter of '" + name + "' cannot be merged: the weight would not be finite")
+          .with_help("the training has diverged: take an earlier checkpoint");
     }
   }
   for (const auto& [name, layer] : layers) {

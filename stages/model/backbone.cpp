@@ -76,8 +76,10 @@ class Comparison {
     std::ostringstream text;
     text << option << " is " << written << " in the recipe, and " << *config
          << " in the config.json beside the weights '" << *backbone_.weights << "'";
-    throw StageError(ErrorCode::kOptionConflict, "/" + std::string(option), text.str(),
-                     "give the option the weights' value", backbone_.pointer);
+    throw StageError(ErrorCode::kOptionConflict, text.str())
+        .at("/" + std::string(option))
+        .in_stage(backbone_.pointer)
+        .with_help("give the option the weights' value");
   }
 
   /// Fills in what the recipe leaves open.
@@ -88,10 +90,12 @@ class Comparison {
     if (!written && config) written = *config;
     if (!written && !backbone_.weights) written = of_random;
     if (written) return;
-    throw StageError(ErrorCode::kOptionConflict, "/" + std::string(option),
-                     std::string(option) + " is auto, and there is no config.json beside the weights '" +
-                         *backbone_.weights + "' that says it",
-                     "write what the weights were trained with: the weights themselves do not tell", backbone_.pointer);
+    throw StageError(ErrorCode::kOptionConflict, std::string(option) +
+                                                     " is auto, and there is no config.json beside the weights '" +
+                                                     *backbone_.weights + "' that says it")
+        .at("/" + std::string(option))
+        .in_stage(backbone_.pointer)
+        .with_help("write what the weights were trained with: the weights themselves do not tell");
   }
 
  private:

@@ -61,9 +61,9 @@ std::optional<std::string> Expression::capture(std::string_view name) const {
     return std::nullopt;
   }
   if (count < 0) {
-    throw runner::StageError(runner::ErrorCode::kBadPattern, "",
-                             "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'",
-                             "write it without repetitions inside repetitions");
+    throw runner::StageError(runner::ErrorCode::kBadPattern,
+                             "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
+        .with_help("write it without repetitions inside repetitions");
   }
   PCRE2_UCHAR* taken = nullptr;
   PCRE2_SIZE length = 0;

@@ -46,14 +46,17 @@ void FineTuned::load_base(FineTunedClassifier& network) const {
   try {
     report = load_pretrained(network, saved_->tensors, config_.backbone.position_resize);
   } catch (const StageError& error) {
-    throw StageError(error.code, "/weights", "'" + reference + "': " + error.what(), error.help,
-                     config_.backbone.pointer);
+    throw StageError(error.code, "'" + reference + "': " + error.what())
+        .at("/weights")
+        .in_stage(config_.backbone.pointer)
+        .with_help(error.help);
   }
   if (!report.fits()) {
-    throw StageError(ErrorCode::kDamagedWeights, "/weights",
-                     "the weights '" + reference + "' do not fit the backbone: " + report.misfits(),
-                     "give weights of a model of this shape, or the backbone the shape of these",
-                     config_.backbone.pointer);
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the weights '" + reference + "' do not fit the backbone: " + report.misfits())
+        .at("/weights")
+        .in_stage(config_.backbone.pointer)
+        .with_help("give weights of a model of this shape, or the backbone the shape of these");
   }
   network.notes.push_back("'" + reference + "': " + report.text());
 }
@@ -82,7 +85,7 @@ void FineTuned::adapt(FineTunedClassifier& network, std::uint64_t seed) const {
     }
     if (config_.adapter) load_adapters(network);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.option, error.what(), error.help, config_.pointer);
+    throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
   }
   for (const std::string& target : network.lora->unused_targets) {
     network.notes.push_back("targets: '" + target + "' names no layer");
@@ -94,7 +97,7 @@ void FineTuned::adapt(FineTunedClassifier& network, std::uint64_t seed) const {
 
 void FineTuned::load_adapters(FineTunedClassifier& network) const {
   const auto refuse = [](ErrorCode code, const std::string& message, const std::string& help) {
-    throw StageError(code, "/adapter", message, help);
+    throw StageError(code, message).at("/adapter").with_help(help);
   };
   try {
     SavedAdapter saved = read_adapter(*config_.adapter);

@@ -22,10 +22,11 @@ std::optional<PretrainedConfig> config_of(const std::optional<nlohmann::json>& c
   try {
     return pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
-    throw StageError(
-        ErrorCode::kOptionConflict, "/weights",
-        "the config.json beside '" + *backbone.weights + "' is of a model that cannot be computed: " + error.what(),
-        "give weights of a CLIP or ViT", backbone.pointer);
+    throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
+                                                     "' is of a model that cannot be computed: " + error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help("give weights of a CLIP or ViT");
   }
 }
 
@@ -35,7 +36,7 @@ auto read_by(const BackboneConfig& backbone, Read read) {
   try {
     return read(*backbone.weights);
   } catch (const StageError& error) {
-    throw StageError(error.code, "/weights", error.what(), error.help, backbone.pointer);
+    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
   }
 }
 

@@ -99,8 +99,9 @@ std::string quoted(const std::vector<std::string>& names) {
     if (candidate.is_adaptable) known.push_back(candidate.name);
   }
   if (const auto* expression = std::get_if<std::string>(&options.targets)) {
-    throw StageError(ErrorCode::kOptionConflict, "/targets", "no layer's whole name matches '" + *expression + "'",
-                     known.empty() ? "" : "the first layer is called '" + known.front() + "'");
+    throw StageError(ErrorCode::kOptionConflict, "no layer's whole name matches '" + *expression + "'")
+        .at("/targets")
+        .with_help(known.empty() ? "" : "the first layer is called '" + known.front() + "'");
   }
   const auto& names = std::get<std::vector<std::string>>(options.targets);
   std::vector<std::string> ends;
@@ -111,7 +112,7 @@ std::string quoted(const std::vector<std::string>& names) {
   std::string help = names.empty() ? "" : runner::did_you_mean(names.front(), ends);
   if (help.empty() && !names.empty()) help = runner::did_you_mean(names.front(), known);
   if (help.empty() && !known.empty()) help = "this backbone has " + quoted(ends);
-  throw StageError(ErrorCode::kOptionConflict, "/targets", "no layer is called " + quoted(names), help);
+  throw StageError(ErrorCode::kOptionConflict, "no layer is called " + quoted(names)).at("/targets").with_help(help);
 }
 
 }  // namespace
@@ -136,18 +137,20 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<con
     ++named;
     if (exclude.names(name) || is_in_module(name, options.modules_to_save) || !blocks.have(name)) continue;
     if (!candidates[i].is_adaptable) {
-      throw StageError(ErrorCode::kOptionConflict, "/targets",
-                       "'" + name + "' cannot have an adapter: it is no linear layer and no patch embedding",
-                       "name it in 'exclude', or narrow 'targets'");
+      throw StageError(ErrorCode::kOptionConflict,
+                       "'" + name + "' cannot have an adapter: it is no linear layer and no patch embedding")
+          .at("/targets")
+          .with_help("name it in 'exclude', or narrow 'targets'");
     }
     chosen.push_back({i, ranks.of(name, options.rank), alphas.of(name, options.alpha)});
   }
   if (named == 0) fail_without_targets(options, candidates);
   if (chosen.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, "/targets",
-                     "of the " + std::to_string(named) + " layers that 'targets' names none is left by 'exclude', " +
-                         "'layers' and 'modules_to_save'",
-                     "a model without adapters is 'kind: model.linear_probe'");
+    throw StageError(ErrorCode::kOptionConflict, "of the " + std::to_string(named) +
+                                                     " layers that 'targets' names none is left by 'exclude', " +
+                                                     "'layers' and 'modules_to_save'")
+        .at("/targets")
+        .with_help("a model without adapters is 'kind: model.linear_probe'");
   }
   return chosen;
 }

@@ -176,9 +176,9 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
   if (!layout) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
-    throw StageError(ErrorCode::kDamagedWeights, "",
-                     "the weights have no vision tower under names that are known: " + listed_names(names),
-                     "give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the weights have no vision tower under names that are known: " + listed_names(names))
+        .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
   PretrainedReport report;
   report.layout = *layout;

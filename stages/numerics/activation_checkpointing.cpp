@@ -84,8 +84,10 @@ class Choice {
   }
 
   [[noreturn]] void refuse(const std::string& place, const std::string& message, const std::string& help) const {
-    throw runner::StageError(runner::ErrorCode::kUnknownKey, "/activation_checkpointing" + place, message, help,
-                             policy_);
+    throw runner::StageError(runner::ErrorCode::kUnknownKey, message)
+        .at("/activation_checkpointing" + place)
+        .in_stage(policy_)
+        .with_help(help);
   }
 
   const ModulesByPath modules_;

@@ -32,7 +32,10 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
 
 [[noreturn]] void refuse(const std::string& rule, const std::string& policy, const std::string& message,
                          const std::string& help) {
-  throw StageError(ErrorCode::kUnknownKey, runner::pointer_to("/precision", rule), message, help, policy);
+  throw StageError(ErrorCode::kUnknownKey, message)
+      .at(runner::pointer_to("/precision", rule))
+      .in_stage(policy)
+      .with_help(help);
 }
 
 [[noreturn]] void refuse_unknown(const ModulesByPath& modules, const std::string& name, const std::string& rule,

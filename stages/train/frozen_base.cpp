@@ -13,10 +13,9 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   const std::string then = saved == state.about.end() ? "" : saved->second, now = base_of(network);
   if (then == now) return;
   const auto in_words = [](const std::string& base) { return base.empty() ? "none" : "'" + base + "'"; };
-  throw runner::StageError(
-      runner::ErrorCode::kChangedRun, "",
-      "the checkpoint was trained on other frozen weights: " + in_words(then) + " then, " + in_words(now) + " now",
-      "give the model the weights that it had, or train again");
+  throw runner::StageError(runner::ErrorCode::kChangedRun, "the checkpoint was trained on other frozen weights: " +
+                                                               in_words(then) + " then, " + in_words(now) + " now")
+      .with_help("give the model the weights that it had, or train again");
 }
 
 }  // namespace stages

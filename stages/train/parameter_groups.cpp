@@ -49,14 +49,15 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
     for (const std::string& pattern : groups[i].match) {
       const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
       if (std::ranges::none_of(all, matches)) {
-        throw StageError(ErrorCode::kOptionConflict, groups[i].place,
-                         "the pattern '" + pattern + "' matches no parameter of the model",
-                         runner::did_you_mean_path(without_stars(pattern), known_names(all)));
+        throw StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")
+            .at(groups[i].place)
+            .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all)));
       }
       if (std::ranges::none_of(before, matches)) {
-        throw StageError(ErrorCode::kOptionConflict, groups[i].place,
-                         "earlier groups have taken all that the pattern '" + pattern + "' matches",
-                         "a parameter belongs to the first group that matches it: move this group up");
+        throw StageError(ErrorCode::kOptionConflict,
+                         "earlier groups have taken all that the pattern '" + pattern + "' matches")
+            .at(groups[i].place)
+            .with_help("a parameter belongs to the first group that matches it: move this group up");
       }
       std::ranges::copy_if(left, std::back_inserter(members[i]), matches);
       std::erase_if(left, matches);
@@ -73,14 +74,14 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   add("", optimizer, left);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i])) continue;
-    throw StageError(ErrorCode::kOptionConflict, groups[i].place, "the model trains no parameter of this group",
-                     "leave the group out, or have the model train them");
+    throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
+        .at(groups[i].place)
+        .with_help("leave the group out, or have the model train them");
   }
   if (result.empty()) {
-    throw StageError(ErrorCode::kOptionConflict,
-                     groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1),
-                     "all parameters are frozen, so there is nothing to train",
-                     groups.empty() ? "" : "freeze fewer of them");
+    throw StageError(ErrorCode::kOptionConflict, "all parameters are frozen, so there is nothing to train")
+        .at(groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1))
+        .with_help(groups.empty() ? "" : "freeze fewer of them");
   }
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (!groups[i].frozen) continue;

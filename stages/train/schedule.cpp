@@ -122,9 +122,10 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
     const std::int64_t warmup = warmup_length(one, steps);
     if (warmup < steps || steps == 1) return;
     throw runner::StageError(
-        runner::ErrorCode::kOptionConflict, one.warmup_steps ? "/schedule/warmup_steps" : "/schedule",
-        "the warm-up takes " + std::to_string(warmup) + " steps and the whole training only " + std::to_string(steps),
-        "lower warmup_steps, or train for more epochs");
+        runner::ErrorCode::kOptionConflict,
+        "the warm-up takes " + std::to_string(warmup) + " steps and the whole training only " + std::to_string(steps))
+        .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
+        .with_help("lower warmup_steps, or train for more epochs");
   };
   if (const auto* cosine_fall = std::get_if<WarmupCosineSchedule>(&schedule)) check(*cosine_fall);
   if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule)) check(*straight_fall);

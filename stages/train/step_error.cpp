@@ -41,17 +41,19 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
     }
   }
   if (!culprits.empty()) message += ", on " + names(dataset, culprits);
-  throw runner::StageError(runner::ErrorCode::kLossNotFinite, "/optimizer", message,
-                           "lower learning_rate, set gradient_clip_norm, or look at these samples");
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite, message)
+      .at("/optimizer")
+      .with_help("lower learning_rate, set gradient_clip_norm, or look at these samples");
 }
 
 void refuse_endless_overflow(const StepPlace& place, double scale) {
   std::ostringstream shown;
   shown << scale;
-  throw runner::StageError(runner::ErrorCode::kLossNotFinite, "/optimizer",
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite,
                            "the gradients overflow fp16 at step after step, up to step " + std::to_string(place.step) +
-                               ", though the loss is scaled by " + shown.str() + " only",
-                           "lower learning_rate, or set precision: bf16, which has the range of fp32");
+                               ", though the loss is scaled by " + shown.str() + " only")
+      .at("/optimizer")
+      .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
 }
 
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {
@@ -60,7 +62,7 @@ void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Bat
   const auto unit = static_cast<std::size_t>(bad->unit);
   const bool named = !batch.grouped() && unit < batch.indices.size();
   const std::string where = named ? "'" + dataset.sample_name(batch.indices[unit]) + "': " : "";
-  throw runner::StageError(bad->code, "", where + bad->message);
+  throw runner::StageError(bad->code, where + bad->message);
 }
 
 }  // namespace stages

@@ -14,17 +14,19 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   StepPlan plan{.numerics = std::move(numerics), .activation_checkpointing = std::move(activation_checkpointing)};
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
   if (policy.two_pass && step.mixes_samples()) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, "/two_pass",
-                             std::string("two_pass would encode a batch in parts, and ") + kMixing,
-                             "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit",
-                             policy.pointer);
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             std::string("two_pass would encode a batch in parts, and ") + kMixing)
+        .at("/two_pass")
+        .in_stage(policy.pointer)
+        .with_help("set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
   if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
   const auto refuse = [&](const std::string& why, const std::string& help) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, "/batch_size",
-                             "micro_batch " + std::to_string(*policy.micro_batch) + " would cut a batch of " +
-                                 std::to_string(units) + ", and " + why,
-                             help);
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, "micro_batch " + std::to_string(*policy.micro_batch) +
+                                                                     " would cut a batch of " + std::to_string(units) +
+                                                                     ", and " + why)
+        .at("/batch_size")
+        .with_help(help);
   };
   if (step.mixes_samples()) {
     refuse(kMixing,

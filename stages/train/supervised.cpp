@@ -63,19 +63,19 @@ class ClassificationStep final : public TrainingStep {
 void check_labels(const Dataset& train, const Dataset* validation) {
   const std::vector<std::string> classes = train.describe().classes;
   if (classes.empty()) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "", "the training data has no classes",
-                     "wire labelled data to 'train'");
+    throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
+        .with_help("wire labelled data to 'train'");
   }
   if (!validation || validation->describe().classes == classes) return;
   for (const std::string& name : validation->describe().classes) {
     if (std::ranges::find(classes, name) != classes.end()) continue;
-    throw StageError(ErrorCode::kLabelOutOfRange, "",
-                     "the validation data has a class '" + name + "' that the training data lacks",
-                     "train and validate on the same classes");
+    throw StageError(ErrorCode::kLabelOutOfRange,
+                     "the validation data has a class '" + name + "' that the training data lacks")
+        .with_help("train and validate on the same classes");
   }
-  throw StageError(ErrorCode::kLabelOutOfRange, "",
-                   "the validation data numbers its classes otherwise than the training data",
-                   "give both the same classes in the same order");
+  throw StageError(ErrorCode::kLabelOutOfRange,
+                   "the validation data numbers its classes otherwise than the training data")
+      .with_help("give both the same classes in the same order");
 }
 
 /// The options of schemas/train/supervised.schema.json.
@@ -218,10 +218,11 @@ class Supervised final : public runner::Stage {
   void accumulate(TrainerOptions& options, MemoryPolicy& policy, runner::RunContext& context) const {
     const std::int64_t times = config_.gradient_accumulation_steps;
     if (policy.micro_batch) {
-      throw StageError(ErrorCode::kOptionConflict, "/gradient_accumulation_steps",
-                       "gradient_accumulation_steps is " + std::to_string(times) + " beside micro_batch " +
-                           std::to_string(*policy.micro_batch) + ": both cut the batch",
-                       "set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
+      throw StageError(ErrorCode::kOptionConflict, "gradient_accumulation_steps is " + std::to_string(times) +
+                                                       " beside micro_batch " + std::to_string(*policy.micro_batch) +
+                                                       ": both cut the batch")
+          .at("/gradient_accumulation_steps")
+          .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
     }
     policy.micro_batch = options.batch_size;
     options.batch_size *= times;

@@ -69,21 +69,19 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
   auto found = load(*weights, options);
   if (!found) {
     const bool unmeasured = weights->choice == WeightsChoice::kBest;
-    throw StageError(
-        ErrorCode::kNoCheckpoint, "",
-        "there is no checkpoint in '" + weights->folder.string() + "'" +
-            (unmeasured ? " that was measured on validation data" : ""),
-        unmeasured ? "take the newest: --checkpoint latest" : "train the run first: `retort resume` continues it");
+    throw StageError(ErrorCode::kNoCheckpoint, "there is no checkpoint in '" + weights->folder.string() + "'" +
+                                                   (unmeasured ? " that was measured on validation data" : ""))
+        .with_help(unmeasured ? "take the newest: --checkpoint latest"
+                              : "train the run first: `retort resume` continues it");
   }
   for (const std::string& line : found->passed_over) context.say(line + "; the next best checkpoint is used");
   try {
     DatasetDescription data = described_data(found->state.about);
     return Trained{*std::move(found), std::move(data)};
   } catch (const std::invalid_argument& error) {
-    throw StageError(
-        ErrorCode::kDamagedWeights, "",
-        "the checkpoint '" + found->folder.string() + "' does not say what data it was trained on: " + error.what(),
-        "use one that this version has trained");
+    throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
+                                                     "' does not say what data it was trained on: " + error.what())
+        .with_help("use one that this version has trained");
   }
 }
 
@@ -94,10 +92,10 @@ TrainingResult take_over(const Trained& trained, torch::nn::Module& network, run
   try {
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
-    throw StageError(ErrorCode::kChangedRun, "",
+    throw StageError(ErrorCode::kChangedRun,
                      "the checkpoint '" + found.folder.string() +
-                         "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")),
-                     "evaluate the run as it was");
+                         "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")))
+        .with_help("evaluate the run as it was");
   }
   if (!context.folder().empty()) {
     const nlohmann::ordered_json json = {

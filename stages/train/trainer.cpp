@@ -64,10 +64,10 @@ std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_
   const bool rest = size % batch_size != 0 && !data.loader().drop_last;
   const std::int64_t steps = rest ? whole + 1 : whole;
   if (steps > 0) return steps;
-  throw StageError(ErrorCode::kTooFewSamples, "/batch_size",
-                   "the training data has " + std::to_string(size) + " samples, which make no batch of " +
-                       std::to_string(batch_size),
-                   size == 0 ? "" : "lower batch_size, or set drop_last: false");
+  throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
+                                                  " samples, which make no batch of " + std::to_string(batch_size))
+      .at("/batch_size")
+      .with_help(size == 0 ? "" : "lower batch_size, or set drop_last: false");
 }
 
 class Training {
@@ -163,7 +163,7 @@ class Training {
       context_.say("samples skipped because they cannot be read: " + std::to_string(loader.skipped()));
     }
     if (so_far_.means.weight > 0) return;
-    throw StageError(ErrorCode::kTooFewSamples, "", "no sample of the training data could be read");
+    throw StageError(ErrorCode::kTooFewSamples, "no sample of the training data could be read");
   }
 
   /// Between two steps.
@@ -352,10 +352,10 @@ class Training {
     try {
       restore(found->state);
     } catch (const std::exception& error) {
-      throw StageError(ErrorCode::kChangedRun, "",
-                       "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
-                           std::string(error.what(), std::strcspn(error.what(), "\n")),
-                       "resume the run as it was, or start a new one");
+      throw StageError(ErrorCode::kChangedRun, "the checkpoint '" + found->folder.string() +
+                                                   "' does not fit this training: " +
+                                                   std::string(error.what(), std::strcspn(error.what(), "\n")))
+          .with_help("resume the run as it was, or start a new one");
     }
     saved_folder_ = found->folder;
     saved_ = {done_, epoch_, batch_};
@@ -453,15 +453,17 @@ class Training {
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context) {
   if (options.patience && !data.validation) {
-    throw StageError(ErrorCode::kOptionConflict, "/patience",
-                     "patience waits for a better validation, and nothing is wired to the input 'validation'",
-                     "wire it with inputs: {validation: data.validation}, or set patience: null");
+    throw StageError(ErrorCode::kOptionConflict,
+                     "patience waits for a better validation, and nothing is wired to the input 'validation'")
+        .at("/patience")
+        .with_help("wire it with inputs: {validation: data.validation}, or set patience: null");
   }
   if (std::holds_alternative<PlateauSchedule>(options.schedule) && !data.validation) {
     throw StageError(
-        ErrorCode::kOptionConflict, "/schedule",
-        "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'",
-        "wire it with inputs: {validation: data.validation}, or choose another schedule");
+        ErrorCode::kOptionConflict,
+        "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'")
+        .at("/schedule")
+        .with_help("wire it with inputs: {validation: data.validation}, or choose another schedule");
   }
   const at::Device device{std::string(context.device())};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);

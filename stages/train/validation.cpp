@@ -53,7 +53,7 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
                                options.numerics, options.micro_batch, step.weight(*batch)));
   }
   if (measured.empty()) {
-    throw runner::StageError(runner::ErrorCode::kTooFewSamples, "", "no sample of the validation data could be read");
+    throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");
   }
   Means means;
   for (const StepNumbers& numbers : measured) means.add(numbers.means());

@@ -25,7 +25,7 @@ constexpr const char* kOption = "/warm_start";
 constexpr const char* kCheckpoints = "checkpoints";
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& message, const std::string& help) {
-  throw StageError(code, kOption, message, help);
+  throw StageError(code, message).at(kOption).with_help(help);
 }
 
 /// The checkpoints of the one training of a run, or of a node; empty where there are none.
@@ -107,7 +107,7 @@ void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunCon
   try {
     given = read(path, context);
   } catch (const StageError& error) {
-    throw StageError(error.code, kOption, error.what(), error.help);
+    throw StageError(error.code, error.what()).at(kOption).with_help(error.help);
   }
   refuse_misfits(weights(network), given, path);
   set_weights(network, given);

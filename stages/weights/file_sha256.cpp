@@ -15,7 +15,7 @@ namespace stages {
 
 std::string file_sha256(const std::filesystem::path& path) {
   const auto fail = [&] {
-    throw runner::StageError(runner::ErrorCode::kMissingWeights, "",
+    throw runner::StageError(runner::ErrorCode::kMissingWeights,
                              "cannot read '" + path.string() + "': " + std::strerror(errno));
   };
   const runner::Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));

@@ -53,7 +53,7 @@ std::string text(const HubModel& model) {
 }
 
 [[noreturn]] void missing(const HubModel& model, const std::string& what) {
-  throw StageError(ErrorCode::kMissingWeights, "", what, "fetch it: retort data fetch " + text(model));
+  throw StageError(ErrorCode::kMissingWeights, what).with_help("fetch it: retort data fetch " + text(model));
 }
 
 HubModel parse(std::string_view reference) {
@@ -66,9 +66,8 @@ HubModel parse(std::string_view reference) {
   model.name = path.substr(slash == path.npos ? 0 : slash + 1);
   const bool is_named = (slash == path.npos || is_name(model.organisation)) && is_name(model.name);
   if (is_named && is_revision(model.revision)) return model;
-  throw StageError(ErrorCode::kMissingWeights, "",
-                   "'" + runner::printable_ascii(reference) + "' names no model of the hub",
-                   "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
+  throw StageError(ErrorCode::kMissingWeights, "'" + runner::printable_ascii(reference) + "' names no model of the hub")
+      .with_help("write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
 }
 
 }  // namespace

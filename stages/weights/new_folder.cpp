@@ -17,8 +17,8 @@ using runner::StageError;
 
 [[noreturn]] void fail(const std::string& option, ErrorCode code, const fs::path& path, const std::error_code& error) {
   const bool full = error == std::errc::no_space_on_device;
-  throw StageError(full ? ErrorCode::kDiskFull : code, option,
-                   "cannot write '" + path.string() + "': " + error.message());
+  throw StageError(full ? ErrorCode::kDiskFull : code, "cannot write '" + path.string() + "': " + error.message())
+      .at(option);
 }
 
 void create_folder(const fs::path& folder, const std::string& option) {
@@ -53,8 +53,9 @@ NewFolder::NewFolder(const fs::path& folder, std::string option)
   std::error_code error;
   const bool exists = fs::exists(fs::symlink_status(folder_, error));
   if (exists && !(fs::is_directory(folder_, error) && fs::is_empty(folder_, error) && !error)) {
-    throw StageError(ErrorCode::kFolderExists, option_, "'" + folder_.string() + "' exists already",
-                     "choose another folder, or remove this one");
+    throw StageError(ErrorCode::kFolderExists, "'" + folder_.string() + "' exists already")
+        .at(option_)
+        .with_help("choose another folder, or remove this one");
   }
   const fs::path above = fs::absolute(folder_).parent_path();
   fs::create_directories(above, error);

@@ -51,9 +51,9 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
   const auto type =
       std::ranges::find(kSavedTypes, item.second.scalar_type(), [](const auto& pair) { return pair.second; });
   if (type != kSavedTypes.end()) return type->first;
-  throw StageError(ErrorCode::kStageFailed, "",
-                   "the tensor '" + item.first + "' is of the type " + c10::toString(item.second.scalar_type()) +
-                       ", which safetensors files do not hold");
+  throw StageError(ErrorCode::kStageFailed, "the tensor '" + item.first + "' is of the type " +
+                                                c10::toString(item.second.scalar_type()) +
+                                                ", which safetensors files do not hold");
 }
 
 bool read_all(const Descriptor& file, void* data, std::size_t size) {
@@ -69,8 +69,8 @@ bool read_all(const Descriptor& file, void* data, std::size_t size) {
 }
 
 [[noreturn]] void damaged_safetensors(const std::filesystem::path& path, const std::string& why) {
-  throw StageError(ErrorCode::kDamagedWeights, "", "'" + path.string() + "' is no sound safetensors file: " + why,
-                   "fetch or write the file again");
+  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is no sound safetensors file: " + why)
+      .with_help("fetch or write the file again");
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
       path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // does not wait for a writer, should the path name a pipe
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
-    throw StageError(ErrorCode::kMissingWeights, "", "cannot read '" + path.string() + "': " + std::strerror(errno));
+    throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode)) damaged_safetensors(path, "it is no regular file");
   const auto size = static_cast<std::int64_t>(status.st_size);

@@ -33,7 +33,7 @@ constexpr std::string_view kIndex = ".index.json";
 constexpr const char* kWriteAgain = "fetch or write the file again";
 
 [[noreturn]] void damaged_weights(const fs::path& path, const std::string& why, const std::string& help = kWriteAgain) {
-  throw StageError(ErrorCode::kDamagedWeights, "", "'" + path.string() + "' " + why, help);
+  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' " + why).with_help(help);
 }
 
 bool is_file(const fs::path& path) {
@@ -71,16 +71,16 @@ std::vector<std::string> other_weights(const fs::path& folder) {
 fs::path find_in(const fs::path& folder) {
   const fs::path model = first_of(kModels, folder), adapter = first_of(kAdapters, folder);
   if (!model.empty() && !adapter.empty()) {
-    throw StageError(ErrorCode::kMissingWeights, "",
-                     "'" + folder.string() + "' holds a model, '" + model.filename().string() + "', and an adapter, '" +
-                         adapter.filename().string() + "'",
-                     "name the file of the one that is meant");
+    throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds a model, '" +
+                                                     model.filename().string() + "', and an adapter, '" +
+                                                     adapter.filename().string() + "'")
+        .with_help("name the file of the one that is meant");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
-  throw StageError(ErrorCode::kMissingWeights, "", "'" + folder.string() + "' holds no model.safetensors",
-                   others.empty() ? "name a folder that a model or adapter was saved to, or a file of weights"
-                                  : "name the file: " + (folder / others.front()).string());
+  throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds no model.safetensors")
+      .with_help(others.empty() ? "name a folder that a model or adapter was saved to, or a file of weights"
+                                : "name the file: " + (folder / others.front()).string());
 }
 
 // --- reading
@@ -90,7 +90,7 @@ std::string text_of(const fs::path& path) {
   std::error_code error;
   if (fs::file_size(path, error) > kLongest) damaged_weights(path, "is longer than 64 MiB");
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw StageError(ErrorCode::kMissingWeights, "", "cannot read '" + path.string() + "'");
+  if (!file) throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "'");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -175,9 +175,9 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   if (shards.empty()) files.push_back(path);
   for (const fs::path& file : files) {
     if (is_file(file)) continue;
-    throw StageError(ErrorCode::kMissingWeights, "",
-                     "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it",
-                     "fetch the model again");
+    throw StageError(ErrorCode::kMissingWeights,
+                     "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it")
+        .with_help("fetch the model again");
   }
   return files;
 }
@@ -207,8 +207,8 @@ fs::path find_weights(const std::string& reference) {
   std::error_code error;
   if (is_file(reference)) return reference;
   if (fs::is_directory(reference, error)) return find_in(reference);
-  throw StageError(ErrorCode::kMissingWeights, "", "there is no '" + reference + "'",
-                   "name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'")
+      .with_help("name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
 }
 
 std::optional<nlohmann::json> weights_config(const std::string& reference) {

@@ -303,7 +303,7 @@ TorchFile read_torch_file(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
-    throw StageError(ErrorCode::kMissingWeights, "", "cannot read '" + path.string() + "': " + std::strerror(errno));
+    throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
   }
   const auto size = static_cast<std::int64_t>(status.st_size);
   try {
@@ -313,15 +313,15 @@ TorchFile read_torch_file(const std::filesystem::path& path) {
     if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
     return is_zip(start) ? from_zip(*file, size) : from_stream(*file, size);
   } catch (const ForbiddenPickle& error) {
-    throw StageError(
-        ErrorCode::kDamagedWeights, "",
-        "'" + path.string() + "' holds more than tensors and plain containers: " + error.what(),
-        "nothing that a file brings along is run: get the weights as a safetensors file, or, where you trust "
-        "whoever made this one, load it in Python and save its state_dict alone");
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
+        .with_help(
+            "nothing that a file brings along is run: get the weights as a safetensors file, or, where you trust "
+            "whoever made this one, load it in Python and save its state_dict alone");
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kDamagedWeights, "",
-                     "'" + path.string() + "' is no sound file of torch.save: " + error.what(),
-                     "fetch or write the file again");
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "'" + path.string() + "' is no sound file of torch.save: " + error.what())
+        .with_help("fetch or write the file again");
   }
 }
 

@@ -26,7 +26,7 @@ using runner::ErrorCode;
 using runner::StageError;
 
 [[noreturn]] void refuse_export(const std::string& message, const std::string& help) {
-  throw StageError(ErrorCode::kOptionConflict, "", message, help);
+  throw StageError(ErrorCode::kOptionConflict, message).with_help(help);
 }
 
 void write_json(const fs::path& file, const Json& json) {

@@ -27,18 +27,18 @@ using runner::StageError;
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
   const std::string file = checkpoint.file.parent_path().string();
   if (checkpoint.transform.empty()) {
-    throw StageError(ErrorCode::kUnknownInput, "",
-                     "the checkpoint '" + file + "' does not say how a picture becomes its input",
-                     "it was trained on something else than images");
+    throw StageError(ErrorCode::kUnknownInput,
+                     "the checkpoint '" + file + "' does not say how a picture becomes its input")
+        .with_help("it was trained on something else than images");
   }
   try {
     ImageDatasetOptions options = transform_from_json(checkpoint.transform);
     options.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
     return options;
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kUnknownInput, "",
-                     "the checkpoint '" + file + "' does not say how a picture becomes its input: " + error.what(),
-                     "use one that this version has trained");
+    throw StageError(ErrorCode::kUnknownInput,
+                     "the checkpoint '" + file + "' does not say how a picture becomes its input: " + error.what())
+        .with_help("use one that this version has trained");
   }
 }
 
@@ -76,9 +76,9 @@ class Prediction {
 
   void give(const std::string& file, const at::Tensor& logits, std::int64_t row) const {
     if (!logits[row].isfinite().all().item<bool>()) {
-      throw StageError(ErrorCode::kStageFailed, "",
-                       "the network gives a logit that is not a finite number for '" + file + "'",
-                       "the weights are damaged, or the training diverged: look at train/loss");
+      throw StageError(ErrorCode::kStageFailed,
+                       "the network gives a logit that is not a finite number for '" + file + "'")
+          .with_help("the weights are damaged, or the training diverged: look at train/loss");
     }
     const ClassScores scores = class_scores(logits, row);
     Json classes = Json::array();

@@ -51,8 +51,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create(const runner::Node& node) 
   const auto kinds = all_kinds();
   const auto kind = std::ranges::find(kinds, node.kind, &runner::StageKind::name);
   if (kind == kinds.end()) {
-    throw StageError(ErrorCode::kNotBuiltYet, node.pointer,
-                     "this worker cannot run stages of kind '" + node.kind + "'");
+    throw StageError(ErrorCode::kNotBuiltYet, "this worker cannot run stages of kind '" + node.kind + "'")
+        .at(node.pointer);
   }
   runner::ConfigReader reader(node.options, node.pointer);
   return (*kind)->create(reader);
@@ -77,14 +77,14 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Gra
       outputs.push_back((*stage)->run(runner::Inputs(std::move(inputs)), loading));
     } catch (const StageError& error) {
       const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
-      throw StageError(error.code, stage + error.option, error.what(), error.help);
+      throw StageError(error.code, error.what()).at(stage + error.option).with_help(error.help);
     }
     if (node.id != id) continue;
     for (const auto& [port, artifact] : outputs.back()) {
       if (artifact->type() == Checkpoint::kType) return std::static_pointer_cast<const Checkpoint>(artifact);
     }
   }
-  throw StageError(ErrorCode::kNoCheckpoint, "", "'" + id + "' puts out no checkpoint");
+  throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' puts out no checkpoint");
 }
 
 }  // namespace stages

@@ -34,12 +34,13 @@ class AddingStage : public Stage {
   ~AddingStage() override { --alive; }
 
   Outputs run(const Inputs& inputs, RunContext& context) override {
-    if (act_ == "stage error") throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
+    if (act_ == "stage error")
+      throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     if (act_ == "bad_alloc") throw std::bad_alloc();
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
     if (act_ == "nondeterministic")
       throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
-    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, "", context.observer() ? "observed" : "alone");
+    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, context.observer() ? "observed" : "alone");
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
@@ -137,7 +138,7 @@ class PlannedStage : public Stage {
  public:
   explicit PlannedStage(std::int64_t needs) : needs_(needs) {}
   std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
-    if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "/root", "no folder 'x'", "make it");
+    if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     const bool has_input = inputs.find<Number>("in") != nullptr;
     context.plan({.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"});
     return Outputs{{"out", std::make_shared<Number>(0)}};
@@ -163,7 +164,7 @@ class CountingStage : public Stage {
  public:
   Outputs run(const Inputs&, RunContext& context) override {
     ++runs;
-    if (!is_there) throw StageError(ErrorCode::kMissingFolder, "", "no data yet");
+    if (!is_there) throw StageError(ErrorCode::kMissingFolder, "no data yet");
     context.say("5 samples");
     return {{"out", std::make_shared<Number>(5)}};
   }

@@ -22,7 +22,7 @@ class FakeDataset : public Dataset {
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     ++reads;
     if (skipped.contains(index)) return std::nullopt;
-    if (broken.contains(index)) throw runner::StageError(runner::ErrorCode::kCorruptImage, "", sample_name(index));
+    if (broken.contains(index)) throw runner::StageError(runner::ErrorCode::kCorruptImage, sample_name(index));
     Random random({static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
     const at::Tensor image = torch::empty({3, 2, 2});
     for (int i = 0; i < 12; ++i) image.data_ptr<float>()[i] = static_cast<float>(random.uniform());

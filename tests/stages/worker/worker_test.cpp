@@ -50,7 +50,8 @@ const runner::StageKind kSpeaking{"test.speaking",
 const runner::StageKind* const kKinds[] = {&kSpeaking};
 
 runner::Result<Json> twice(const Json& request, const RequestContext& context) {
-  if (!request.contains("n")) throw runner::StageError(runner::ErrorCode::kUsage, "/n", "no n", "give one");
+  if (!request.contains("n"))
+    throw runner::StageError(runner::ErrorCode::kUsage, "no n").at("/n").with_help("give one");
   if (request["n"] == 0) throw runner::Cancelled{};
   if (request["n"] < 0) throw std::runtime_error("negative\nException raised from here");
   context.say("computing");
