@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 
 namespace stages {
 namespace {
 
-SgdOptions read_sgd(runner::ConfigReader& reader) {
+OptimizerOptions read_sgd(runner::ConfigReader& reader) {
   SgdOptions options;
   reader.read("learning_rate", options.learning_rate);
   reader.read("momentum", options.momentum);
@@ -26,9 +26,8 @@ SgdOptions read_sgd(runner::ConfigReader& reader) {
   return options;
 }
 
-AdamOptions read_adam(runner::ConfigReader& reader, bool decoupled) {
+AdamOptions read_adam_options(runner::ConfigReader& reader) {
   AdamOptions options;
-  options.decoupled = decoupled;
   std::vector<double> betas;
   reader.read("learning_rate", options.learning_rate);
   reader.read("betas", betas);
@@ -39,6 +38,14 @@ AdamOptions read_adam(runner::ConfigReader& reader, bool decoupled) {
     options.beta1 = betas[0];
     options.beta2 = betas[1];
   }
+  return options;
+}
+
+OptimizerOptions read_adam(runner::ConfigReader& reader) { return read_adam_options(reader); }
+
+OptimizerOptions read_adamw(runner::ConfigReader& reader) {
+  AdamOptions options = read_adam_options(reader);
+  options.decoupled = true;
   return options;
 }
 
@@ -54,10 +61,10 @@ bool has_momentum(const OptimizerOptions& options) {
 }
 
 OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
-  std::string kind;
-  reader.read("kind", kind);
-  if (kind == "sgd") return read_sgd(reader);
-  return read_adam(reader, /*decoupled=*/kind == "adamw");
+  using Read = OptimizerOptions (*)(runner::ConfigReader&);
+  const auto read =
+      runner::choice<Read>(reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
+  return read ? read(reader) : OptimizerOptions{};
 }
 
 }  // namespace stages

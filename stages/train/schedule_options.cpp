@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 
 namespace stages {
 namespace {
@@ -32,7 +32,13 @@ void read_warmup(runner::ConfigReader& reader, auto& schedule) {
   }
 }
 
-WarmupCosineSchedule read_warmup_cosine(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_constant(runner::ConfigReader& /*reader*/, double /*learning_rate*/) { return ConstantSchedule{}; }
+
+Schedule read_cosine(runner::ConfigReader& reader, double learning_rate) {
+  return CosineSchedule{read_minimum(reader, learning_rate)};
+}
+
+Schedule read_warmup_cosine(runner::ConfigReader& reader, double learning_rate) {
   WarmupCosineSchedule schedule;
   read_warmup(reader, schedule);
   reader.read("start_factor", schedule.start_factor);
@@ -40,13 +46,13 @@ WarmupCosineSchedule read_warmup_cosine(runner::ConfigReader& reader, double lea
   return schedule;
 }
 
-WarmupLinearSchedule read_warmup_linear(runner::ConfigReader& reader) {
+Schedule read_warmup_linear(runner::ConfigReader& reader, double /*learning_rate*/) {
   WarmupLinearSchedule schedule;
   read_warmup(reader, schedule);
   return schedule;
 }
 
-CosineRestartsSchedule read_cosine_restarts(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_cosine_restarts(runner::ConfigReader& reader, double learning_rate) {
   CosineRestartsSchedule schedule;
   reader.read("first_period", schedule.first_period);
   reader.read("period_factor", schedule.period_factor);
@@ -54,51 +60,48 @@ CosineRestartsSchedule read_cosine_restarts(runner::ConfigReader& reader, double
   return schedule;
 }
 
-StepSchedule read_step(runner::ConfigReader& reader) {
+Schedule read_step(runner::ConfigReader& reader, double /*learning_rate*/) {
   StepSchedule schedule;
   reader.read("step_size", schedule.step_size);
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-MultiStepSchedule read_multi_step(runner::ConfigReader& reader) {
+Schedule read_multi_step(runner::ConfigReader& reader, double /*learning_rate*/) {
   MultiStepSchedule schedule;
   reader.read("milestones", schedule.milestones);
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-ExponentialSchedule read_exponential(runner::ConfigReader& reader) {
+Schedule read_exponential(runner::ConfigReader& reader, double /*learning_rate*/) {
   ExponentialSchedule schedule;
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-PlateauSchedule read_plateau(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_plateau(runner::ConfigReader& reader, double learning_rate) {
   PlateauSchedule schedule;
-  std::string mode;
   reader.read("factor", schedule.factor);
   reader.read("patience", schedule.patience);
   reader.read("threshold", schedule.threshold);
-  reader.read("threshold_mode", mode);
+  schedule.relative = runner::choice<bool>(reader, "threshold_mode", {{"relative", true}, {"absolute", false}});
   reader.read("cooldown", schedule.cooldown);
-  schedule.relative = mode != "absolute";
   schedule.min_learning_rate = read_minimum(reader, learning_rate);
   return schedule;
 }
 
-OneCycleSchedule read_one_cycle(runner::ConfigReader& reader) {
+Schedule read_one_cycle(runner::ConfigReader& reader, double /*learning_rate*/) {
   OneCycleSchedule schedule;
-  std::string anneal;
   reader.read("pct_start", schedule.pct_start);
   reader.read("div_factor", schedule.div_factor);
   reader.read("final_div_factor", schedule.final_div_factor);
-  reader.read("anneal_strategy", anneal);
+  schedule.anneal_strategy =
+      runner::choice<Anneal>(reader, "anneal_strategy", {{"cos", Anneal::kCosine}, {"linear", Anneal::kLinear}});
   reader.read("three_phase", schedule.three_phase);
   reader.read("cycle_momentum", schedule.cycle_momentum);
   reader.read("base_momentum", schedule.base_momentum);
   reader.read("max_momentum", schedule.max_momentum);
-  schedule.anneal_strategy = anneal == "linear" ? Anneal::kLinear : Anneal::kCosine;
   if (schedule.three_phase && schedule.pct_start > 0.5) {
     reader.fail("pct_start", ErrorCode::kOptionConflict, "pct_start is above 0.5, and three_phase needs it twice",
                 "lower pct_start, or set three_phase: false");
@@ -112,18 +115,19 @@ OneCycleSchedule read_one_cycle(runner::ConfigReader& reader) {
 }  // namespace
 
 Schedule read_schedule(runner::ConfigReader& reader, double learning_rate) {
-  std::string kind;
-  reader.read("kind", kind);
-  if (kind == "cosine") return CosineSchedule{read_minimum(reader, learning_rate)};
-  if (kind == "cosine_restarts") return read_cosine_restarts(reader, learning_rate);
-  if (kind == "warmup_cosine") return read_warmup_cosine(reader, learning_rate);
-  if (kind == "warmup_linear") return read_warmup_linear(reader);
-  if (kind == "step") return read_step(reader);
-  if (kind == "multi_step") return read_multi_step(reader);
-  if (kind == "exponential") return read_exponential(reader);
-  if (kind == "one_cycle") return read_one_cycle(reader);
-  if (kind == "plateau") return read_plateau(reader, learning_rate);
-  return ConstantSchedule{};
+  using Read = Schedule (*)(runner::ConfigReader&, double);
+  const auto read = runner::choice<Read>(reader, "kind",
+                                         {{"constant", read_constant},
+                                          {"cosine", read_cosine},
+                                          {"cosine_restarts", read_cosine_restarts},
+                                          {"warmup_cosine", read_warmup_cosine},
+                                          {"warmup_linear", read_warmup_linear},
+                                          {"step", read_step},
+                                          {"multi_step", read_multi_step},
+                                          {"exponential", read_exponential},
+                                          {"one_cycle", read_one_cycle},
+                                          {"plateau", read_plateau}});
+  return read ? read(reader, learning_rate) : Schedule{};
 }
 
 }  // namespace stages

@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
@@ -91,7 +91,6 @@ class Supervised final : public runner::Stage {
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
     SupervisedConfig config;
     TrainerOptions& trainer = config.trainer;
-    std::string keep;
     reader.read("warm_start", config.warm_start);
     reader.read("epochs", trainer.epochs);
     reader.read("batch_size", trainer.batch_size);
@@ -101,10 +100,9 @@ class Supervised final : public runner::Stage {
     reader.read("validate_every", trainer.validate_every);
     reader.read("patience", trainer.patience);
     reader.read("monitor", trainer.monitor);
-    reader.read("keep", keep);
+    trainer.keep = runner::choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
     reader.read("log_every", trainer.log_every);
-    trainer.higher_is_better = trainer.monitor == "accuracy";
-    trainer.keep = keep == "last" ? Keep::kLast : Keep::kBest;
+    trainer.higher_is_better = runner::choice<bool>(reader, "monitor", {{"loss", false}, {"accuracy", true}});
     trainer.checkpoint = read_save_options(reader.section("checkpoint"));
     trainer.optimizer = read_optimizer(reader.section("optimizer"));
     runner::ConfigReader& schedule = reader.section("schedule");

@@ -1,0 +1,113 @@
+// The words that schemas allow and the words that the code knows are the same: each kind understands every word of its
+// schema, and takes no other for one of them.
+
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/stages.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Place = Json::json_pointer;
+
+/// Options of a kind with one of the words that its schema allows at a place.
+struct Worded {
+  Json options;
+  Place place;
+};
+
+Json resolved(const Json& property) {
+  return property.contains("$ref") ? schema_at(property["$ref"].get<std::string>()) : property;
+}
+
+/// The words among the values that a property may have.
+std::set<std::string> words_of(const Json& property) {
+  std::set<std::string> words;
+  for (const Json& value : property.value("enum", Json::array())) {
+    if (value.is_string()) words.insert(value);
+  }
+  for (const Json& alternative : property.value("anyOf", Json::array())) {
+    if (!alternative.contains("x-planned")) words.merge(words_of(resolved(alternative)));
+  }
+  return words;
+}
+
+/// All words of the mapping at `place` of `options`, which follows `schema`.
+void add_words(const Json& schema, const Json& options, const Place& place, std::vector<Worded>& all) {
+  for (const auto& [key, property] : schema.at("properties").items()) {
+    const Json inside = resolved(property);
+    if (property.contains("x-planned") || inside.contains("x-planned")) continue;
+    for (const std::string& word : words_of(inside)) {
+      Worded& one = all.emplace_back(Worded{options, place / key});
+      one.options[one.place] = word;
+    }
+    if (inside.contains("x-kinds")) {
+      const std::string folder = inside["x-kinds"];
+      for (const auto& file :
+           std::filesystem::directory_iterator(std::string(RETORT_SOURCE_DIR) + "/schemas/" + folder)) {
+        const Json kind = schema_at(folder + "/" + file.path().filename().string());
+        if (kind.contains("x-planned")) continue;
+        Json with_kind = options;
+        with_kind[place / key] = with_defaults(kind, {{"kind", kind["properties"]["kind"]["const"]}});
+        all.push_back({with_kind, place / key / "kind"});
+        add_words(kind, with_kind, place / key, all);
+      }
+    } else if (inside.contains("properties") && options.contains(place / key)) {
+      add_words(inside, options, place / key, all);
+    }
+  }
+}
+
+std::vector<Worded> words_of_kind(std::string name) {
+  std::ranges::replace(name, '.', '/');
+  const Json schema = schema_at(name + ".schema.json");
+  std::vector<Worded> all;
+  add_words(schema, with_defaults(schema, Json::object()), Place(), all);
+  return all;
+}
+
+/// Is the word at `place` of `options` one that no code knows?
+bool is_unknown(const runner::StageKind& kind, const Json& options, const Place& place) {
+  const runner::Value value = runner::from_json(options);
+  runner::ConfigReader reader(value, "/stage");
+  const auto stage = kind.create(reader);
+  return !stage && std::ranges::any_of(stage.errors(), [&](const runner::Diagnostic& error) {
+    return error.code == runner::ErrorCode::kInternal && error.pointer == "/stage" + place.to_string();
+  });
+}
+
+TEST(Words, EveryWordThatASchemaAllowsIsKnown) {
+  std::size_t words = 0;
+  for (const runner::StageKind* kind : all_kinds()) {
+    for (const Worded& one : words_of_kind(std::string(kind->name))) {
+      EXPECT_FALSE(is_unknown(*kind, one.options, one.place))
+          << kind->name << one.place.to_string() << ": " << one.options[one.place];
+      ++words;
+    }
+  }
+  EXPECT_GT(words, 30);
+}
+
+TEST(Words, NoOtherWordIsTakenForOneOfThem) {
+  std::size_t words = 0;
+  for (const runner::StageKind* kind : all_kinds()) {
+    if (!kind->name.starts_with("train.")) continue;
+    for (Worded& one : words_of_kind(std::string(kind->name))) {
+      one.options[one.place] = "no_such_word";
+      EXPECT_TRUE(is_unknown(*kind, one.options, one.place)) << kind->name << one.place.to_string();
+      ++words;
+    }
+  }
+  EXPECT_GT(words, 20);
+}
+
+}  // namespace
+}  // namespace stages
