@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 /// With its length in front, so that no text looks like two.
-std::string in_quotes(const std::string& text) { return std::to_string(text.size()) + '"' + text; }
+std::string with_length(const std::string& text) { return std::to_string(text.size()) + '"' + text; }
 
 /// A text that equal data share: 1 and 1.0, and mappings whatever the order of their keys.
 std::string fingerprint(const Value& value) {
@@ -26,12 +26,12 @@ std::string fingerprint(const Value& value) {
   }
   if (const auto* map = value.map()) {
     std::vector<std::string> entries;
-    for (const Entry& entry : *map) entries.push_back(in_quotes(entry.key) + ":" + fingerprint(entry.value));
+    for (const Entry& entry : *map) entries.push_back(with_length(entry.key) + ":" + fingerprint(entry.value));
     std::ranges::sort(entries);
     for (const std::string& entry : entries) text += entry + ",";
     return "{" + text + "}";
   }
-  if (value.text()) return in_quotes(*value.text());
+  if (value.text()) return with_length(*value.text());
   return describe({value.data, {}});
 }
 
