@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/text/bytes.h"
+#include "runner/text/duration.h"
 #include "runner/record/environment_record.h"
 #include "runner/record/run_lock.h"
 #include "runner/record/run_summary.h"
