@@ -10,7 +10,7 @@ names=("$@")
 [ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle mat)
 
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz -- --quiet
+scripts/build fuzz
 seed=0  # random
 if [ "$seconds" -le 60 ]; then
   seed=1
