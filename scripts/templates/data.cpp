@@ -6,7 +6,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/random/random.h"
 
 namespace stages {

@@ -5,7 +5,8 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/results.h"
 #include "stages/evaluate/predictor.h"
 
 namespace stages {

@@ -4,7 +4,8 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/results.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

@@ -2,7 +2,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 #include "stages/model/layers.h"
 #include "stages/numerics/precision_module.h"
 

@@ -7,7 +7,8 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"
 

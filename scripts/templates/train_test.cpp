@@ -3,7 +3,8 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
 

@@ -4,8 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/sample_order.h"
+#include "stages/tensor/batch.h"
 
 namespace stages {
 

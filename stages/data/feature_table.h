@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
 

@@ -10,6 +10,7 @@
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "stages/artifact/model.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/memory/memory_budget.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
 #include "stages/data/transform.h"

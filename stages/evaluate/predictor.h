@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
 #include "stages/numerics/numerics.h"
 
 namespace runner {

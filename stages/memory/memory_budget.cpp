@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
+#include "stages/tensor/batch.h"
 
 namespace stages {
 

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "runner/stage/plan_context.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
+#include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"
 
 namespace stages {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runner/stage/plan_context.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 
 namespace stages {
 

@@ -6,7 +6,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/machine/allocator_conf.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <c10/core/DeviceType.h>
 
 #include "runner/stage/memory_plan.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
 

@@ -6,7 +6,7 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained_config.h"

@@ -3,9 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 #include "stages/model/image_classifier.h"
-#include "stages/artifact/shrunken.h"
 
 namespace stages {
 

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 #include "stages/model/backbone.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/attached_lora.h"
 #include "stages/weights/saved_weights.h"
-#include "stages/artifact/shrunken.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

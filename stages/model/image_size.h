@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
 

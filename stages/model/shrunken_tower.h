@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/model/vision_tower.h"
 
 namespace stages {

@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "stages/artifact/shrunken.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_snapshot.h"
 #include "stages/weights/weights.h"

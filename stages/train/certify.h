@@ -4,7 +4,8 @@
 #include <string>
 
 #include "runner/stage/certificate.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
+#include "stages/memory/policy.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 
@@ -21,7 +22,7 @@ struct CertifiedTraining {
 };
 
 /// Computes a gradient as the policy asks for and at once as a whole, in float64 on shapes as small as the model can be
-/// made (shrunken.h), on random data and with random weights, all of them functions of `seed`. Of a batch that the
+/// made (Shrunken), on random data and with random weights, all of them functions of `seed`. Of a batch that the
 /// policy cuts five samples are taken, in parts of two. What is dropped is dropped. Other number formats than float64
 /// are not compared: they change a training and are only ever asked for. Nothing is changed, but weights are read
 /// where a model cannot be made small. A policy that is none for this training comes back as `refused`.

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "runner/stage/memory_plan.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 
 namespace stages {
 

@@ -5,7 +5,8 @@
 #include <string>
 
 #include "runner/stage/plan_context.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
+#include "stages/memory/policy.h"
 #include "stages/train/trainer.h"
 #include "stages/train/training_step.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"
 #include "stages/train/training_step.h"
 

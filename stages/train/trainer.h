@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "runner/stage/run_context.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
+#include "stages/memory/policy.h"
 #include "stages/train/optimizer_options.h"
 #include "stages/train/parameter_group_options.h"
 #include "stages/train/save_rule.h"

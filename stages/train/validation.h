@@ -7,7 +7,7 @@
 
 #include <c10/core/Device.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/numerics/numerics.h"
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"

@@ -16,7 +16,8 @@
 
 #include "runner/text/bytes.h"
 #include "runner/stage/run_context.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
+#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/random/dropout.h"
 #include "stages/machine/memory_meter.h"

@@ -7,7 +7,7 @@
 #include "runner/graph/graph.h"
 #include "runner/error/result.h"
 #include "runner/protocol/trained_weights.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
 #include "stages/worker/requests.h"
 
 namespace stages {

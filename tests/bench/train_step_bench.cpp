@@ -7,7 +7,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/schema/schema.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 #include "stages/artifact/loader.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"

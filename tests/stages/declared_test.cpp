@@ -8,7 +8,7 @@
 #include "runner/graph/legality.h"
 #include "runner/cli/prepare.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/small_backbone.h"

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 
 /// A frozen layer and a head, for TinyDataset's points.
 struct FrozenNetwork : torch::nn::Module {

@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 /// Images of noise, the same at every call, of a few classes.
 class NoiseImages final : public stages::Dataset {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 
 namespace stages {
 

@@ -10,7 +10,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/model.h"
 
 /// Points of a few classes in a plane, a blob a class: learnt in a few steps, and the same at every call.
 class TinyDataset final : public stages::Dataset {

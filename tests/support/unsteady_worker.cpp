@@ -8,7 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/worker/requests.h"
 #include "stages/stages.h"
 #include "stages/worker/worker.h"

@@ -7,7 +7,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/make_cub200.h"
 #include "stages/stages.h"

@@ -6,7 +6,8 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/weights/safetensors.h"

@@ -9,7 +9,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"
 #include "tests/support/pictures.h"

@@ -9,6 +9,9 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/results.h"
+#include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"

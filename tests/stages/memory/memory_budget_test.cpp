@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 

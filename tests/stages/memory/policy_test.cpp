@@ -2,7 +2,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

@@ -5,7 +5,8 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/shrunken.h"
+#include "stages/artifact/model.h"
+#include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "stages/train/certify.h"
 #include "stages/weights/weights.h"

@@ -5,7 +5,8 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"

@@ -10,7 +10,7 @@
 #include "runner/graph/graph.h"
 #include "runner/protocol/trained_weights.h"
 #include "runner/stage/stage.h"
-#include "stages/artifact/artifacts.h"
+#include "stages/artifact/checkpoint.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/stages.h"
 #include "tests/support/pictures.h"

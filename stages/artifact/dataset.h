@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <c10/core/ScalarType.h>
+
+#include "runner/stage/artifact.h"
+#include "stages/tensor/named_tensors.h"
+
+namespace stages {
+
+/// Name, shape (without the batch's dimension) and type of one tensor of a sample.
+struct TensorSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype;
+};
+
+/// A dataset from metadata only: no file is decoded for it.
+struct DatasetDescription {
+  std::int64_t size = 0;
+  std::vector<TensorSpec> tensors;   ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
+  std::vector<std::string> classes;  ///< names in order of their label; empty when there are no labels
+  std::string transform = {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
+  bool augmented = false;      ///< a sample depends on the epoch
+  /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
+  std::shared_ptr<const DatasetDescription> source = {};
+};
+
+/// What the samples were before their features were computed; `data` itself where they are no features.
+inline const DatasetDescription& source_of(const DatasetDescription& data) { return data.source ? *data.source : data; }
+
+/// How samples are read ahead. No option changes a bit of what is read.
+struct LoaderOptions {
+  std::int64_t workers = 0;   ///< threads; 0: the caller's
+  std::int64_t prefetch = 2;  ///< batches held ready
+  bool pinned = false;        ///< page-locked memory, for copies to a GPU
+  bool drop_last = false;     ///< leave out an incomplete last batch of an epoch, in training
+};
+
+/// A finite set of samples, indexable and stateless: a sample is a function of (seed, epoch, index).
+class Dataset : public runner::Artifact {
+ public:
+  static constexpr auto kType = runner::ArtifactType::kDataset;
+  runner::ArtifactType type() const final { return kType; }
+
+  virtual DatasetDescription describe() const = 0;
+  /// The tensors of sample `index`. Thread-safe. Throws runner::StageError for a sample that cannot be read, and
+  /// returns nullopt for one that the recipe says to skip.
+  virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
+  /// For messages and records: the file below the root, say.
+  virtual std::string sample_name(std::int64_t index) const = 0;
+  virtual LoaderOptions loader() const = 0;
+};
+
+/// A dataset that keeps its samples in memory.
+class HoldsMemory {
+ public:
+  virtual ~HoldsMemory() = default;
+  /// Bytes of the CPU's memory that it holds, and the parts of the same data that were made together with it.
+  virtual std::int64_t held_bytes() const = 0;
+};
+
+}  // namespace stages

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "runner/stage/artifact.h"
+
+namespace stages {
+
+/// What a network said about each sample.
+class Predictions : public runner::Artifact {
+ public:
+  static constexpr auto kType = runner::ArtifactType::kPredictions;
+  runner::ArtifactType type() const final { return kType; }
+
+  std::vector<std::string> names;  ///< one a sample
+  at::Tensor scores;               ///< (n, classes) float32 on the CPU: probabilities
+  at::Tensor labels;               ///< (n) int64 on the CPU
+  std::vector<std::string> classes;
+};
+
+/// Named numbers, e.g. "top1".
+class Metrics : public runner::Artifact {
+ public:
+  static constexpr auto kType = runner::ArtifactType::kMetrics;
+  runner::ArtifactType type() const final { return kType; }
+
+  std::vector<std::pair<std::string, double>> values;
+};
+
+}  // namespace stages

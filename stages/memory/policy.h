@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runner/stage/artifact.h"
+#include "stages/machine/allocator_settings.h"
+#include "stages/numerics/activation_checkpointing.h"
+#include "stages/numerics/numerics.h"
+
+namespace stages {
+
+/// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.
+class MemoryPolicy : public runner::Artifact {
+ public:
+  static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
+  runner::ArtifactType type() const final { return kType; }
+
+  std::string pointer;                      ///< where the recipe says it, "/memory"
+  std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch
+  PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
+  bool tf32 = false;
+  std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
+  bool two_pass = false;         ///< encode micro-batches twice, so that a loss over the whole batch can be cut
+  ActivationCheckpointing activation_checkpointing;
+  std::optional<std::int64_t> budget;  ///< bytes; nullopt: what the device has
+  double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
+  EmptyCacheEvery empty_cache_every;
+  AllocatorSettings allocator;
+
+  NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
+};
+
+}  // namespace stages
