@@ -4,7 +4,6 @@
 #include <string>
 
 #include "stages/data/feature_table.h"
-#include "stages/memory/held_memory.h"
 
 namespace stages {
 

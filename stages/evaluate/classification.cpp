@@ -18,7 +18,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
-#include "stages/memory/held_memory.h"
+#include "stages/memory/plan_terms.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/plan_forward.h"
 

@@ -1,6 +1,7 @@
 #include "stages/memory/memory_budget.h"
 
 #include <algorithm>
+#include <string>
 
 #include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
@@ -12,10 +13,24 @@
 
 namespace stages {
 
+runner::NamedBytes device_memory(c10::Device device) {
+  return {device.is_cpu() ? "the machine's memory" : "the GPU's memory", MemoryMeter(device).available()};
+}
+
+std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
+                                                const std::optional<runner::NamedBytes>& whole) {
+  std::optional<runner::NamedBytes> smallest = whole;
+  if (whole) {
+    const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
+    if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
+  }
+  if (policy.budget && (!smallest || *policy.budget < smallest->bytes))
+    smallest = {policy.pointer.substr(1) + ".budget", *policy.budget};
+  return smallest;
+}
+
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device) {
-  const std::int64_t all = MemoryMeter(device).available();
-  const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(all));
-  return std::min(policy.budget.value_or(share), share);
+  return memory_budget(policy, device_memory(device))->bytes;
 }
 
 ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) : device_(device) {

@@ -5,11 +5,20 @@
 
 #include <c10/core/Device.h>
 
+#include "runner/stage/memory_plan.h"
+
 namespace stages {
 
 class MemoryPolicy;
 
-/// The bytes that a run may use on `device`: the smaller of the policy's budget and its share of what there is.
+/// All the memory that `device` has, by name.
+runner::NamedBytes device_memory(c10::Device device);
+
+/// The bytes that may be used of `whole`, named after who says so: the smallest of it, of the policy's share of it and
+/// of the policy's budget; nullopt: nobody says anything. A run is held to it, and its plan is held against it.
+std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
+                                                const std::optional<runner::NamedBytes>& whole);
+/// The same of all that `device` has.
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
 /// Holds the tensors of `device` to a budget as long as it lives, and then to the one from before: what goes beyond it

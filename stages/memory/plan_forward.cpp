@@ -5,11 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/memory/planned_budget.h"
-#include "stages/memory/meta_batch.h"
+#include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_scope.h"
 #include "stages/numerics/precision_module.h"
-#include "stages/memory/read_ahead.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
@@ -48,8 +46,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   planned.plan = summarize(trace, 0, backend, forward.policy.allocator);
   if (keeps_results && device.is_cpu() && units > 0) {
     const std::int64_t all = static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
-    planned.plan.terms.push_back({"results", 2 * all, "of all samples, batch by batch and put together"});
-    planned.plan.predicted += 2 * all;
+    add_term(planned.plan, {"results", 2 * all, "of all samples, batch by batch and put together"});
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
   planned.plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;

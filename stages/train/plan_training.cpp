@@ -5,12 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "stages/memory/held_memory.h"
-#include "stages/memory/meta_batch.h"
+#include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_scope.h"
-#include "stages/memory/planned_budget.h"
 #include "stages/numerics/precision_module.h"
-#include "stages/memory/read_ahead.h"
 #include "stages/tensor/scoped.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"

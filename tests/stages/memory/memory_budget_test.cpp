@@ -22,6 +22,21 @@ TEST(MemoryBudget, IsTheSmallerOfTheTwo) {
   EXPECT_EQ(memory_budget(policy, c10::kCPU), all / 2);
 }
 
+TEST(MemoryBudget, SaysWhoseItIs) {
+  const runner::NamedBytes whole{"--budget", 1000};
+  MemoryPolicy policy;
+  policy.pointer = "/memory";
+  EXPECT_EQ(memory_budget(policy, std::nullopt), std::nullopt);
+  EXPECT_EQ(memory_budget(policy, whole), whole);
+  policy.memory_fraction = 0.5;
+  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory_fraction of --budget", 500}));
+  policy.budget = 500;  // not the smaller one
+  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory_fraction of --budget", 500}));
+  policy.budget = 499;
+  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory.budget", 499}));
+  EXPECT_EQ(memory_budget(policy, std::nullopt), (runner::NamedBytes{"memory.budget", 499}));
+}
+
 TEST(ScopedMemoryBudget, EndsWithItsScopeAlsoByAThrow) {
   CountingAllocator counter;
   counter.set_limit(1000);

@@ -1,0 +1,71 @@
+#include "stages/memory/plan_terms.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include <torch/torch.h>
+
+#include "stages/memory/memory_budget.h"
+
+namespace stages {
+namespace {
+
+/// The bytes of the tensors of one sample.
+std::int64_t sample_bytes(const DatasetDescription& data) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : data.tensors) {
+    std::int64_t elements = 1;
+    for (const std::int64_t length : spec.shape) elements *= length;
+    bytes += elements * static_cast<std::int64_t>(c10::elementSize(spec.dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Batch meta_batch(const DatasetDescription& data, std::int64_t units) {
+  NamedTensors tensors;
+  for (const TensorSpec& spec : data.tensors) {
+    std::vector<std::int64_t> shape = {units};
+    shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
+    tensors.set(spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).device(torch::kMeta)));
+  }
+  Batch batch(std::move(tensors), units);
+  batch.indices.resize(static_cast<std::size_t>(units));
+  std::iota(batch.indices.begin(), batch.indices.end(), 0);
+  return batch;
+}
+
+void add_term(runner::MemoryPlan& plan, runner::NamedBytes term) {
+  plan.predicted += term.bytes;
+  plan.terms.push_back(std::move(term));
+}
+
+void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
+                    const LoaderOptions& loader, std::int64_t units) {
+  if (device != at::kCPU || loader.workers == 0 || units == 0) return;
+  const std::int64_t all = loader.drop_last ? data.size - data.size % units : data.size;
+  const std::int64_t after_the_first = std::max<std::int64_t>(all - units, 0);
+  const std::int64_t ahead = std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
+  add_term(plan, {"loader", (ahead + loader.workers) * sample_bytes(data),
+                  std::to_string(ahead) + " samples read ahead, and one for each of " + std::to_string(loader.workers) +
+                      " workers"});
+}
+
+void add_held_memory(runner::MemoryPlan& plan, at::DeviceType device, const Dataset& dataset) {
+  const auto* holder = dynamic_cast<const HoldsMemory*>(&dataset);
+  if (!holder || device != at::kCPU) return;
+  add_term(plan, {"data", holder->held_bytes(), "kept in memory, all its parts"});
+}
+
+void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runner::PlanContext& context) {
+  std::optional<runner::NamedBytes> whole = context.budget();
+  if (!whole && context.device_model().empty()) whole = device_memory(at::Device(std::string(context.device())));
+  const std::optional<runner::NamedBytes> budget = memory_budget(policy, whole);
+  if (!budget) return;
+  plan.budget = budget->bytes;
+  plan.budget_from = budget->name;
+}
+
+}  // namespace stages

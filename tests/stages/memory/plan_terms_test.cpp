@@ -1,0 +1,55 @@
+#include "stages/memory/plan_terms.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+DatasetDescription images() {
+  DatasetDescription description;
+  description.size = 100;
+  description.tensors = {{"image", {3, 8, 8}, torch::kFloat}, {"label", {}, torch::kLong}};
+  return description;
+}
+
+TEST(MetaBatch, IsShapedAsDescribed) {
+  const Batch batch = meta_batch(images(), 5);
+  EXPECT_EQ(batch.units(), 5);
+  EXPECT_TRUE(batch["image"].is_meta());
+  EXPECT_EQ(batch["image"].sizes(), (std::vector<std::int64_t>{5, 3, 8, 8}));
+  EXPECT_EQ(batch["label"].scalar_type(), torch::kLong);
+  EXPECT_EQ(batch.indices, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+}
+
+constexpr std::int64_t kSampleBytes = 3 * 8 * 8 * 4 + 8;
+
+runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t units, at::DeviceType device = at::kCPU) {
+  runner::MemoryPlan plan;
+  plan.predicted = 1000;
+  add_read_ahead(plan, device, images(), loader, units);
+  return plan;
+}
+
+TEST(PlanTerms, ATermIsPredictedToo) {
+  const runner::MemoryPlan plan = with_read_ahead({.workers = 3, .prefetch = 2}, 10);
+  const std::int64_t bytes = (2 * 10 + 3) * kSampleBytes;
+  EXPECT_EQ(
+      plan.terms,
+      (std::vector<runner::NamedBytes>{{"loader", bytes, "20 samples read ahead, and one for each of 3 workers"}}));
+  EXPECT_EQ(plan.predicted, 1000 + bytes);
+}
+
+TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
+  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).predicted, 1000 + (60 + 1) * kSampleBytes);
+  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).predicted,
+            1000 + (40 + 1) * kSampleBytes);
+}
+
+TEST(PlanTerms, NothingIsReadAheadWithoutWorkersOrOnAGpu) {
+  EXPECT_EQ(with_read_ahead({.workers = 0}, 10).predicted, 1000);
+  EXPECT_EQ(with_read_ahead({.workers = 3}, 10, at::kCUDA).terms.size(), 0u);
+}
+
+}  // namespace
+}  // namespace stages
