@@ -1,3 +1,5 @@
+#include "stages/memory/policy.h"
+
 #include <optional>
 #include <string>
 
@@ -5,8 +7,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "stages/machine/allocator_conf.h"
-#include "stages/memory/policy.h"
+#include "stages/machine/allocator_settings.h"
 
 namespace stages {
 namespace {

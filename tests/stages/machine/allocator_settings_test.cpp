@@ -1,4 +1,4 @@
-#include "stages/machine/allocator_conf.h"
+#include "stages/machine/allocator_settings.h"
 
 #include <cstdlib>
 
