@@ -94,7 +94,7 @@ check_one_loop() {
   # What computes activations again in the backward pass takes the gradient through them itself.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages |
-      but_not '^stages/(train/gradient|numerics/recompute)\.cpp:'
+      but_not '^stages/(train/gradient|numerics/recomputable_module)\.cpp:'
   )"
   forbid "the optimizer is stepped in one place alone" "$(
     code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/step_execution\.cpp:'

@@ -1,13 +1,173 @@
 #include "stages/numerics/recomputable_module.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 
-#include "stages/numerics/recompute.h"
+#include "stages/numerics/precision.h"
+#include "stages/random/dropout.h"
+#include "stages/random/generator_state.h"
 
 namespace stages {
+namespace {
+
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+using Compute = std::function<at::Tensor(const at::Tensor&)>;
+
+/// Whose generators may be drawn from.
+at::Device drawing_device(at::Device device) { return device.is_meta() ? at::Device(at::kCPU) : device; }
+
+bool same(const GeneratorStates& a, const GeneratorStates& b) {
+  return std::ranges::equal(a, b, [](const auto& one, const auto& other) { return one.second.equal(other.second); });
+}
+
+variable_list trained(const torch::nn::Module& module) {
+  variable_list parameters = module.parameters();
+  std::erase_if(parameters, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+  return parameters;
+}
+
+/// A module's buffers, each with values for it. They are written past the version counters: what a graph has saved of
+/// a buffer is what it was saved for once all values are back.
+using Buffers = std::vector<std::pair<at::Tensor, at::Tensor>>;
+
+Buffers copied(const torch::nn::Module& module) {
+  Buffers buffers;
+  for (const at::Tensor& buffer : module.buffers()) buffers.emplace_back(buffer, buffer.detach().clone());
+  return buffers;
+}
+
+void write(const Buffers& buffers) {
+  const torch::NoGradGuard no_graph;
+  for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
+}
+
+/// What compute() depends on beside its input and the parameters, as the forward pass has found it.
+struct Conditions : torch::CustomClassHolder {
+  Conditions(torch::nn::Module& module, Compute compute, at::Device device)
+      : module(module),
+        compute(std::move(compute)),
+        device(device),
+        precision(current_precision(device)),
+        dropout(module),
+        buffers(copied(module)) {}
+
+  torch::nn::Module& module;
+  const Compute compute;
+  const at::Device device;
+  const Precision precision;
+  const DropoutNames dropout;
+  const Buffers buffers;
+  std::optional<GeneratorStates> generators;  // nullopt: nothing was drawn from them
+};
+
+/// While it lives, generators and buffers are as the forward pass has found them.
+class ScopedConditions {
+ public:
+  explicit ScopedConditions(const Conditions& conditions) : buffers_(copied(conditions.module)) {
+    if (conditions.generators) generators_ = generator_states(drawing_device(conditions.device));
+    write(conditions.buffers);
+    if (conditions.generators) set_generator_states(*conditions.generators);
+  }
+  ~ScopedConditions() {
+    write(buffers_);
+    if (generators_) set_generator_states(*generators_);
+  }
+  ScopedConditions(const ScopedConditions&) = delete;
+  ScopedConditions& operator=(const ScopedConditions&) = delete;
+
+ private:
+  const Buffers buffers_;
+  std::optional<GeneratorStates> generators_;
+};
+
+/// While it lives, autocast neither keeps the halves that it makes of weights nor finds any: those that are made
+/// without a graph must not come into one.
+class ScopedNoCastCache {
+ public:
+  ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~ScopedNoCastCache() { at::autocast::set_autocast_cache_enabled(before_); }
+  ScopedNoCastCache(const ScopedNoCastCache&) = delete;
+  ScopedNoCastCache& operator=(const ScopedNoCastCache&) = delete;
+
+ private:
+  const bool before_;
+};
+
+/// The parameters are inputs of it as well, so that their gradients go where they would without it: they add up in the
+/// same order, and come also where `x` needs none.
+class Recompute : public torch::autograd::Function<Recompute> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::TensorList& /*parameters*/,
+                            const c10::intrusive_ptr<Conditions>& conditions) {
+    const GeneratorStates before = generator_states(drawing_device(x.device()));
+    const ScopedNoCastCache no_cache;
+    at::Tensor y = conditions->compute(x);
+    if (!same(before, generator_states(drawing_device(x.device())))) conditions->generators = before;
+    context->save_for_backward({x});
+    context->saved_data["conditions"] = at::IValue::make_capsule(conditions);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (torch::GradMode::is_enabled()) throw std::logic_error("what is recomputed has no gradient of its gradient");
+    const auto capsule = context->saved_data.at("conditions").toCapsule();
+    const auto& conditions = static_cast<const Conditions&>(*capsule);
+    const at::Tensor saved = context->get_saved_variables()[0];
+    const at::Tensor x = saved.detach().requires_grad_(saved.requires_grad());
+    variable_list inputs = trained(conditions.module);
+    const std::size_t parameters = inputs.size();
+    if (x.requires_grad()) inputs.insert(inputs.begin(), x);
+
+    const ScopedConditions as_before(conditions);
+    const at::Tensor y = once_more(conditions, x);
+    variable_list result(inputs.size());
+    if (y.requires_grad()) {
+      result = torch::autograd::grad({y}, inputs, {gradients[0]}, /*retain_graph=*/false, /*create_graph=*/false,
+                                     /*allow_unused=*/true);
+    }
+    if (result.size() == parameters) result.insert(result.begin(), at::Tensor());
+    result.emplace_back();  // of the conditions
+    return result;
+  }
+
+ private:
+  static at::Tensor once_more(const Conditions& conditions, const at::Tensor& x) {
+    const torch::AutoGradMode with_graph(true);
+    // No leaf: autocast would keep a half of one, in which the gradients of all its uses add up.
+    const at::Tensor input = x.view_as(x);
+    const ScopedPrecision precision(conditions.precision, conditions.device);
+    const ScopedDropout dropout(conditions.dropout);
+    return conditions.compute(input);
+  }
+};
+
+/// compute(x), of whose activations none but `x` is kept for the backward pass, which makes them anew: under the same
+/// names of dropout, in the same precision, from the same states of torch's generators and of the module's buffers,
+/// which it leaves as they were found. The gradients have the same bits and reach the parameters by the same ways,
+/// with one exception: halves that autocast has made of a weight are not shared with what runs outside, so that the
+/// gradients of a weight that is used several times add up in float32.
+///
+/// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures nothing that goes before
+/// the backward pass. Where nothing is to have a gradient it is compute(x) and no more. A gradient of the gradient is
+/// refused with std::logic_error.
+at::Tensor recomputed(torch::nn::Module& module, const Compute& compute, const at::Tensor& x) {
+  if (!torch::GradMode::is_enabled()) return compute(x);
+  const variable_list parameters = trained(module);
+  if (parameters.empty() && !x.requires_grad()) return compute(x);
+  return Recompute::apply(x, at::TensorList(parameters), c10::make_intrusive<Conditions>(module, compute, x.device()));
+}
+
+}  // namespace
 
 at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
   if (!recomputed_) return compute(x);

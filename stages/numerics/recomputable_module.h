@@ -16,10 +16,12 @@ namespace stages {
 ///     at::Tensor compute(const at::Tensor& x) const override;  // opens an OwnPrecision, as any PrecisionModule
 ///   };
 ///
-/// A module that does not derive from this keeps its activations, and a recipe that names it is refused.
+/// compute() uses no parameter, buffer or random layer of another module. What is computed again has the same bits, and
+/// a gradient of the gradient is refused with std::logic_error. A module that does not derive from this keeps its
+/// activations, and a recipe that names it is refused.
 class RecomputableModule : public PrecisionModule {
  public:
-  /// compute(x); recomputed() where a ScopedActivationCheckpointing says so.
+  /// compute(x), once more in the backward pass where a ScopedActivationCheckpointing says so.
   at::Tensor forward(const at::Tensor& x) const;
   /// True for one of those repeated parts that a network consists of, which are recomputed each by itself.
   virtual bool is_block() const { return false; }
