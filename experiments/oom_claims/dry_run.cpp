@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include "experiments/oom_claims/classification.h"
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/step_execution.h"
 

@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include "stages/memory/plan_terms.h"
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 #include "stages/numerics/precision_module.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/trace/meta_kernels.h"

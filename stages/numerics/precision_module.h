@@ -7,7 +7,7 @@
 
 #include <torch/nn/module.h>
 
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/numerics/precision_map.h"
 
@@ -39,7 +39,7 @@ at::Tensor taken_in(Precision precision, const at::Tensor& x);
 NamedTensors taken_in(Precision precision, const NamedTensors& tensors);
 
 /// While it lives, operations run in the module's own format, where a ScopedPrecisionMap gives it one, and it is the
-/// running module (stages/tensor/module_scope.h).
+/// running module (stages/tensor/module_names.h).
 class [[nodiscard]] OwnPrecision {
  public:
   explicit OwnPrecision(const PrecisionModule& module);

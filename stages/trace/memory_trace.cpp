@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 #include "stages/trace/operations.h"
 #include "stages/trace/saved_tensors.h"
 

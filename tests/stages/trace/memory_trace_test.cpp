@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"
 

@@ -1,4 +1,4 @@
-#include "stages/tensor/module_scope.h"
+#include "stages/tensor/module_names.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
