@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -20,7 +21,6 @@
 #include "stages/weights/safetensors.h"
 #include "stages/weights/strict_json.h"
 #include "stages/weights/torch_file.h"
-#include "stages/weights/weight_shards.h"
 
 namespace stages {
 namespace {
@@ -156,6 +156,29 @@ std::string sha256_of(const std::vector<fs::path>& files) {
   std::string lines;
   for (const fs::path& file : files) lines += file.filename().string() + ' ' + file_sha256(file) + '\n';
   return runner::sha256(lines);
+}
+
+/// Which tensors each file of a model in shards holds, as its index (model.safetensors.index.json) has it: their names
+/// by the file's. All the files lie beside the index.
+using WeightShards = std::map<std::string, std::set<std::string>>;
+
+/// Reads an index. Throws std::invalid_argument saying what is wrong with it, in half a sentence.
+WeightShards parse_weight_shards(std::string_view text) {
+  constexpr std::size_t kDepth = 32;
+  const nlohmann::json index = parse_strict_json(text, kDepth, "it");
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object()) throw std::invalid_argument("it has no weight_map");
+  WeightShards shards;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || name.starts_with('.') || name.find('/') != name.npos || name.find('\0') != name.npos) {
+      throw std::invalid_argument("it has the tensor '" + runner::printable_ascii(tensor) + "' in " +
+                                  runner::printable_ascii(file.dump()) + ", which is no file beside it");
+    }
+    shards[name].insert(tensor);
+  }
+  if (shards.empty()) throw std::invalid_argument("its weight_map is empty");
+  return shards;
 }
 
 /// Empty where `path` is no index.
