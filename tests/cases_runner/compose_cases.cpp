@@ -1,6 +1,7 @@
 // compose.jsonl: a config of the folder conf, overrides, and what Hydra composes from them.
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -40,10 +41,24 @@ bool same_choices(const Json& ours, const Json& recorded) {
   return nlohmann::json::parse(ours.dump()) == nlohmann::json::parse(recorded.dump());
 }
 
+/// The config's defaults list holds overrides of other choices and nothing else.
+bool lists_only_overrides(const std::filesystem::path& config) {
+  std::ifstream file(config);
+  int overrides = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == line.npos || line[begin] != '-') continue;
+    if (!line.substr(begin).starts_with("- override ")) return false;
+    ++overrides;
+  }
+  return overrides > 0;
+}
+
 /// Why we compose what Hydra refuses, or refuse what it composes; empty: there is no reason to.
-std::string reason_to_differ(const Json& recorded) {
+std::string reason_to_differ(const Json& recorded, const std::filesystem::path& folder) {
   const auto overrides = recorded["overrides"].get<std::vector<std::string>>();
-  if (recorded["config"] == "only_over") return "a primary config keeps its own content whatever its list holds";
+  if (lists_only_overrides(folder / "conf" / (recorded["config"].get<std::string>() + ".yaml")))
+    return "a primary config keeps its own content whatever its list holds";
   const auto any = [&](const auto& is_so) { return std::ranges::any_of(overrides, is_so); };
   if (!recorded["ok"] && any([](const std::string& text) { return text.ends_with("=null"); }))
     return "group=null drops the choice of a group";
@@ -78,6 +93,6 @@ Verdict check_compose(const Json& recorded, const std::filesystem::path& folder)
     found = "resolves to " + to_json(*composed->resolved).dump();
   }
   if (found.empty()) return Verdict::same();
-  const std::string reason = reason_to_differ(recorded);
+  const std::string reason = reason_to_differ(recorded, folder);
   return reason.empty() ? Verdict::different(label + ": " + found) : Verdict::known_difference(reason);
 }

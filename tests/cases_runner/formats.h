@@ -5,13 +5,13 @@
 
 #include "tests/cases_runner/verdict.h"
 
-/// A case file's name and what checks its lines. One source file a format.
+/// A case file's name and what checks its lines. One source file per format.
 struct Format {
   std::string_view file;
   CheckCase check;
 };
 
-/// In the order of their running; a file that is not there has no cases.
+/// In the order in which they are run.
 std::span<const Format> all_formats();
 
 Verdict check_parse(const nlohmann::ordered_json& recorded, const std::filesystem::path& folder);

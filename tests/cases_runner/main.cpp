@@ -1,7 +1,9 @@
-// Holds the reading and composing of recipes against recorded cases: cases_runner FOLDER. Prints a line for each case
-// that differs, the known differences with their reasons, and a total; ends with 1 when any case differs, with 77
-// where there is no such folder. How to add a format: tests/cases/README.md.
+// Compares the reading and composing of recipes with recorded cases: cases_runner FOLDER. Prints a line for each case
+// that differs, the known differences with their reasons, the case files that it has no format for, and a total. Ends
+// with 1 when any case differs, with 66 where the folder holds no case, and with 77 where there is no such folder. How
+// to add a format: tests/cases/README.md.
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +15,7 @@
 
 namespace {
 
+constexpr int kNoCases = 66;
 constexpr int kSkipped = 77;  // what ctest takes for "skipped"
 
 struct Tally {
@@ -45,10 +48,23 @@ Tally run_file(const Format& format, const std::filesystem::path& folder) {
   return tally;
 }
 
-std::string summary(const Tally& tally) {
+/// Names the case files of the folder that no format reads.
+void report_unknown_files(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = entry.path().filename().string();
+    const bool is_known = std::ranges::any_of(all_formats(), [&](const Format& format) { return format.file == file; });
+    if (entry.path().extension() == ".jsonl" && !is_known) std::cout << "skipped: no format for " << file << "\n";
+  }
+}
+
+int known_differences(const Tally& tally) {
   int known = 0;
   for (const auto& [reason, times] : tally.known_differences) known += times;
-  return std::to_string(tally.same) + " same, " + std::to_string(known) + " different on purpose, " +
+  return known;
+}
+
+std::string summary(const Tally& tally) {
+  return std::to_string(tally.same) + " same, " + std::to_string(known_differences(tally)) + " different on purpose, " +
          std::to_string(tally.different) + " different\n";
 }
 
@@ -66,6 +82,7 @@ int main(int count, char** words) {
   }
   Tally total;
   for (const Format& format : all_formats()) {
+    if (!std::filesystem::exists(folder / format.file)) continue;
     const Tally tally = run_file(format, folder);
     std::cout << format.file << ": " << summary(tally);
     for (const auto& [reason, times] : tally.known_differences) std::cout << "  " << times << ": " << reason << "\n";
@@ -73,6 +90,11 @@ int main(int count, char** words) {
     total.different += tally.different;
     for (const auto& [reason, times] : tally.known_differences) total.known_differences[reason] += times;
   }
+  report_unknown_files(folder);
   std::cout << "total: " << summary(total);
+  if (total.same + total.different + known_differences(total) == 0) {
+    std::cerr << "no recorded cases in '" << folder.string() << "'\n";
+    return kNoCases;
+  }
   return total.different > 0 ? 1 : 0;
 }

@@ -2,7 +2,8 @@
 //
 //   parity_tests [GTEST FLAGS] [FOLDER...]
 //
-// Every case below the folders is a test; without a folder it is those that lie beside the checkout.
+// Every case below the folders is a test, which the case itself decides; without a folder it is those that lie beside
+// the checkout. A case that no file of tests/parity compares is a test that is skipped, under its own name.
 
 #include <algorithm>
 #include <cctype>
@@ -20,13 +21,23 @@ namespace fs = std::filesystem;
 
 class CaseTest : public testing::Test {
  public:
-  CaseTest(const CaseKind& kind, RecordedCase recorded) : kind_(kind), recorded_(std::move(recorded)) {}
+  CaseTest(CaseKind kind, RecordedCase recorded) : kind_(std::move(kind)), recorded_(std::move(recorded)) {}
   void TestBody() override { kind_.compare(recorded_); }
 
  private:
-  const CaseKind& kind_;
+  const CaseKind kind_;
   const RecordedCase recorded_;
 };
+
+/// Some folder above `file`, below or at `root`, is a case, so that the file is a part of it.
+bool is_part_of_a_case(const fs::path& file, const fs::path& root) {
+  for (fs::path folder = file.parent_path(); folder != root.parent_path() && folder.has_relative_path();
+       folder = folder.parent_path()) {
+    if (fs::exists(folder / "case.json")) return true;
+    if (folder == root) break;
+  }
+  return false;
+}
 
 std::vector<RecordedCase> cases_below(const fs::path& root) {
   std::vector<fs::path> files;
@@ -37,10 +48,11 @@ std::vector<RecordedCase> cases_below(const fs::path& root) {
   std::vector<RecordedCase> cases;
   for (const fs::path& file : files) {
     const bool is_folder = file.filename() == "case.json";
-    if (!is_folder && fs::exists(file.parent_path() / "case.json")) continue;  // a part of that case
+    if (!is_folder && is_part_of_a_case(file, root)) continue;
     std::ifstream stream(file);
     nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object()) cases.push_back({is_folder ? file.parent_path() : file, std::move(json)});
+    if (!json.is_object() || !json.contains("versions")) continue;  // no record: every case names what made it
+    cases.push_back({is_folder ? file.parent_path() : file, std::move(json)});
   }
   return cases;
 }
@@ -52,14 +64,24 @@ std::string test_name(const fs::path& path) {
   return name;
 }
 
+/// Stands for a case that nothing compares.
+CaseKind uncompared(const RecordedCase& recorded) {
+  const std::string kind = kind_of(recorded);
+  const std::string reason = kind.empty() ? "the case says no kind" : "no comparison for the kind '" + kind + "'";
+  return {"Uncompared", {}, [reason](const RecordedCase&) { GTEST_SKIP() << reason; }};
+}
+
+void add(const RecordedCase& recorded, const CaseKind& kind) {
+  testing::RegisterTest(kind.name.c_str(), test_name(recorded.path).c_str(), nullptr, recorded.path.c_str(), __FILE__,
+                        __LINE__, [kind, recorded] { return new CaseTest(kind, recorded); });
+}
+
 /// How many tests there are now.
-int add(const fs::path& root, const std::vector<CaseKind>& kinds) {
+int add_all(const fs::path& root, const std::vector<CaseKind>& kinds) {
   int added = 0;
   for (const RecordedCase& recorded : cases_below(root)) {
     const auto kind = std::ranges::find_if(kinds, [&](const CaseKind& kind) { return kind.matches(recorded); });
-    if (kind == kinds.end()) continue;
-    testing::RegisterTest(kind->name.c_str(), test_name(recorded.path).c_str(), nullptr, recorded.path.c_str(),
-                          __FILE__, __LINE__, [&kind = *kind, recorded] { return new CaseTest(kind, recorded); });
+    add(recorded, kind == kinds.end() ? uncompared(recorded) : *kind);
     ++added;
   }
   return added;
@@ -70,7 +92,8 @@ int add(const fs::path& root, const std::vector<CaseKind>& kinds) {
 int main(int count, char** words) {
   testing::InitGoogleTest(&count, words);
   std::vector<CaseKind> kinds;
-  for (const auto& of_file : {model_cases(), fullsize_cases(), lora_cases()})
+  for (const auto& of_file : {model_cases(), fullsize_cases(), lora_cases(), image_cases(), schedule_cases(),
+                              optimizer_cases(), loss_cases(), metric_cases()})
     kinds.insert(kinds.end(), of_file.begin(), of_file.end());
   std::vector<fs::path> roots(words + 1, words + count);
   if (roots.empty()) {
@@ -82,7 +105,7 @@ int main(int count, char** words) {
     roots.push_back(recorded);
   }
   for (const fs::path& root : roots) {
-    if (add(root, kinds) > 0) continue;
+    if (add_all(root, kinds) > 0) continue;
     std::fprintf(stderr, "no recorded cases below '%s'\n", root.c_str());
     return 66;
   }

@@ -1,5 +1,16 @@
 #include "tests/parity/recorded_case.h"
 
+#include <algorithm>
+
+std::string kind_of(const RecordedCase& recorded) {
+  const nlohmann::json& json = recorded.json;
+  const nlohmann::json& about = json.contains("case") && json["case"].is_object() ? json["case"] : json;
+  for (const char* key : {"kind", "family", "model"}) {
+    if (about.contains(key) && about[key].is_string()) return about[key];
+  }
+  return "";
+}
+
 at::Tensor hash_uniform(std::uint64_t seed, std::uint64_t index, at::IntArrayRef shape) {
   const at::Tensor result = torch::empty(shape, torch::kFloat64);
   double* values = result.data_ptr<double>();
@@ -18,7 +29,8 @@ void Expectation::expect_near(const std::string& name, const at::Tensor& actual)
   ++compared_[key(name)];
   const at::Tensor& expected = tensors_.at(key(name));
   ASSERT_EQ(expected.sizes(), actual.sizes()) << name;
-  EXPECT_LT((expected - actual).abs().max().item<double>(), type_ == at::kDouble ? 1e-10 : 1e-4) << key(name);
+  const double size = std::max(1.0, expected.abs().max().item<double>());
+  EXPECT_LT((expected - actual).abs().max().item<double>(), (type_ == at::kDouble ? 1e-10 : 1e-4) * size) << key(name);
 }
 
 std::vector<std::string> Expectation::uncompared() const {

@@ -12,7 +12,7 @@
 
 #include "tests/support/safetensors_fixture.h"
 
-/// A folder with a case.json, or a file of a full-size network, as another library has computed it.
+/// A folder with a case.json, or a JSON file by itself, as another library has computed it.
 struct RecordedCase {
   std::filesystem::path path;  ///< the folder or file
   nlohmann::json json;
@@ -29,6 +29,14 @@ struct CaseKind {
 std::vector<CaseKind> model_cases();
 std::vector<CaseKind> fullsize_cases();
 std::vector<CaseKind> lora_cases();
+std::vector<CaseKind> image_cases();
+std::vector<CaseKind> schedule_cases();
+std::vector<CaseKind> optimizer_cases();
+std::vector<CaseKind> loss_cases();
+std::vector<CaseKind> metric_cases();
+
+/// What a case says that it is: its kind, else the family or model that it was made with; empty where it says nothing.
+std::string kind_of(const RecordedCase& recorded);
 
 using RecordedTensors = std::map<std::string, at::Tensor>;
 
@@ -51,7 +59,8 @@ class Expectation {
   at::ScalarType type() const { return type_; }
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
   const at::Tensor& operator[](const std::string& name) const { return tensors_.at(key(name)); }
-  /// The largest difference to `actual` is within 1e-10 in float64, 1e-4 in float32.
+  /// The largest difference to `actual` is within 1e-10 of the largest number in float64, 1e-4 in float32; numbers
+  /// below 1 are compared as they are, since what is zero in exact arithmetic is only rounding.
   void expect_near(const std::string& name, const at::Tensor& actual);
   /// Every name recorded in this precision that nothing was compared with.
   std::vector<std::string> uncompared() const;

@@ -4,13 +4,9 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "stages/data/image_reader.h"
-#include "stages/data/png_reader.h"
 #include "tests/support/pictures.h"
-#include "tests/support/safetensors_fixture.h"
-#include "tests/support/shared_data.h"
 
 namespace stages {
 namespace {
@@ -42,34 +38,6 @@ std::vector<std::uint8_t> with_size(std::vector<std::uint8_t> file, int width, i
     break;
   }
   return file;
-}
-
-TEST(JpegReader, RecordedFilesDecodeAsPillowDecodesThem) {
-  const auto folder = shared_data("cases/parity/preprocess");
-  RETORT_NEEDS_SHARED(folder);
-  int seen = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!exists(entry.path() / "input.jpg")) continue;
-    SCOPED_TRACE(entry.path().filename().string());
-    const Image found = decode_jpeg(file_bytes(entry.path() / "input.jpg"));
-    const Image expected = decode_png(file_bytes(entry.path() / "decoded.png"));
-    ASSERT_EQ(found.pixels.size(), expected.pixels.size());
-    EXPECT_LE(largest_difference(found.pixels, expected.pixels.data()), 2);
-    ++seen;
-  }
-  EXPECT_GE(seen, 6);
-}
-
-TEST(JpegReader, RecordedOrientationIsApplied) {
-  const auto folder = shared_data("cases/parity/preprocess");
-  RETORT_NEEDS_SHARED(folder);
-  for (const char* const name : {"exif_2", "exif_6"}) {
-    const Image found = decode_image(file_bytes(folder / name / "input.jpg"));
-    const at::Tensor expected = safetensors_fixture(folder / name / "outputs.safetensors").at("decoded_exif_applied");
-    ASSERT_EQ(found.height, expected.size(0));
-    ASSERT_EQ(found.width, expected.size(1));
-    EXPECT_LE(largest_difference(found.pixels, expected.data_ptr<std::uint8_t>()), 2);
-  }
 }
 
 TEST(JpegReader, WrittenPictureReadsBack) {

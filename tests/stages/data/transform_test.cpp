@@ -6,65 +6,19 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "stages/data/png_reader.h"
 #include "tests/support/pictures.h"
-#include "tests/support/safetensors_fixture.h"
-#include "tests/support/shared_data.h"
 
 namespace stages {
 namespace {
 
 const std::array kClipMean = {0.48145466, 0.4578275, 0.40821073};
 const std::array kClipStd = {0.26862954, 0.26130258, 0.27577711};
-const std::array kImageNetMean = {0.485, 0.456, 0.406};
-const std::array kImageNetStd = {0.229, 0.224, 0.225};
-
-Image cut_out(const Image& image, int size, const ResizeOptions& options) {
-  return apply(evaluation_cut(image.width, image.height, size, options), image, options.interpolation);
-}
 
 at::Tensor normalized(const Image& image, const std::array<double, 3>& mean, const std::array<double, 3>& deviation,
                       bool mirrored = false) {
   const at::Tensor result = torch::empty({3, image.height, image.width});
   Normalization(mean, deviation).write(image, mirrored, result.data_ptr<float>());
   return result;
-}
-
-at::Tensor bytes_of(const Image& image) {
-  return torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8).reshape({image.height, image.width, 3});
-}
-
-TEST(Transform, RecordedEvaluationTransforms) {
-  const auto folder = shared_data("cases/parity/preprocess");
-  RETORT_NEEDS_SHARED(folder);
-  int seen = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (!exists(entry.path() / "outputs.safetensors")) continue;
-    const Image image = decode_png(file_bytes(entry.path() / "decoded.png"));
-    for (const auto& [name, expected] : safetensors_fixture(entry.path() / "outputs.safetensors")) {
-      SCOPED_TRACE(entry.path().filename().string() + " " + name);
-      const int size = static_cast<int>(expected.size(1));
-      if (name.starts_with("clip.")) {
-        const at::Tensor found = normalized(cut_out(image, size, {}), kClipMean, kClipStd);
-        EXPECT_LE((found - expected).abs().max().item<float>(), 1e-5);
-      } else if (name.starts_with("timm.")) {
-        const double fraction = std::stod(name.substr(name.find('.', 5) + 1));
-        const ResizeOptions options{.crop_fraction = fraction, .crop_offset = CropOffset::kRound};
-        const at::Tensor found = normalized(cut_out(image, size, options), kImageNetMean, kImageNetStd);
-        EXPECT_LE((found - expected).abs().max().item<float>(), 1e-5);
-      } else if (name.starts_with("torchvision.bilinear.")) {
-        const ResizeOptions options{.interpolation = Interpolation::kBilinear, .crop_offset = CropOffset::kRound};
-        EXPECT_TRUE(bytes_of(cut_out(image, size, options)).equal(expected));
-      } else if (name.starts_with("square.bilinear.")) {
-        const ResizeOptions options{.interpolation = Interpolation::kBilinear, .shape = ResizeShape::kSquare};
-        EXPECT_TRUE(bytes_of(cut_out(image, size, options)).equal(expected));
-      } else {
-        continue;
-      }
-      ++seen;
-    }
-  }
-  EXPECT_GE(seen, 15);
 }
 
 TEST(Transform, HalfAPixelGoesDownOrToEven) {

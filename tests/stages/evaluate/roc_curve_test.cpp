@@ -1,12 +1,8 @@
 #include "stages/evaluate/roc_curve.h"
 
 #include <cmath>
-#include <fstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
-
-#include "tests/support/shared_data.h"
 
 namespace stages {
 namespace {
@@ -50,31 +46,6 @@ TEST(RocCurve, ThinnedItKeepsItsEndsAndArea) {
   EXPECT_EQ(few.true_positives.back(), 1);
   EXPECT_EQ(few.area, curve->area);
   EXPECT_EQ(thinned(*curve, 5000).true_positives.size(), curve->true_positives.size());
-}
-
-TEST(RocCurve, AgreesWithScikitLearn) {
-  const auto path = shared_data("cases/parity/losses/binary_scores.json");
-  RETORT_NEEDS_SHARED(path);
-  std::ifstream file(path);
-  const auto recorded = nlohmann::json::parse(file);
-  std::vector<Detected> samples;
-  for (std::size_t i = 0; i < recorded.at("score").size(); ++i) {
-    samples.push_back({recorded.at("score").at(i), recorded.at("truth").at(i) == 1});
-  }
-  const auto curve = roc_curve(samples);
-  ASSERT_TRUE(curve);
-  EXPECT_NEAR(curve->area, recorded.at("auc").get<double>(), 1e-12);
-  // scikit-learn may leave out points on a straight line, so its points are looked for on the curve.
-  const auto rates = recorded.at("roc").at("fpr"), hits = recorded.at("roc").at("tpr");
-  ASSERT_GT(rates.size(), 10u);
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    bool is_there = false;
-    for (std::size_t j = 0; j < curve->true_positives.size(); ++j) {
-      is_there |= std::abs(curve->false_positives[j] - rates.at(i).get<double>()) < 1e-12 &&
-                  std::abs(curve->true_positives[j] - hits.at(i).get<double>()) < 1e-12;
-    }
-    EXPECT_TRUE(is_there) << rates.at(i) << " " << hits.at(i);
-  }
 }
 
 }  // namespace

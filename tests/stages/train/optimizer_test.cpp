@@ -1,14 +1,11 @@
 #include "stages/train/optimizer.h"
 
-#include <fstream>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/train/gradient_norm.h"
-#include "tests/support/shared_data.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {
@@ -24,71 +21,6 @@ constexpr AdamOptions kAdamW{.learning_rate = 0.1,
                              .weight_decay = 0.01,
                              .amsgrad = false,
                              .decoupled = true};
-
-at::Tensor tensor_of(const json& values, at::ScalarType dtype) {
-  return torch::tensor(values.get<std::vector<double>>(), torch::kDouble).to(dtype);
-}
-
-OptimizerOptions options_of(const json& recorded) {
-  const json& given = recorded["kwargs"];
-  if (recorded["optimizer"] == "SGD") {
-    return SgdOptions{.learning_rate = given["lr"],
-                      .momentum = given.value("momentum", 0.0),
-                      .dampening = given.value("dampening", 0.0),
-                      .nesterov = given.value("nesterov", false),
-                      .weight_decay = given.value("weight_decay", 0.0)};
-  }
-  const bool decoupled = recorded["optimizer"] == "AdamW";
-  const auto betas = given.value("betas", std::vector<double>{0.9, 0.999});
-  return AdamOptions{.learning_rate = given["lr"],
-                     .beta1 = betas[0],
-                     .beta2 = betas[1],
-                     .epsilon = given.value("eps", 1e-8),
-                     .weight_decay = given.value("weight_decay", decoupled ? 0.01 : 0.0),
-                     .amsgrad = given.value("amsgrad", false),
-                     .decoupled = decoupled};
-}
-
-/// Follows a recorded path of twenty steps and returns the largest relative distance from it.
-double distance(const json& recorded, at::ScalarType dtype) {
-  const json& path = recorded[dtype == torch::kDouble ? "f64" : "f32"]["x"];
-  const at::Tensor curvature = tensor_of(recorded["curvature"], dtype), target = tensor_of(recorded["target"], dtype);
-  at::Tensor x = tensor_of(recorded["start"], dtype).requires_grad_();
-  const OptimizerOptions options = options_of(recorded["case"]);
-  Optimizer optimizer(options, {{"x", x}});
-  // Where a float32 coordinate passes zero, its distance is measured against the others' size.
-  const double floor = dtype == torch::kDouble ? 1e-3 : 1;
-  double worst = 0;
-  for (const json& expected : path) {
-    x.mutable_grad() = at::Tensor();
-    (0.5 * curvature * (x - target).square() + 0.1 * (x - target).pow(3)).sum().backward();
-    optimizer.prepare();
-    std::optional<at::Tensor> divisor;
-    if (recorded["case"].contains("clip")) {
-      divisor = clip_divisor(global_norm(optimizer.gradients()), recorded["case"]["clip"]);
-    }
-    optimizer.step({{.learning_rate = learning_rate(options), .momentum = {}}}, {}, divisor);
-    const at::Tensor reference = tensor_of(expected, torch::kDouble);
-    const at::Tensor off = (x.detach().to(torch::kDouble) - reference).abs();
-    worst = std::max(worst, (off / reference.abs().clamp_min(floor)).max().item<double>());
-  }
-  return worst;
-}
-
-class RecordedOptimizer : public testing::TestWithParam<const char*> {};
-
-TEST_P(RecordedOptimizer, FollowsTorchsPath) {
-  const auto path = shared_data(std::string("cases/parity/losses/optimizer_") + GetParam() + ".json");
-  RETORT_NEEDS_SHARED(path);
-  const auto recorded = json::parse(std::ifstream(path));
-  EXPECT_LT(distance(recorded, torch::kDouble), 1e-12);
-  EXPECT_LT(distance(recorded, torch::kFloat), 2e-6);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, RecordedOptimizer,
-                         testing::Values("sgd", "sgd_momentum_wd", "sgd_nesterov", "sgd_dampening", "adam",
-                                         "adam_coupled_wd", "adamw", "adamw_amsgrad_eps", "adamw_clipped"),
-                         [](const auto& info) { return std::string(info.param); });
 
 TEST(Optimizer, StepDoesNotAllocate) {
   at::Tensor x = torch::ones(1000, torch::requires_grad());

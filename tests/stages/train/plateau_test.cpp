@@ -1,52 +1,15 @@
 #include "stages/train/plateau.h"
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "stages/train/scheduler.h"
-#include "tests/support/shared_data.h"
-
 namespace stages {
 namespace {
 
 using nlohmann::json;
-
-/// Follows a recorded plateau, a validation an epoch; at every epoch a new scheduler continues from what
-/// the one before had to save.
-void expect_recorded(const std::string& name, bool higher_is_better) {
-  const auto path = shared_data("cases/parity/losses/" + name + ".json");
-  RETORT_NEEDS_SHARED(path);
-  const json recorded = json::parse(std::ifstream(path)), given = recorded["case"]["kwargs"];
-  const PlateauSchedule schedule{.factor = given["factor"],
-                                 .patience = given["patience"],
-                                 .threshold = given["threshold"],
-                                 .relative = given.value("threshold_mode", "rel") == "rel",
-                                 .cooldown = given.value("cooldown", 0),
-                                 .min_learning_rate = given.value("min_lr", 0.0)};
-  const double learning_rate = recorded["case"]["lr"];
-  const json& metric = recorded["case"]["metric"];
-  ASSERT_EQ(recorded["rates"].size(), metric.size() + 1);
-  std::string saved;
-  double last = 0;
-  for (std::size_t epoch = 0; epoch < recorded["rates"].size(); ++epoch) {
-    Scheduler scheduler(schedule, {learning_rate}, 61, higher_is_better);
-    if (!saved.empty()) scheduler.load_state(json::parse(saved));
-    const auto now = static_cast<std::int64_t>(epoch);
-    last = scheduler.at(now, now)[0].learning_rate;
-    const double expected = recorded["rates"][epoch];
-    EXPECT_NEAR(last, expected, 1e-12 * expected) << "at epoch " << epoch;
-    if (epoch < metric.size()) scheduler.observe(metric[epoch]);
-    saved = scheduler.state().dump();
-  }
-  EXPECT_LT(last, 0.5 * learning_rate);  // it was lowered at all
-}
-
-TEST(Plateau, OfAccuracyIsTorchs) { expect_recorded("schedule_plateau_max", true); }
-TEST(Plateau, OfLossWithCooldownAndFloorIsTorchs) { expect_recorded("schedule_plateau_min_cooldown", false); }
 
 /// The rate, first 1, after each of some losses.
 std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<double>& losses) {

@@ -1,41 +1,15 @@
 #include "stages/train/schedule.h"
 
-#include <fstream>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/train/schedule_options.h"
-#include "tests/support/shared_data.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
-
-void expect_close(double actual, double expected, std::size_t step) {
-  EXPECT_NEAR(actual, expected, 1e-12 * std::abs(expected) + 1e-18) << "at step " << step;
-}
-
-/// Every rate of a recorded case, of a run of `steps` steps, each of which is an epoch.
-void expect_recorded(const std::string& name, const Schedule& schedule, std::int64_t steps) {
-  const auto path = shared_data("cases/parity/losses/" + name + ".json");
-  RETORT_NEEDS_SHARED(path);
-  const auto recorded = nlohmann::json::parse(std::ifstream(path));
-  const double learning_rate = recorded["case"]["lr"];
-  ASSERT_EQ(recorded["rates"].size(), 61);
-  for (std::size_t step = 0; step < 61; ++step) {
-    const auto now = static_cast<std::int64_t>(step);
-    const Rates rates = rates_at(schedule, learning_rate, {.step = now, .steps = steps, .epoch = now});
-    expect_close(rates.learning_rate, recorded["rates"][step], step);
-    if (!recorded.contains("beta1") || step == 60) {
-      EXPECT_EQ(rates.momentum.has_value(), recorded.contains("beta1"));
-    } else {
-      expect_close(rates.momentum.value(), recorded["beta1"][step], step);
-    }
-  }
-}
 
 OneCycleSchedule one_cycle(double pct_start) {
   return {.pct_start = pct_start,
@@ -44,43 +18,6 @@ OneCycleSchedule one_cycle(double pct_start) {
           .cycle_momentum = true,
           .base_momentum = 0.85,
           .max_momentum = 0.95};
-}
-
-TEST(Schedule, CosineIsTorchs) { expect_recorded("schedule_cosine", CosineSchedule{1e-6}, 60); }
-TEST(Schedule, CosinePastItsEndRisesAsTorchs) { expect_recorded("schedule_cosine_past_end", CosineSchedule{1e-5}, 25); }
-TEST(Schedule, WarmupCosineIsTorchsLinearThenCosine) {
-  expect_recorded(
-      "schedule_warmup_cosine",
-      WarmupCosineSchedule{.warmup_steps = 10, .warmup_fraction = {}, .start_factor = 0.01, .min_learning_rate = 1e-6},
-      60);
-}
-TEST(Schedule, WarmupFromZeroIsTransformersCosine) {
-  expect_recorded(
-      "schedule_hf_cosine",
-      WarmupCosineSchedule{.warmup_steps = {}, .warmup_fraction = 0.1, .start_factor = 0, .min_learning_rate = 0}, 60);
-}
-TEST(Schedule, WarmupLinearIsTransformersAndStaysAtNothing) {
-  expect_recorded("schedule_hf_linear", WarmupLinearSchedule{.warmup_steps = 12, .warmup_fraction = {}}, 50);
-  expect_recorded("schedule_hf_linear", WarmupLinearSchedule{.warmup_steps = {}, .warmup_fraction = 0.24}, 50);
-}
-TEST(Schedule, StepIsTorchs) { expect_recorded("schedule_step", StepSchedule{.step_size = 7, .gamma = 0.6}, 60); }
-TEST(Schedule, MultiStepIsTorchs) {
-  expect_recorded("schedule_multistep", MultiStepSchedule{.milestones = {5, 20, 21, 40}, .gamma = 0.3}, 60);
-  expect_recorded("schedule_multistep", MultiStepSchedule{.milestones = {40, 5, 21, 20}, .gamma = 0.3}, 60);
-}
-TEST(Schedule, ExponentialIsTorchs) { expect_recorded("schedule_exponential", ExponentialSchedule{0.93}, 60); }
-TEST(Schedule, CosineRestartsAreTorchs) {
-  expect_recorded("schedule_restarts",
-                  CosineRestartsSchedule{.first_period = 8, .period_factor = 2, .min_learning_rate = 1e-5}, 60);
-}
-TEST(Schedule, OneCycleIsTorchs) { expect_recorded("schedule_onecycle", one_cycle(0.1), 61); }
-TEST(Schedule, OneCycleInThreePhasesIsTorchs) {
-  OneCycleSchedule schedule = one_cycle(0.3);
-  schedule.three_phase = true;
-  schedule.anneal_strategy = Anneal::kLinear;
-  schedule.div_factor = 10;
-  schedule.final_div_factor = 100;
-  expect_recorded("schedule_onecycle_three_phase", schedule, 61);
 }
 
 TEST(Schedule, ConstantStays) {

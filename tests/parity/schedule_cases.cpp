@@ -1,0 +1,106 @@
+// Learning rates, step by step, as torch and transformers compute them.
+
+#include <optional>
+
+#include "stages/train/scheduler.h"
+#include "tests/parity/recorded_numbers.h"
+
+namespace {
+
+using namespace stages;
+
+/// A schedule in the length that the library was told.
+struct Timed {
+  Schedule schedule;
+  std::int64_t steps = 1;
+};
+
+OneCycleSchedule one_cycle(Arguments& given) {
+  return {.pct_start = given.get("pct_start", 0.3),
+          .div_factor = given.get("div_factor", 25.0),
+          .final_div_factor = given.get("final_div_factor", 1e4),
+          .anneal_strategy =
+              given.get("anneal_strategy", std::string("cos")) == "linear" ? Anneal::kLinear : Anneal::kCosine,
+          .three_phase = given.get("three_phase", false),
+          .cycle_momentum = given.get("cycle_momentum", true),
+          .base_momentum = given.get("base_momentum", 0.85),
+          .max_momentum = given.get("max_momentum", 0.95)};
+}
+
+PlateauSchedule plateau(Arguments& given) {
+  return {.factor = given.get("factor", 0.1),
+          .patience = given.get("patience", std::int64_t{10}),
+          .threshold = given.get("threshold", 1e-4),
+          .relative = given.get("threshold_mode", std::string("rel")) == "rel",
+          .cooldown = given.get("cooldown", std::int64_t{0}),
+          .min_learning_rate = given.get("min_lr", 0.0)};
+}
+
+/// The library's schedule `name` in ours; nullopt where there is none.
+std::optional<Timed> timed(const std::string& name, Arguments& given, double learning_rate) {
+  const auto whole = [&](const char* argument) { return given.get<std::int64_t>(argument); };
+  if (name == "CosineAnnealingLR") return Timed{CosineSchedule{given.get("eta_min", 0.0)}, whole("T_max")};
+  if (name == "ExponentialLR") return Timed{ExponentialSchedule{given.get<double>("gamma")}};
+  if (name == "StepLR") return Timed{StepSchedule{whole("step_size"), given.get("gamma", 0.1)}};
+  if (name == "MultiStepLR") {
+    return Timed{MultiStepSchedule{given.get<std::vector<std::int64_t>>("milestones"), given.get("gamma", 0.1)}};
+  }
+  if (name == "CosineAnnealingWarmRestarts") {
+    return Timed{CosineRestartsSchedule{whole("T_0"), given.get("T_mult", std::int64_t{1}), given.get("eta_min", 0.0)}};
+  }
+  if (name == "OneCycleLR") {
+    EXPECT_EQ(given.get<double>("max_lr"), learning_rate);
+    return Timed{one_cycle(given), whole("total_steps")};
+  }
+  if (name == "transformers.get_linear_schedule_with_warmup") {
+    return Timed{WarmupLinearSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
+                 whole("num_training_steps")};
+  }
+  if (name == "transformers.get_cosine_schedule_with_warmup") {
+    return Timed{WarmupCosineSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
+                 whole("num_training_steps")};
+  }
+  if (name == "warmup_cosine") {  // LinearLR, then CosineAnnealingLR
+    const std::int64_t warmup = whole("warmup");
+    return Timed{WarmupCosineSchedule{.warmup_steps = warmup,
+                                      .warmup_fraction = {},
+                                      .start_factor = given.get<double>("start_factor"),
+                                      .min_learning_rate = given.get("eta_min", 0.0)},
+                 warmup + whole("T_max")};
+  }
+  if (name == "ReduceLROnPlateau") return Timed{plateau(given)};
+  return std::nullopt;
+}
+
+/// Every step is an epoch. A new scheduler takes over at each what the one before would have saved.
+void compare(const RecordedCase& recorded) {
+  const nlohmann::json& about = recorded.json.at("case");
+  const nlohmann::json& rates = recorded.json.at("rates");
+  const std::string name = about.at("schedule");
+  const double learning_rate = about.at("lr");
+  Arguments given(recorded, name);
+  const std::optional<Timed> ours = timed(name, given, learning_rate);
+  ASSERT_TRUE(ours) << "no schedule here is " << name;
+  const bool higher_is_better =
+      std::holds_alternative<PlateauSchedule>(ours->schedule) && given.get("mode", std::string("min")) == "max";
+  const nlohmann::json metric = about.value("metric", nlohmann::json::array());
+  const nlohmann::json momentum = recorded.json.value("beta1", nlohmann::json::array());
+  ASSERT_FALSE(rates.empty());
+  nlohmann::json saved;
+  for (std::size_t step = 0; step < rates.size(); ++step) {
+    Scheduler scheduler(ours->schedule, {learning_rate}, ours->steps, higher_is_better);
+    if (!saved.is_null()) scheduler.load_state(saved);
+    const auto now = static_cast<std::int64_t>(step);
+    const Rates at = scheduler.at(now, now).front();
+    const std::string place = "step " + std::to_string(step);
+    expect_close(at.learning_rate, rates[step], place, 1e-12, 1e-14 * learning_rate);
+    EXPECT_EQ(at.momentum.has_value(), !momentum.empty()) << place;
+    if (at.momentum && step < momentum.size()) expect_close(*at.momentum, momentum[step], place + ", momentum");
+    if (step < metric.size()) scheduler.observe(metric[step]);
+    saved = scheduler.state();
+  }
+}
+
+}  // namespace
+
+std::vector<CaseKind> schedule_cases() { return {number_kind("Schedules", "schedule", compare)}; }
