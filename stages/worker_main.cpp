@@ -54,7 +54,7 @@ std::optional<int> events_descriptor(int argc, char** argv) {
 int main(int argc, char** argv) {
   const auto events = events_descriptor(argc, argv);
   if (!events) {
-    std::fputs("retort-worker is started by retort and does nothing by itself: type `retort --help`\n", stderr);
+    std::fputs("retort starts retort-worker, which does nothing by itself: type `retort --help`\n", stderr);
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();

@@ -18,7 +18,7 @@ echo 'root: lakes' >recipes/data/lakes.yaml
 export PATH="$folder/bin:$PATH"
 failed=no
 
-# The completions of the line $2 in the shell $1 must be the words $3, one a line.
+# The completions of the line $2 in the shell $1 must be the words $3, one per line.
 expect() {
   local found
   found=$("$1_completes" "$2" | sort) || true

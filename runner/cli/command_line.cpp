@@ -20,20 +20,20 @@ constexpr const char* kOverrides = "key=value, +key=value, ++key=value, ~key or 
 void declare_recipe(CLI::App& app, Arguments& arguments) {
   app.add_option("recipe", arguments.recipe, "A recipe's name, or a file ending in .yaml");
   app.add_option("overrides", arguments.overrides, kOverrides);
-  app.add_option("--config-name", "-cn: the recipe, as Hydra has it")->type_name("NAME");
+  app.add_option("--config-name", "-cn: the recipe, as in Hydra")->type_name("NAME");
   app.add_option("--config-path", arguments.config_path, "-cp: look here instead of in the working directory")
       ->type_name("DIR");
-  app.add_option("--config-dir", arguments.config_dirs, "-cd: a further folder of recipes")
+  app.add_option("--config-dir", arguments.config_dirs, "-cd: another folder of recipes")
       ->type_name("DIR")
       ->allow_extra_args(false);
-  app.add_flag("--strict", arguments.strict, "Take what is only warned of for an error");
+  app.add_flag("--strict", arguments.strict, "Treat warnings as errors");
 }
 
 /// What `config show` shows, and `run` with --cfg or --info.
 void declare_views(CLI::App& app, Arguments& arguments) {
   app.add_option("-p,--package", arguments.package, "Show only what is below this key")->type_name("KEY");
-  app.add_flag("--resolve", arguments.resolve, "Show it with interpolations and every default filled in");
-  app.add_option("-i,--info", arguments.info, "How it is composed: defaults, defaults-tree or searchpath")
+  app.add_flag("--resolve", arguments.resolve, "Show it with interpolations resolved and every default filled in");
+  app.add_option("-i,--info", arguments.info, "Show how it is composed: defaults, defaults-tree or searchpath")
       ->check(CLI::IsMember({"defaults", "defaults-tree", "searchpath"}))
       ->type_name("VIEW");
 }
@@ -48,7 +48,7 @@ void declare_trained(CLI::App& app, Arguments& arguments) {
 
 CLI::Option* declare_no_reuse(CLI::App& app, Arguments& arguments) {
   return app.add_flag("--no-reuse", arguments.no_reuse,
-                      "Compute everything, also features that an earlier run has computed");
+                      "Compute everything, even features that an earlier run has computed");
 }
 
 /// The flags and positionals of each verb.
@@ -58,8 +58,8 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   app.add_flag("-q,--quiet", arguments.quiet, "Say nothing but errors");
   if (verb == "run") {
     declare_recipe(app, arguments);
-    app.add_flag("--smoke", arguments.smoke, "Two steps of every stage: does it hold together?");
-    app.add_flag("--reuse", arguments.reuse, "Take over every stage's results that an earlier run has, also trainings");
+    app.add_flag("--smoke", arguments.smoke, "Run two steps of every stage, to see whether the recipe works");
+    app.add_flag("--reuse", arguments.reuse, "Reuse the results of earlier runs for every stage, also for trainings");
     declare_no_reuse(app, arguments)->excludes("--reuse");
     app.add_option("--only", arguments.only, "Run this node and what it needs")->type_name("NODE");
     app.add_option("-c,--cfg", arguments.show, "job: show the recipe instead, as `config show` does")
@@ -76,20 +76,19 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
            "Plan for a GPU that is not here: its name, or words of it such as L4; an unknown one lists them all")
         ->type_name("GPU");
     app.add_option("--only", arguments.only, "Plan this node and what it needs")->type_name("NODE");
-    app.add_option("--svg", arguments.svg, "Draw the live bytes over a step; of several nodes a file each")
-        ->type_name("FILE");
+    app.add_option("--svg", arguments.svg, "Draw the live bytes over a step; one file per node")->type_name("FILE");
     app.add_flag("--detailed-exitcode", arguments.detailed_exitcode,
                  "Exit with 2 where something would run, with 0 where all is reused");
     app.add_flag("--reuse", arguments.reuse, "As `run --reuse` would");
     declare_no_reuse(app, arguments)->excludes("--reuse");
   } else if (verb == "certify") {
     declare_recipe(app, arguments);
-    app.add_option("--only", arguments.only, "Certify this node alone")->type_name("NODE");
+    app.add_option("--only", arguments.only, "Certify this node only")->type_name("NODE");
   } else if (verb == "resume") {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
-    app.add_option("overrides", arguments.overrides, "key=value: what is to be different from now on");
+    app.add_option("overrides", arguments.overrides, "key=value: what changes from now on");
     declare_no_reuse(app, arguments);
-    app.add_flag("--force", arguments.force, "Take changes after which the result is neither recipe's");
+    app.add_flag("--force", arguments.force, "Accept changes after which the result is neither recipe's");
   } else if (verb == "evaluate") {
     declare_trained(app, arguments);
     declare_no_reuse(app, arguments);
@@ -98,15 +97,15 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
   } else if (verb == "predict") {
     declare_trained(app, arguments);
     app.add_option("paths", arguments.paths, "Images, and folders of images; also device=… and threads=…")->required();
-    app.add_option("--top", arguments.top, "Classes an image, the likeliest first")
+    app.add_option("--top", arguments.top, "Classes to print per image, the likeliest first")
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("K")
         ->capture_default_str();
-    app.add_option("--batch-size", arguments.batch_size, "Images at once")
+    app.add_option("--batch-size", arguments.batch_size, "Images to run at once")
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N")
         ->capture_default_str();
-    app.add_option("--out", arguments.out, "Write there, when all is done, instead of to standard output")
+    app.add_option("--out", arguments.out, "Write to this file, once all is done, instead of to standard output")
         ->type_name("FILE");
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
     app.add_flag("--skip-corrupt", arguments.skip_corrupt,
@@ -115,22 +114,22 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     declare_trained(app, arguments);
     auto* merged = app.add_flag("--merged", arguments.merged,
                                 "The whole network, adapters merged into it, as transformers or timm save it");
-    auto* adapter = app.add_flag("--adapter", arguments.adapter, "The adapters alone, as peft saves them");
+    auto* adapter = app.add_flag("--adapter", arguments.adapter, "Only the adapters, as peft saves them");
     merged->excludes(adapter);
-    app.add_option("--out", arguments.out, "The folder to write; there must be none")->type_name("DIR")->required();
+    app.add_option("--out", arguments.out, "The folder to write; it must not exist")->type_name("DIR")->required();
     app.add_option("--names", arguments.names,
                    "Of an adapter: clip_vision and clip_inner for CLIP with and without vision_model., hf_vit and "
-                   "hf_vit_v5 for the modules' names of transformers 4 and 5, timm; without it, as the model's are")
+                   "hf_vit_v5 for the modules' names of transformers 4 and 5, timm; default: the model's own")
         ->check(CLI::IsMember({"clip_vision", "clip_inner", "hf_vit", "hf_vit_v5", "timm"}))
         ->type_name("NAMES");
     app.add_flag("--head-inside", arguments.head_inside,
-                 "Of an adapter: the head among its modules_to_save instead of in head.safetensors");
+                 "Of an adapter: save the head among its modules_to_save instead of in head.safetensors");
     app.add_option("--node", arguments.node, "The training, where the run has several")->type_name("NODE");
   } else if (verb == "analyze") {
     app.add_option("run", arguments.run_folder, "The run's folder, as `retort run` printed it")->required();
     app.add_option("--out", arguments.out, "Draw into this folder instead of the run's analysis/")->type_name("DIR");
   } else if (verb == "compare") {
-    app.add_option("runs", arguments.paths, "The folders of two runs or more")->required();
+    app.add_option("runs", arguments.paths, "The folders of two or more runs")->required();
     app.add_option("--out", arguments.out, "Draw model_comparison.svg into this folder")->type_name("DIR");
   } else if (verb == "sweep") {
     declare_recipe(app, arguments);
@@ -152,16 +151,17 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--explain", arguments.explain, "List everything that wrote this key, in order")->type_name("KEY");
     declare_views(app, arguments);
   } else if (verb == "schema") {
-    app.add_option("kind", arguments.subject, "A kind such as train.supervised or train/optimizer/adam; none: recipes");
+    app.add_option("kind", arguments.subject,
+                   "A kind such as train.supervised or train/optimizer/adam; default: recipes");
     app.add_flag("--editor", arguments.editor,
-                 "What a file may say as it is written: a recipe, or a group such as train");
+                 "The schema of a file as it is written: a recipe, or a group such as train");
   } else if (verb == "explain") {
     app.add_option("what", arguments.subject, "A key such as train.epochs, a kind such as train.supervised, or E0301")
         ->required();
   } else if (verb == "doctor") {
     app.add_option("check", arguments.subject,
-                   "determinism: make the first steps of a recipe twice and compare every tensor; memory: try out "
-                   "what memory policies stand on; none: look at this machine")
+                   "determinism: run the first steps of a recipe twice and compare every tensor; memory: try out "
+                   "the mechanisms of memory policies; default: look at this machine")
         ->check(CLI::IsMember({"determinism", "memory"}));
     declare_recipe(app, arguments);
     app.add_option("--steps", arguments.steps, "determinism: steps to compare, at most those of an epoch")
@@ -180,12 +180,12 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
         ->required()
         ->type_name("DATA");
     app.add_option("--out", arguments.out,
-                   "make: the folder to write, which must not exist; fetch: where to, without it data/, or for hf: the "
+                   "make: the folder to write, which must not exist; fetch: the folder, default data/, or for hf: the "
                    "Hugging Face cache")
         ->type_name("DIR");
     app.add_option("--from-file", arguments.from_files, "fetch: published files that are here already")
         ->type_name("FILE");
-    app.add_option("--file", arguments.files, "fetch hf: these files instead of the weights and what describes them")
+    app.add_option("--file", arguments.files, "fetch hf: these files instead of the weights and their descriptions")
         ->type_name("NAME");
     app.add_option("--url", arguments.url, "fetch: from this address instead of where it is published")
         ->type_name("URL");
@@ -196,7 +196,7 @@ void declare(CLI::App& app, std::string_view verb, Arguments& arguments) {
     app.add_option("--size", arguments.size, "make: width and height in pixels")
         ->check(CLI::Range(16, 1024))
         ->capture_default_str();
-    app.add_option("--seed", arguments.seed, "make: from it every image follows")
+    app.add_option("--seed", arguments.seed, "make: the seed of every image")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
   }
@@ -247,7 +247,7 @@ std::string overview() {
             std::string(command.summary) + '\n';
   }
   return text +
-         "\n  --help      This text; `retort VERB --help` tells more\n  --version   Versions of retort, LibTorch and "
+         "\n  --help      This text; `retort VERB --help` says more\n  --version   Versions of retort, LibTorch and "
          "CUDA\n\n"
          "Example: retort run quickstart\n";
 }

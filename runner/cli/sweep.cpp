@@ -115,8 +115,8 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   // NaN is not the same data as itself, but the same JSON.
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
-           "the runs of a sweep have one 'sweep' in common, and these differ in it",
-           "do not sweep over what brings or changes a 'sweep': give it one value"}};
+           "all runs of a sweep share one 'sweep', and these differ in it",
+           "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
 }
 
 /// The jobs are listed before interpolations are resolved, for those may be others in each job.
@@ -126,7 +126,7 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
     if (!value || !is_interpolation(*value)) continue;
     errors.push_back({ErrorCode::kBadSweep, value->where, "",
                       "'" + std::string(key) + "' is read before interpolations are resolved",
-                      "write it out; only the values in sweep.params may be interpolations"});
+                      "write the value; only the values in sweep.params may be interpolations"});
   }
 }
 

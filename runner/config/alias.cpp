@@ -93,7 +93,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice) return sweep.choices;
-  const std::string stands_for = "'" + override.key + "' stands for several keys";
+  const std::string stands_for = "'" + override.key + "' sets several keys";
   if (sweep.kind != Sweep::Kind::kRange) {
     return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + ", for which values must be listed",
                       "write " + override.key + "=a,b,c"};

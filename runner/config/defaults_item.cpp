@@ -44,7 +44,7 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
     return !(std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '$');
   };
   if (std::ranges::any_of(item.package, is_bad)) {
-    bad_item(where, "'" + item.package + "' is no package", "a package is written a.b.c, _here_ or _global_");
+    bad_item(where, "'" + item.package + "' is not a package", "a package is written a.b.c, _here_ or _global_");
   }
 }
 
@@ -119,7 +119,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.name = absolute(written, group);
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
-    bad_item(item.where, "an interpolation cannot stand in a list of options", "name the options, or choose one");
+    bad_item(item.where, "an interpolation cannot be in a list of options", "name the options, or choose one");
   return item;
 }
 
@@ -184,7 +184,7 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
       }
       override_seen = override_seen || is_override;
       if (own && item.kind == DefaultsItem::Kind::kSelf) {
-        bad_item(item.where, "_self_ stands twice in the defaults list", "remove one of the two");
+        bad_item(item.where, "_self_ is twice in the defaults list", "remove one of the two");
       }
       items.push_back(std::move(item));
       if (items.back().kind == DefaultsItem::Kind::kSelf) own = &items.back();

@@ -224,10 +224,10 @@ class Tree {
     std::string package = package_below(parent_package, item);
     if (document->package && !item.has_package) package = header_package(*document->package);
     if (std::ranges::count(package, '.') >= kDeepestPackage) {
-      return error(ErrorCode::kNestingTooDeep, item.where, "packages lead more than 64 levels deep", "");
+      return error(ErrorCode::kNestingTooDeep, item.where, "packages are more than 64 levels deep", "");
     }
     if (document->contents.list() && package.empty()) {
-      return error(ErrorCode::kBadDefaults, document->contents.where, "a list cannot stand at the root of a recipe",
+      return error(ErrorCode::kBadDefaults, document->contents.where, "a list cannot be at the root of a recipe",
                    "give it a package: '# @package a.b', or group@a.b in the defaults list");
     }
     node.text = name;
@@ -361,7 +361,7 @@ class Tree {
       error(ErrorCode::kOverrideExists, late.where, "the defaults list chooses '" + key + "' already",
             "without + it is changed: " + key + "=" + join(late.options, ","), {{early.where, "chosen here"}});
     } else {
-      error(ErrorCode::kBadDefaults, other.where, "'" + key + "' stands twice in the defaults lists",
+      error(ErrorCode::kBadDefaults, other.where, "'" + key + "' is twice in the defaults lists",
             "to choose another option write '- override " + key + ": OPTION'", {{item.where, "first chosen here"}});
     }
   }

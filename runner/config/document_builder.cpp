@@ -95,7 +95,7 @@ void DocumentBuilder::scalar(const Location& where, const std::string& tag, cons
   const bool plain = tag == "?";
   const bool is_merge = plain && text == "<<";
   if (is_merge && !expects_key()) {
-    error(ErrorCode::kYamlSyntax, where, "'<<' stands where a value belongs", "quote it");
+    error(ErrorCode::kYamlSyntax, where, "'<<' is where a value belongs", "quote it");
   }
   Value value = yaml_scalar(where, tag, text, errors_);
   if (plain && warnings_.size() < kMaxFound) {
@@ -109,7 +109,7 @@ void DocumentBuilder::null(const Location& where, std::size_t anchor) { finish({
 void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) {
-    stop(ErrorCode::kYamlSyntax, where, "the alias stands inside the value that it names", "");
+    stop(ErrorCode::kYamlSyntax, where, "the alias is inside the value that it names", "");
   }
   const Size size = measure(found->second);
   aliased_nodes_ += size.nodes;

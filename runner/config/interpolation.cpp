@@ -119,7 +119,7 @@ class Resolution {
     if (cost_ <= kMaxCost && depth_ <= kDeepestReference) return false;
     if (!std::exchange(stopped_, true)) {
       if (depth_ > kDeepestReference) {
-        error(scope, ErrorCode::kNestingTooDeep, "interpolations lead more than 200 levels deep");
+        error(scope, ErrorCode::kNestingTooDeep, "interpolations are more than 200 levels deep");
       } else {
         error(scope, ErrorCode::kAliasBomb, "interpolations expand to more than 100000 values");
       }
@@ -235,7 +235,7 @@ class Resolution {
         failed = true;
       } else if (value->list() || value->map()) {
         error(scope, ErrorCode::kInterpolationSyntax,
-              quoted_reference(inner) + " is a " + std::string(type_name(*value)) + " and cannot stand inside a text",
+              quoted_reference(inner) + " is a " + std::string(type_name(*value)) + " and cannot be inside a text",
               "name one of its values");
         failed = true;
       } else {
@@ -374,7 +374,7 @@ class Resolution {
       message += "a list of " + std::to_string(list->size()) + " has no item " + shown;
       help = "items are counted from 0";
     } else {
-      message += describe(*found.parent) + " is no mapping and has no " + shown;
+      message += describe(*found.parent) + " is not a mapping and has no " + shown;
     }
     error(scope, ErrorCode::kInterpolationUnknown, std::move(message), std::move(help));
   }
@@ -438,7 +438,8 @@ class Resolution::Context final : public ResolverContext {
       Found found = resolution_.find(parsed, scope_);
       return {std::move(found.value), found.failed};
     } catch (const InterpolationSyntaxError&) {
-      fail(ErrorCode::kInterpolationSyntax, "its argument is no key", "a key is a.b, a[0] or, from this mapping, .x");
+      fail(ErrorCode::kInterpolationSyntax, "its argument is not a key",
+           "a key is a.b, a[0] or, from this mapping, .x");
       return {.failed = true};
     }
   }

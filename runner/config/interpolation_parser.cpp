@@ -80,7 +80,7 @@ Value read(const Template& written) {
   const SourceText source{"", written.text};
   try {
     Element element = read_override_value(source, 0);
-    if (!element.value()) throw InterpolationSyntaxError{"a sweep or a change is no value", "name one value"};
+    if (!element.value()) throw InterpolationSyntaxError{"a sweep or a change is not a value", "name one value"};
     finish(*element.value(), written);
     return *std::move(element.value());
   } catch (const OverrideError& error) {

@@ -287,7 +287,7 @@ Element edit_of_place(FunctionCall call, Edit::Kind kind) {
   const Value* index = call.arguments.empty() ? nullptr : call.arguments[0].value();
   const auto* number = index ? std::get_if<std::int64_t>(&index->data) : nullptr;
   if (!number || (inserts ? call.arguments.size() < 2 : call.arguments.size() > 1)) {
-    fail_call(call.where, call.name + (inserts ? "() needs a place and what to put there" : "() needs one place"),
+    fail_call(call.where, call.name + (inserts ? "() needs a place and values" : "() needs one place"),
               inserts ? "write insert(0,VALUE); places are counted from 0" : "write remove_at(0); -1 is the last");
   }
   Edit edit{.kind = kind, .index = *number};
@@ -342,10 +342,10 @@ constexpr std::array kFunctions = {
 Value plain_value(Element element) {
   if (Value* value = element.value()) return std::move(*value);
   if (!element.sweep()) {
-    fail_override(element.where, "a change of a list or mapping may not stand inside a value",
+    fail_override(element.where, "a change of a list or mapping cannot be inside a value",
                   "write it alone: key=append(1)", ErrorCode::kBadFunctionCall);
   }
-  fail_override(element.where, described(element) + " may not stand inside a list, a mapping or another sweep",
+  fail_override(element.where, described(element) + " cannot be inside a list, a mapping or another sweep",
                 "sweep over the whole value: key=[1,2],[3,4]", ErrorCode::kNestedSweep);
 }
 

@@ -73,13 +73,13 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
     result.package = text.substr(package + 1);
     result.package_where = places.at(package + 1);
     if (!result.package->empty() && !is_dotted(*result.package)) {
-      fail_override(result.package_where, "'" + *result.package + "' is no package", "a package is written a.b.c");
+      fail_override(result.package_where, "'" + *result.package + "' is not a package", "a package is written a.b.c");
     }
   }
   if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
   const auto is_separator = [](char c) { return c == '.' || c == '/'; };
   if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kDeepestKey) {
-    fail_override(result.key_where, "the key leads more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
+    fail_override(result.key_where, "the key is more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
   }
   const bool is_group = key.find('/') != key.npos && is_joined(key, '/', is_identifier);
   if (is_group || is_dotted(result.key)) return;
@@ -88,7 +88,7 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
     fail_override(places.at(start + blank), "a key may not hold blanks", "write key=value without blanks before '='");
   }
   const bool has_index = key.find('[') != key.npos;
-  fail_override(result.key_where, "'" + std::string(key) + "' is no key",
+  fail_override(result.key_where, "'" + std::string(key) + "' is not a key",
                 has_index ? "write an index with a dot: layers.0" : "a key is written a.b.c, a config group a/b");
 }
 

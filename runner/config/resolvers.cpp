@@ -92,7 +92,7 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
   Result<Value> read = read_yaml(source);
   if (!read) {
     const std::string why = written.secret_as.empty() ? ": " + read.errors().front().message : "";
-    return failed(context, context.shown(written) + " is no YAML" + why);
+    return failed(context, context.shown(written) + " is not YAML" + why);
   }
   forget_places(*read);
   if (is_string(*read)) return Value{Value::Map{{*read->text(), {}, {nullptr, {}}}}, {}};

@@ -73,7 +73,7 @@ std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) 
   }
   const bool is_integer = std::holds_alternative<std::int64_t>(read.data) || read.form == ScalarForm::kBigInteger;
   if (!is_integer && !std::holds_alternative<double>(read.data)) return std::nullopt;
-  if (text.find(':') != std::string::npos) return warning("a number to base 60: " + scalar_text(read));
+  if (text.find(':') != std::string::npos) return warning("a number in base 60: " + scalar_text(read));
   if (is_integer && is_octal_trap(text)) return warning("an octal number: " + scalar_text(read));
   return std::nullopt;
 }

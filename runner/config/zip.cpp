@@ -21,13 +21,13 @@ Element zip(FunctionCall call) {
   for (auto& [key, element] : call.named) {
     Value* value = element.value();
     if (!value || !value->list())
-      bad_zip(element.where, "the values of '" + key + "' are no list", "write " + key + "=[1,2]");
+      bad_zip(element.where, "the values of '" + key + "' are not a list", "write " + key + "=[1,2]");
     if (&key == &call.named.front().first) result.rows.resize(value->list()->size());
     if (value->list()->size() != result.rows.size()) {
       bad_zip(element.where,
               "'" + key + "' has " + std::to_string(value->list()->size()) + " values and '" +
                   call.named.front().first + "' has " + std::to_string(result.rows.size()),
-              "the lists of a zip() are of one length");
+              "the lists of a zip() must have the same length");
     }
     Override column;
     const SourceText name{"", key};

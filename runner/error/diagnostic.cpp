@@ -25,7 +25,7 @@ std::string_view nth_line(std::string_view text, int line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-/// `text` without what a terminal could obey, one column a character.
+/// `text` without what a terminal could obey, one column per character.
 std::string shown(std::string_view text) {
   std::string result = printable(text);
   std::ranges::replace(result, '\t', ' ');

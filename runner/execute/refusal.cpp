@@ -50,8 +50,8 @@ std::string advice(const MemoryPlan& plan) {
   if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)
     return names + " alone take " + size_text(bytes) + ": a larger budget, another device, or a smaller model";
   if (const PlanAlternative* other = smallest(plan); other && other->predicted < plan.predicted) {
-    return "nothing that was considered fits; " + override_text(other->overrides) +
-           " comes nearest: " + size_text(other->predicted);
+    return "none of the alternatives fits; " + override_text(other->overrides) +
+           " comes closest: " + size_text(other->predicted);
   }
   return "a larger budget, another device, a smaller batch_size, or smaller images";
 }

@@ -86,7 +86,7 @@ class Legality {
     if (mixes && two_pass(memory) == TwoPass::kOn) {
       add(memory, "two_pass",
           "two_pass would compute each batch of '" + train.stage + "' in parts, and " + layers +
-              ": the gradient would be another",
+              ": the gradient would differ",
           "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
     }
     const std::int64_t* micro_batch = number(memory, "micro_batch");
@@ -107,7 +107,7 @@ class Legality {
     if (is_cut && needs_whole) add(memory, "micro_batch", cut + kWhole, kTwoPass);
     // Groups are computed one by one: what mixes their samples sees no other group.
     if (is_cut && mixes && coupling != LossCoupling::kPerGroup) {
-      add(memory, "micro_batch", cut + layers + ": the gradient would be another",
+      add(memory, "micro_batch", cut + layers + ": the gradient would differ",
           "set micro_batch: auto; activation_checkpointing: block saves memory and keeps every bit");
     }
     if (accumulated && *accumulated > 1 && needs_whole) {

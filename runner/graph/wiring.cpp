@@ -57,7 +57,7 @@ class Wiring {
     else add(written);
     if (!port.many && sources.size() > 1) {
       fail(ErrorCode::kAmbiguousPort, written.where, pointer,
-           "the input port '" + port.name + "' takes one output, and is given " + std::to_string(sources.size()), "");
+           "the input port '" + port.name + "' takes one output, but is given " + std::to_string(sources.size()), "");
     }
     return sources;
   }

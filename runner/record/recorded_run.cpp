@@ -73,7 +73,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
     return Diagnostic{ErrorCode::kNoRun,
                       {},
                       "",
-                      "the run in '" + folder.string() + "' was killed before it began: its record is not whole",
+                      "the run in '" + folder.string() + "' was killed before it began: its record is incomplete",
                       "nothing is lost: remove the folder and run it again"};
   }
   RecordedRun run{

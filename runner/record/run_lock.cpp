@@ -35,7 +35,7 @@ Diagnostic busy(const std::filesystem::path& run_folder) {
   return {ErrorCode::kRunBusy,
           {},
           "",
-          "the run '" + run_folder.string() + "' is still at work",
+          "the run '" + run_folder.string() + "' is still running",
           "wait for its end, or stop it: the record is written by one retort at a time"};
 }
 

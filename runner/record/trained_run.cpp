@@ -41,8 +41,8 @@ Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {
           {},
           "",
           "there is no checkpoint in '" + which + "'",
-          names.empty() ? "say best, latest, or the folder of one"
-                        : "say best, latest, or the folder of one, such as " + (saved / names.back()).string()};
+          names.empty() ? "give best, latest, or the folder of one"
+                        : "give best, latest, or the folder of one, such as " + (saved / names.back()).string()};
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
                       {},
                       "",
                       "--checkpoint names one checkpoint, and the run has several trainings: " + listed(trained),
-                      "--checkpoint best and --checkpoint latest hold for all of them"};
+                      "--checkpoint best and --checkpoint latest apply to all of them"};
   }
   TrainedWeights& weights = trained.begin()->second;
   if (!real_file_system().is_file(fs::path(which) / "manifest.json")) return no_such_checkpoint(which, weights.folder);

@@ -122,7 +122,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += curve_text(plan, style);
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
-  text += named_text("beside the tensors, by the model of the backend " + plan.terms_version, plan.terms);
+  text += named_text("in addition to the tensors, by the model of the backend " + plan.terms_version, plan.terms);
   text += options_text(plan);
   text += alternatives_text(plan);
   // What comes from weights' and stages' names is not obeyed by a terminal.

@@ -107,7 +107,7 @@ Diagnostic unknown(std::string_view name) {
   return {ErrorCode::kUsage,
           {},
           "",
-          "no GPU of the name '" + std::string(name) + "' is known",
+          "no GPU named '" + std::string(name) + "' is known",
           near.empty() ? "known are " + join(names, ", ") : "did you mean '" + near + "'?"};
 }
 

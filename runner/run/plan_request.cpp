@@ -57,7 +57,7 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
   }
   if (budget.empty()) return errors;
   const auto bytes = bytes_from(budget);
-  if (!bytes) errors.push_back(misused_plan("--budget is no size: '" + budget + "'"));
+  if (!bytes) errors.push_back(misused_plan("--budget is not a size: '" + budget + "'"));
   else if (*bytes == 0) errors.push_back(misused_plan("--budget is 0 bytes: nothing fits"));
   if (!errors.empty()) return errors;
   forget_budgets(request.graph, 0);

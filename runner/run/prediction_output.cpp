@@ -64,7 +64,7 @@ void PredictionOutput::tell_unreadable(const Json& item) {
 
 void PredictionOutput::write_csv(const Json& item) {
   const Json& classes = field(item, "classes");
-  if (!classes.is_array()) throw std::runtime_error("a prediction whose 'classes' are no list");
+  if (!classes.is_array()) throw std::runtime_error("a prediction whose 'classes' are not a list");
   std::vector<std::string> header = {"file"}, line = {cell_text(item, "file")};
   for (const Json& one : classes) {
     const std::string rank = std::to_string(header.size() / 2 + 1);

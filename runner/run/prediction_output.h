@@ -11,7 +11,7 @@ namespace runner {
 
 enum class PredictionFormat { kCsv, kJsonLines };
 
-/// Writes the items of the request "predict" as they come, a line an image:
+/// Writes the items of the request "predict" as they come, one line per image:
 ///
 ///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///   a.jpg,circle,0.93,ring,0.04

@@ -39,11 +39,11 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
         std::max(schemas.resume_class(before, change.path), schemas.resume_class(after, change.path));
     if (resume == ResumeClass::kSafe || (resume == ResumeClass::kForce && force)) continue;
     const bool refused = resume == ResumeClass::kRefused;
-    errors.push_back({ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
-                      change_in_words(change) + (refused ? ": what the run has saved does not fit that" : ""),
-                      refused ? "leave it as it was, or start a new run"
-                              : "leave it as it was, start a new run, or say --force: the result is then neither "
-                                "recipe's"});
+    errors.push_back(
+        {ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
+         change_in_words(change) + (refused ? ": what the run has saved does not fit that" : ""),
+         refused ? "leave it as it was, or start a new run"
+                 : "leave it as it was, start a new run, or add --force: the result is then neither recipe's"});
   }
   return errors;
 }

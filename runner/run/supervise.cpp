@@ -142,9 +142,9 @@ class Supervisor {
     error.message =
         "the worker was killed by signal " + std::to_string(ended_->signal) + " (" + signal_name(ended_->signal) + ")";
     if (ended_->signal == SIGKILL) {
-      error.help = "often that is the kernel short of memory (see `dmesg`): use a smaller batch, or more memory";
+      error.help = "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory";
     } else if (ended_->signal != SIGTERM && ended_->signal != SIGINT) {
-      error.help = "that is a mistake of ours: please report it";
+      error.help = "this is an error in Retort: please report it";
     }
     return error;
   }

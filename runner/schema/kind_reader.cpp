@@ -23,7 +23,7 @@ std::vector<Port> read_ports(const std::string& path, const std::string& keyword
     const Json type = json.is_object() && json.contains("type") ? json["type"] : json;
     const auto known = type.is_string() ? artifact_type(type.get<std::string>()) : std::nullopt;
     if (!known) {
-      fail("no artifact is of the type " + type.dump(-1, ' ', true, Json::error_handler_t::replace));
+      fail("no artifact has the type " + type.dump(-1, ' ', true, Json::error_handler_t::replace));
       continue;
     }
     Port port{name, *known};

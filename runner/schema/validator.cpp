@@ -122,7 +122,7 @@ void ValidatorPass::check_combinations(const Value& value, const SchemaNode& sch
   }
   if (schema.not_this && passes(schema.not_this)) {
     if (value.map()) {
-      fail(ErrorCode::kOptionConflict, value.where, place.pointer(), "these options do not go together",
+      fail(ErrorCode::kOptionConflict, value.where, place.pointer(), "these options cannot be used together",
            description_of(schema));
     } else {
       fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here",

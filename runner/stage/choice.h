@@ -26,10 +26,9 @@ T choice(ConfigReader& reader, std::string_view key, std::span<const std::pair<s
   const auto found = std::ranges::find(table, word, [](const auto& entry) { return entry.first; });
   if (found != table.end()) return found->second;
   if (value && value->text()) {
-    reader.fail(
-        key, ErrorCode::kInternal,
-        "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code knows what that stands for",
-        "this is a mistake in Retort: please report it");
+    reader.fail(key, ErrorCode::kInternal,
+                "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
+                "this is an error in Retort: please report it");
   }
   return T{};
 }

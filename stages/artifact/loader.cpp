@@ -36,7 +36,7 @@ void write_row(Assembly& assembly, std::size_t row, const NamedTensors& sample) 
   for (const auto& [name, tensor] : assembly.tensors) {
     const at::Tensor part = sample.at(name).contiguous();
     if (part.sizes() != tensor.sizes().slice(1) || part.scalar_type() != tensor.scalar_type() || !part.is_cpu()) {
-      throw std::logic_error("a sample's '" + name + "' is not as the dataset describes it");
+      throw std::logic_error("a sample's '" + name + "' does not match the dataset's description");
     }
     std::memcpy(row_of(tensor, row), part.data_ptr(), part.nbytes());
   }

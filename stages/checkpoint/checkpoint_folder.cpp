@@ -76,13 +76,14 @@ std::string read_text(const fs::path& folder, const char* name, std::uintmax_t l
 
 json read_manifest(const fs::path& folder) {
   const json manifest = json::parse(read_text(folder, kManifest, kLargestManifest), nullptr, false);
-  if (!manifest.is_object() || !manifest.contains("schema")) damaged(folder, "manifest.json is not what we write");
+  if (!manifest.is_object() || !manifest.contains("schema"))
+    damaged(folder, "manifest.json is not one that Retort writes");
   if (manifest["schema"] != kSchema) {
     damaged(folder, "manifest.json is of the version " + manifest["schema"].dump() + ", this program reads 1");
   }
   const auto files = manifest.find("files");
   if (manifest.size() != 2 || files == manifest.end() || !files->is_object() || files->size() != kFiles.size()) {
-    damaged(folder, "manifest.json is not what we write");
+    damaged(folder, "manifest.json is not one that Retort writes");
   }
   for (const char* name : kFiles) {
     if (!files->contains(name)) damaged(folder, std::string("manifest.json does not name ") + name);

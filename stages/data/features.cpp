@@ -170,7 +170,7 @@ class Features final : public runner::Stage {
     const DatasetDescription description = dataset->describe();
     if (!config_.cache || description.size == 0) return dataset;
     if (description.augmented) {
-      context.say(part + ": its samples change from epoch to epoch, so that their features are computed in every one");
+      context.say(part + ": its samples change from epoch to epoch, so their features are computed in every epoch");
       return dataset;
     }
     const std::filesystem::path file = context.folder() / (part + ".safetensors");

@@ -177,7 +177,7 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is none of the files of " +
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " + sum +
                                                     ", and theirs are " + should)
         .with_help("it may be damaged, or not the one that is published; fetch it again");

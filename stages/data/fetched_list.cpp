@@ -29,9 +29,9 @@ void FetchedList::list() {
 const ImageList& FetchedList::get(runner::RunContext& context) {
   if (!list_ && context.folder().empty()) {
     throw runner::StageError(runner::ErrorCode::kMissingFolder,
-                             "the data is not here yet, and nothing is fetched to plan what it needs")
+                             "the data is not here yet, and planning does not fetch it")
         .at("/root")
-        .with_help("`retort run` fetches it; `retort data fetch` alone does too");
+        .with_help("`retort run` fetches it, and so does `retort data fetch`");
   }
   if (!list_) {
     assert(problems_.empty());

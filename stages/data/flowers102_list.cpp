@@ -80,7 +80,7 @@ class Annotations {
     try {
       MatMatrix matrix = read_mat(bytes, name);
       if (matrix.values.empty() || matrix.rows == 1 || matrix.columns == 1) return std::move(matrix.values);
-      files_.fault(file, "its '" + std::string(name) + "' is no list: it has " + std::to_string(matrix.rows) +
+      files_.fault(file, "its '" + std::string(name) + "' is not a list: it has " + std::to_string(matrix.rows) +
                              " rows and " + std::to_string(matrix.columns) + " columns");
     } catch (const std::invalid_argument& problem) {
       files_.fault(file, problem.what());
@@ -132,7 +132,7 @@ class Annotations {
     if (!bytes) return {};
     const auto json = nlohmann::json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) {
-      files_.fault(file, R"(it is no JSON object such as {"1": "pink primrose"})");
+      files_.fault(file, R"(it is not a JSON object such as {"1": "pink primrose"})");
       return {};
     }
     std::vector<std::string> names;

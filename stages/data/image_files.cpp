@@ -44,7 +44,7 @@ class FileCheck {
                       "",
                       std::to_string(missing_.size()) + " of " + std::to_string(seen_) + " images are not in '" +
                           root_.path().string() + "': " + listed(missing_),
-                      "unpack the data set's archive again: it was not unpacked whole"});
+                      "unpack the data set's archive again: it was not unpacked completely"});
   }
 
  private:

@@ -34,7 +34,7 @@ class FolderLister {
                         {},
                         "",
                         "there is no folder " + quoted(list_.root.string()),
-                        "it is to hold one folder of images for each class; `retort data make image_folder` makes one"};
+                        "it must hold one folder of images for each class; `retort data make image_folder` makes one"};
     }
     const std::vector<std::string> folders = folders_of("");
     list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });

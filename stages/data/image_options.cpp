@@ -44,8 +44,7 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   read_word(resize, "shape", kResizeShapes, images.resize.shape);
   resize.read("crop_fraction", images.resize.crop_fraction);
   if (images.resize.shape == ResizeShape::kSquare && images.resize.crop_fraction != 1) {
-    resize.fail("crop_fraction", ErrorCode::kOptionConflict,
-                "shape: square cuts nothing off, so crop_fraction must be 1",
+    resize.fail("crop_fraction", ErrorCode::kOptionConflict, "shape: square crops nothing, so crop_fraction must be 1",
                 "set crop_fraction: 1.0, or shape: shortest_side");
   } else if (image_size / images.resize.crop_fraction > 1e6) {
     resize.fail("crop_fraction", ErrorCode::kOptionConflict, "image_size / crop_fraction is more than a million pixels",

@@ -52,7 +52,7 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
   }
   if (!broken_.empty()) {
     errors.push_back(
-        {ErrorCode::kMissingImage, {}, "", "links lead nowhere: " + listed(broken_), "remove or mend them"});
+        {ErrorCode::kMissingImage, {}, "", "links lead nowhere: " + listed(broken_), "remove or repair them"});
   }
 }
 

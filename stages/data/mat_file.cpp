@@ -232,10 +232,10 @@ std::string matrix_element(const MatMatrix& matrix) {
 
 MatMatrix read_mat(std::string_view file, std::string_view name) {
   if (file.size() > kMaxMatBytes) refuse_mat("it is larger than any list of labels");
-  if (file.size() < kHeadBytes || !file.starts_with("MATLAB ")) refuse_mat("it is no MAT-file of version 5");
+  if (file.size() < kHeadBytes || !file.starts_with("MATLAB ")) refuse_mat("it is not a MAT-file of version 5");
   const std::string_view mark = file.substr(kVersionAt, 4);
   if (mark.substr(2) == "MI") refuse_mat("it was written by a big-endian machine; save it again on this one");
-  if (mark.substr(2) != "IM") refuse_mat("it is no MAT-file of version 5");
+  if (mark.substr(2) != "IM") refuse_mat("it is not a MAT-file of version 5");
   if (number_at<std::uint16_t>(mark) != 0x0100)
     refuse_mat("it is a MAT-file of another version than 5; save it by -v7");
 

@@ -46,7 +46,7 @@ struct ClassificationMetrics {
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k);
 
-/// The numbers that are one a run, by name, always in this order: top1, top<k>…, mean_per_class, macro_precision,
+/// The numbers of which a run has one, by name, always in this order: top1, top<k>…, mean_per_class, macro_precision,
 /// macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1, log_loss, top1_low, top1_high, chance,
 /// samples.
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);

@@ -15,8 +15,8 @@ namespace stages {
 /// several classes of one name the last is there, in the first's place.
 nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics, const std::vector<std::string>& classes);
 
-/// The text of evaluation_results.json, a line a field: test_loss, test_accuracy, predictions and labels (a number of a
-/// class for each sample), confusion_matrix (rows: true classes; null for more than kLargestMatrix) and
+/// The text of evaluation_results.json, one line per field: test_loss, test_accuracy, predictions and labels (a number
+/// of a class for each sample), confusion_matrix (rows: true classes; null for more than kLargestMatrix) and
 /// classification_report.
 std::string evaluation_results(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);

@@ -209,7 +209,7 @@ class Fetching {
 
   [[noreturn]] void give_up(const std::string& why) const {
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + why)
-        .with_help(part_.bytes() > 0 ? kept() : "look at the network, and at https_proxy where one is needed");
+        .with_help(part_.bytes() > 0 ? kept() : "check the network, and https_proxy where a proxy is needed");
   }
 
   /// One request. Returns when the whole file is there.
@@ -295,7 +295,7 @@ class Fetching {
     }
     if (reply.status == 404 || reply.status == 410) {
       throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not there")
-          .with_help("look whether the address is right, or has changed");
+          .with_help("check whether the address is right, or has changed");
     }
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + answer);
   }
@@ -313,7 +313,7 @@ class Fetching {
       }
       part_.begin_anew();
       throw StageError(ErrorCode::kWrongChecksum, "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
-          .with_help("nothing of it was kept; fetch it again, and from another place if it stays so");
+          .with_help("nothing of it was kept; fetch it again, or from another place if that does not help");
     }
   }
 

@@ -174,7 +174,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
   static std::once_flag started;
   std::call_once(started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::string home = origin_of(request.url);
-  if (home.empty()) throw HttpError("'" + shown_url(request.url) + "' is no address of http: or https:", false);
+  if (home.empty()) throw HttpError("'" + shown_url(request.url) + "' is not an http: or https: address", false);
   HttpReply reply;
   reply.url = request.url;
   for (int hops = 0; hops <= kMostRedirects; ++hops) {
@@ -186,7 +186,7 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
     if (!request.leaves_host && origin_of(next) != home) return reply;
     reply.url = next;
   }
-  throw HttpError(shown_url(request.url) + " leads from one address to the next without end", false);
+  throw HttpError(shown_url(request.url) + " redirects without end", false);
 }
 
 std::string origin_of(const std::string& url) {

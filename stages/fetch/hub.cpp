@@ -29,8 +29,7 @@ using runner::StageError;
 
 constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::size_t kLongestAnswer = 32 << 20;
-constexpr const char* kTokenHelp =
-    "a model that is private, or whose terms are to be agreed to, wants a token of yours in HF_TOKEN";
+constexpr const char* kTokenHelp = "a private model, or one whose terms must be accepted, needs your token in HF_TOKEN";
 
 /// An environment variable without blanks around it; empty where it is not set.
 std::string variable(const char* name) {
@@ -94,7 +93,7 @@ class HubFetching {
   HubSnapshot run() {
     if (const std::string offline = variable("HF_HUB_OFFLINE"); !offline.empty() && offline != "0") {
       throw StageError(ErrorCode::kDownloadFailed,
-                       "HF_HUB_OFFLINE=" + offline + " forbids to fetch '" + wish_.repository + "'")
+                       "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + wish_.repository + "'")
           .with_help("unset it");
     }
     ask_for_commit();
@@ -124,7 +123,7 @@ class HubFetching {
   [[noreturn]] void not_understood(const std::string& what) const {
     throw StageError(ErrorCode::kDownloadFailed,
                      shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
-        .with_help("look whether HF_ENDPOINT is right");
+        .with_help("check whether HF_ENDPOINT is right");
   }
 
   /// A request whose answer is small. What passes is waited out, as download() does it.
@@ -144,11 +143,11 @@ class HubFetching {
         why = shown_url(request.url) + ": the server answers " + std::to_string(status);
         if (status == 401 || status == 403) {
           throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not allowed")
-              .with_help(std::string("look whether the name is right; ") + kTokenHelp);
+              .with_help(std::string("check whether the name is right; ") + kTokenHelp);
         }
         if (status == 404 || status == 410) {
           throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not there")
-              .with_help("look whether the name and the revision are right");
+              .with_help("check whether the name and the revision are right");
         }
         if (!is_passing_status(status))
           throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
@@ -158,7 +157,7 @@ class HubFetching {
       }
       if (failures >= patience_.attempts) {
         throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why)
-            .with_help("look at the network, and at https_proxy where one is needed");
+            .with_help("check the network, and https_proxy where a proxy is needed");
       }
       wait_out(why, wait, patience_, callbacks_);
     }
@@ -306,7 +305,7 @@ fs::path hub_cache() {
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
   const std::string home = variable("HOME");
   if (home.empty()) {
-    throw StageError(ErrorCode::kCannotCreate, "the Hugging Face cache has no place: HOME is not set")
+    throw StageError(ErrorCode::kCannotCreate, "there is no folder for the Hugging Face cache: HOME is not set")
         .with_help("set HF_HUB_CACHE to a folder");
   }
   return fs::path(home) / ".cache/huggingface/hub";

@@ -142,7 +142,7 @@ CountingAllocator::CountingAllocator() : counter_(new Counter(this)) {
   c10::SetCPUAllocator(counter_);
   if (c10::GetCPUAllocator() == counter_) return;
   counter_->release();
-  throw std::logic_error("counting allocator: another allocator of the CPU does not let itself be displaced");
+  throw std::logic_error("counting allocator: another allocator of the CPU cannot be replaced");
 }
 
 CountingAllocator::~CountingAllocator() {

@@ -120,7 +120,7 @@ runner::StageError explained(const OutOfMemory& what) {
   const bool is_own = is_limited && what.has_own_budget;
   if (is_own)
     help += ", or raise the budget: " + std::to_string(what.refused->live + what.refused->tried) +
-            " bytes are the least that gets further";
+            " bytes is the smallest budget that gets further";
   return {runner::ErrorCode::kOutOfMemory, is_own ? "/budget" : "", message, help, is_own ? what.policy : ""};
 }
 

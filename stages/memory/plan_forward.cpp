@@ -46,7 +46,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   planned.plan = summarize(trace, 0, backend, forward.policy.allocator);
   if (keeps_results && device.is_cpu() && units > 0) {
     const std::int64_t all = static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
-    add_term(planned.plan, {"results", 2 * all, "of all samples, batch by batch and put together"});
+    add_term(planned.plan, {"results", 2 * all, "of all samples, computed batch by batch and joined"});
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
   planned.plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;

@@ -119,7 +119,7 @@ void check_expressions(const LoraOptions& options) {
     try {
       const Expression compiled(text);
     } catch (const std::invalid_argument& error) {
-      refuse_config("'" + key + "' has '" + text + "', which is no regular expression: " + error.what());
+      refuse_config("'" + key + "' has '" + text + "', which is not a regular expression: " + error.what());
     }
   };
   if (const auto* text = std::get_if<std::string>(&options.targets)) check("target_modules", *text);
@@ -142,8 +142,7 @@ void read_layers(Members& members, LoraOptions& options) {
   }
   if (std::holds_alternative<std::string>(options.targets) &&
       !(options.layers.empty() && options.layers_pattern.empty()))
-    refuse_config(
-        "'layers_to_transform' and 'layers_pattern' cannot stand beside 'target_modules' that are an expression");
+    refuse_config("'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' is an expression");
 }
 
 LoraBias read_bias(Members& members) {
@@ -238,7 +237,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   } catch (const Json::exception&) {
     refuse_config("it is not JSON");
   }
-  if (!json.is_object()) refuse_config("it is no mapping");
+  if (!json.is_object()) refuse_config("it is not a mapping");
   Members members(json);
   const Json* type = members.take("peft_type");
   if (!type) refuse_config("it has no 'peft_type'");
@@ -249,7 +248,7 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   if (const Json* rank = members.take("r")) options.rank = Members::count("r", *rank, 1);
   members.read("lora_alpha", options.alpha);
   members.read("lora_dropout", options.dropout);
-  if (!(options.dropout >= 0 && options.dropout < 1)) refuse_config("'lora_dropout' is no probability below 1");
+  if (!(options.dropout >= 0 && options.dropout < 1)) refuse_config("'lora_dropout' is not a probability below 1");
   members.read("use_rslora", options.rank_stabilized);
   members.read("target_modules", options.targets);
   members.read("exclude_modules", options.exclude);

@@ -38,7 +38,7 @@ std::string read_text(const fs::path& path) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(path, error);
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
-  if (!is_file || error) damaged_adapter(path, "it is no file that can be read");
+  if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
   if (size > kMost) damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
@@ -73,10 +73,10 @@ fs::path adapter_in(const fs::path& folder) {
 
 std::vector<std::string> read_classes(const fs::path& path) {
   const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array()) damaged_adapter(path, "it is no list of names");
+  if (!json.is_array()) damaged_adapter(path, "it is not a list of names");
   std::vector<std::string> classes;
   for (const auto& item : json) {
-    if (!item.is_string()) damaged_adapter(path, "it is no list of names");
+    if (!item.is_string()) damaged_adapter(path, "it is not a list of names");
     classes.push_back(item.get<std::string>());
   }
   return classes;

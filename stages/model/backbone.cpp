@@ -95,7 +95,7 @@ class Comparison {
                                                      *backbone_.weights + "' that says it")
         .at("/" + std::string(option))
         .in_stage(backbone_.pointer)
-        .with_help("write what the weights were trained with: the weights themselves do not tell");
+        .with_help("write the value that the weights were trained with: the weights do not contain it");
   }
 
  private:

@@ -104,7 +104,7 @@ void FineTuned::load_adapters(FineTunedClassifier& network) const {
     const ModuleNames names = module_names(layout_of_adapter(saved, network));
     take_head(saved, names);
     for (const std::string& note : load_adapter(*network.lora, saved, names)) network.notes.push_back(note);
-    network.notes.push_back("begins with the adapter in '" + saved.folder.string() + "'");
+    network.notes.push_back("starts from the adapter in '" + saved.folder.string() + "'");
     if (!saved.head) return;
     const torch::NoGradGuard no_graph;
     auto weights = network.named_parameters();

@@ -15,7 +15,7 @@ void check_expression(runner::ConfigReader& reader, std::string_view key, const 
   try {
     const Expression compiled(text);
   } catch (const std::invalid_argument& error) {
-    reader.fail(key, ErrorCode::kBadPattern, "'" + text + "' is no regular expression: " + error.what(),
+    reader.fail(key, ErrorCode::kBadPattern, "'" + text + "' is not a regular expression: " + error.what(),
                 "write it as Python does, or give a list of names");
   }
 }
@@ -76,7 +76,7 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
                 "set layers, or leave it out");
   }
   if (layers && std::holds_alternative<std::string>(options.targets)) {
-    reader.fail("layers", ErrorCode::kOptionConflict, "layers cannot stand beside targets that are an expression",
+    reader.fail("layers", ErrorCode::kOptionConflict, "layers cannot be used when targets is an expression",
                 "name the layers in the expression, or give targets as a list");
   }
   options.rank_pattern = read_patterns<std::int64_t>(reader, "rank_pattern");

@@ -138,7 +138,7 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<con
     if (exclude.names(name) || is_in_module(name, options.modules_to_save) || !blocks.have(name)) continue;
     if (!candidates[i].is_adaptable) {
       throw StageError(ErrorCode::kOptionConflict,
-                       "'" + name + "' cannot have an adapter: it is no linear layer and no patch embedding")
+                       "'" + name + "' cannot have an adapter: it is neither a linear layer nor a patch embedding")
           .at("/targets")
           .with_help("name it in 'exclude', or narrow 'targets'");
     }

@@ -177,7 +177,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
     throw StageError(ErrorCode::kDamagedWeights,
-                     "the weights have no vision tower under names that are known: " + listed_names(names))
+                     "the weights have no vision tower with known names: " + listed_names(names))
         .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
   PretrainedReport report;

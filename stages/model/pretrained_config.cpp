@@ -103,7 +103,7 @@ PretrainedConfig of_open_clip(const json& model) {
   refuse_unless(model.contains("vision_cfg") && model["vision_cfg"].is_object(), "its 'model_cfg' has no 'vision_cfg'");
   const json& vision = model["vision_cfg"];
   refuse_unless(text(vision, "timm_model_name").empty() && (!vision.contains("layers") || vision["layers"].is_number()),
-                "its vision tower is no transformer of CLIP's form");
+                "its vision tower is not a transformer of CLIP's form");
   PretrainedConfig result;
   result.hidden_size = 768, result.num_hidden_layers = 12;
   read(vision, "width", result.hidden_size);

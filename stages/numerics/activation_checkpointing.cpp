@@ -33,7 +33,7 @@ class Choice {
       return module && module->is_block();
     };
     if (std::ranges::any_of(modules_, is_block)) return;
-    refuse("", "the network of '" + name_ + "' has no blocks that could be computed again",
+    refuse("", "the network of '" + name_ + "' has no blocks that can be recomputed",
            "set activation_checkpointing: none");
   }
 
@@ -48,7 +48,7 @@ class Choice {
       if (!named) named = module;
     }
     if (named) {
-      refuse(place, "'" + written + "' names nothing that can be computed again by itself", advice(*path));
+      refuse(place, "'" + written + "' names nothing that can be recomputed by itself", advice(*path));
     }
     std::string help = runner::did_you_mean(written, known());
     if (help.empty()) help = advice("");

@@ -136,7 +136,7 @@ void MemoryLog::watch_growth(std::int64_t step) {
         std::adjacent_find(values.end() - kGrowing, values.end(), is_no_growth) != values.end())
       continue;
     context_.say("memory of owner '" + name + "' grows by " + runner::bytes_text(static_cast<std::int64_t>(growth)) +
-                 " an epoch: something keeps what it should let go");
+                 " an epoch: something keeps what it should release");
   }
 }
 

@@ -178,9 +178,9 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Plan
     without = policy;
   }
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
-    add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
-                       "unused blocks are given back, which lowers no peak: the allocator does the same before it "
-                       "gives up");
+    add_without_effect(
+        "empty_cache_every", option_text(policy.empty_cache_every),
+        "unused blocks are returned, which does not lower the peak: the allocator does the same before it gives up");
   }
   if (policy.tf32) add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
 }

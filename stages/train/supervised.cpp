@@ -75,7 +75,7 @@ void check_labels(const Dataset& train, const Dataset* validation) {
         .with_help("train and validate on the same classes");
   }
   throw StageError(ErrorCode::kLabelOutOfRange,
-                   "the validation data numbers its classes otherwise than the training data")
+                   "the validation data numbers its classes differently from the training data")
       .with_help("give both the same classes in the same order");
 }
 
@@ -218,8 +218,8 @@ class Supervised final : public runner::Stage {
     const std::int64_t times = config_.gradient_accumulation_steps;
     if (policy.micro_batch) {
       throw StageError(ErrorCode::kOptionConflict, "gradient_accumulation_steps is " + std::to_string(times) +
-                                                       " beside micro_batch " + std::to_string(*policy.micro_batch) +
-                                                       ": both cut the batch")
+                                                       " together with micro_batch " +
+                                                       std::to_string(*policy.micro_batch) + ": both cut the batch")
           .at("/gradient_accumulation_steps")
           .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
     }

@@ -109,7 +109,7 @@ class Training {
     check_length(options.schedule, planned_steps_);
     set_layout(network, execution_.plan().numerics.layout);
     if (policy.two_pass && !execution_.plan().two_pass)
-      context.say("two_pass has no effect: micro_batch cuts no batch");
+      context.say("two_pass has no effect: micro_batch does not cut the batch");
   }
 
   TrainingResult run() {
@@ -232,7 +232,7 @@ class Training {
         if (before) before->restore();
         throw;
       }
-      context_.say("step " + std::to_string(done_ + 1) + " ran out of memory and is run again: " +
+      context_.say("step " + std::to_string(done_ + 1) + " ran out of memory and is repeated: " +
                    std::to_string(replay) + " of " + std::to_string(options_.replays));
     }
   }

@@ -62,7 +62,7 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
            "name a run that has trained, a checkpoint's folder or a safetensors file");
   }
   for (const std::string& line : found->passed_over) context.say(line + "; another checkpoint is used");
-  context.say("begins with the weights of '" + found->folder.string() + "'");
+  context.say("starts from the weights of '" + found->folder.string() + "'");
   return found->state.model;
 }
 
@@ -96,7 +96,7 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
   if (misfits.empty()) return;
   refuse(ErrorCode::kOptionConflict,
          "the weights in '" + path.string() + "' do not fit the network: " + misfits.substr(2),
-         "begin with weights of a model of the same kind, size and classes");
+         "start from weights of a model of the same kind, size and classes");
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ bool read_all(const Descriptor& file, void* data, std::size_t size) {
 }
 
 [[noreturn]] void damaged_safetensors(const std::filesystem::path& path, const std::string& why) {
-  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is no sound safetensors file: " + why)
+  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid safetensors file: " + why)
       .with_help("fetch or write the file again");
 }
 
@@ -113,7 +113,7 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
     throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
   }
-  if (!S_ISREG(status.st_mode)) damaged_safetensors(path, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) damaged_safetensors(path, "it is not a regular file");
   const auto size = static_cast<std::int64_t>(status.st_size);
 
   std::array<unsigned char, 8> prefix;

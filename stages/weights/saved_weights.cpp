@@ -107,7 +107,7 @@ std::optional<nlohmann::json> config_beside(const fs::path& weights) {
     if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
     return config;
   } catch (const std::invalid_argument& error) {
-    damaged_weights(path, std::string("is no sound description of a model: ") + error.what());
+    damaged_weights(path, std::string("is not a valid description of a model: ") + error.what());
   }
 }
 
@@ -187,7 +187,7 @@ WeightShards shards_of(const fs::path& path) {
   try {
     return parse_weight_shards(text_of(path));
   } catch (const std::invalid_argument& error) {
-    damaged_weights(path, std::string("is no sound index of shards: ") + error.what());
+    damaged_weights(path, std::string("is not a valid index of shards: ") + error.what());
   }
 }
 

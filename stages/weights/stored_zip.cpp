@@ -22,7 +22,7 @@ using Archive = std::unique_ptr<archive, decltype([](archive* opened) { archive_
 
 [[noreturn]] void refuse(archive* opened) {
   const char* why = archive_error_string(opened);
-  throw std::invalid_argument(std::string("it is no sound zip archive") + (why ? std::string(": ") + why : ""));
+  throw std::invalid_argument(std::string("it is not a valid zip archive") + (why ? std::string(": ") + why : ""));
 }
 
 Archive open(int file) {

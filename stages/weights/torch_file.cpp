@@ -307,7 +307,7 @@ TorchFile read_torch_file(const std::filesystem::path& path) {
   }
   const auto size = static_cast<std::int64_t>(status.st_size);
   try {
-    if (!S_ISREG(status.st_mode)) refuse_torch_file("it is no regular file");
+    if (!S_ISREG(status.st_mode)) refuse_torch_file("it is not a regular file");
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
     if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
@@ -316,11 +316,11 @@ TorchFile read_torch_file(const std::filesystem::path& path) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
         .with_help(
-            "nothing that a file brings along is run: get the weights as a safetensors file, or, where you trust "
-            "whoever made this one, load it in Python and save its state_dict alone");
+            "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
+            "in Python and save only its state_dict");
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kDamagedWeights,
-                     "'" + path.string() + "' is no sound file of torch.save: " + error.what())
+                     "'" + path.string() + "' is not a valid file of torch.save: " + error.what())
         .with_help("fetch or write the file again");
   }
 }

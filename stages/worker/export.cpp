@@ -73,7 +73,7 @@ WeightLayout layout_named(const std::string& names, WeightLayout own) {
 void write_adapter(const fs::path& folder, const FineTunedClassifier& network, const Checkpoint& checkpoint,
                    const std::string& names_wanted, bool head_inside) {
   if (!network.lora) {
-    refuse_export("the model has no adapters: a linear probe trains its head alone", "export it with --merged");
+    refuse_export("the model has no adapters: a linear probe trains only its head", "export it with --merged");
   }
   const WeightLayout layout = layout_named(names_wanted, network.layout);
   const ModuleNames names = module_names(layout);

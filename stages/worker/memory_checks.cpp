@@ -213,7 +213,7 @@ constexpr std::int64_t kRefused = 12;  // some block in the midst of a step
 class Checks {
  public:
   explicit Checks(const Mechanisms& mechanisms) : mechanisms_(mechanisms) {
-    if (!allocator_) throw Failed("nobody counts this process' tensors");
+    if (!allocator_) throw Failed("this process' tensors are not counted");
   }
 
   std::string variable(const char* name) const {

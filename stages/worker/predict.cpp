@@ -28,8 +28,8 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
   const std::string file = checkpoint.file.parent_path().string();
   if (checkpoint.transform.empty()) {
     throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how a picture becomes its input")
-        .with_help("it was trained on something else than images");
+                     "the checkpoint '" + file + "' does not say how an image becomes its input")
+        .with_help("it was trained on something other than images");
   }
   try {
     ImageDatasetOptions options = transform_from_json(checkpoint.transform);
@@ -37,7 +37,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     return options;
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how a picture becomes its input: " + error.what())
+                     "the checkpoint '" + file + "' does not say how an image becomes its input: " + error.what())
         .with_help("use one that this version has trained");
   }
 }

@@ -84,7 +84,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Gra
       if (artifact->type() == Checkpoint::kType) return std::static_pointer_cast<const Checkpoint>(artifact);
     }
   }
-  throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' puts out no checkpoint");
+  throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
 }
 
 }  // namespace stages

@@ -132,7 +132,7 @@ ExitCode Worker::run(const Json& request) {
                            {},
                            "/determinism",
                            node + ": " + runner::nondeterminism_text(operation) + " on this device",
-                           "the same recipe may give other bits the next time",
+                           "the same recipe may give different bits the next time",
                            {},
                            runner::Severity::kWarning}});
   });

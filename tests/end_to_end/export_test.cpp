@@ -109,7 +109,7 @@ TEST_P(Export, AnotherTrainingGoesOnFromAnAdapter) {
 TEST_P(Export, WhatCannotBeExportedIsRefused) {
   ASSERT_EQ(train(GetParam(), "linear_probe", "epochs=1", "probe").exit, 0);
   const Ended adapter = exported("probe", "--adapter", "out");
-  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: a linear probe trains its head alone"));
+  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: a linear probe trains only its head"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
   EXPECT_EQ(retort("export probe --out out", folder_.path()).exit, 64);

@@ -59,7 +59,7 @@ TEST_F(Fetch, ModelThatIsNotThere) {
   EXPECT_EQ(ended.exit, 66);
   EXPECT_EQ(ended.err, "error[E0631]: cannot fetch 'org/none': " + hub_.url() +
                            "/api/models/org/none/revision/main: the server answers 404, not there\n"
-                           "  help: look whether the name and the revision are right\n");
+                           "  help: check whether the name and the revision are right\n");
 }
 
 TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {

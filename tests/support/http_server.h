@@ -39,7 +39,7 @@ struct ServedReply {
   bool stalls = false;  ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
 };
 
-/// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request a connection, one at a time.
+/// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request per connection, one at a time.
 class HttpServer {
  public:
   using Handler = std::function<ServedReply(const SeenRequest&)>;

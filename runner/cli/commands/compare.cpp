@@ -11,7 +11,7 @@ ExitCode compare_command(const Arguments& arguments, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "a comparison takes two runs or more",
+                             "a comparison takes two or more runs",
                              "name their folders: retort compare " + arguments.paths.front() + " outputs/…"}});
   }
   std::vector<RecordedRun> runs;

@@ -15,7 +15,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "\n#\n"
          "# Run it:       retort run " +
          file +
-         " data.root=FOLDER     (FOLDER holds one folder of images a class)\n"
+         " data.root=FOLDER     (FOLDER holds one folder of images per class)\n"
          "# Look at it:   retort config show " +
          file +
          " data.root=FOLDER --resolve\n"

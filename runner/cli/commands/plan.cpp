@@ -116,7 +116,7 @@ std::vector<std::string> draw(const Asked& asked, const std::string& file) {
 }
 
 std::string reuse_note(const NodeReuse& node) {
-  if (node.state == "unknown") return "what it needs shows once those before it have run";
+  if (node.state == "unknown") return "what it needs is known only after the nodes before it have run";
   if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
   return printable(node.why);
 }

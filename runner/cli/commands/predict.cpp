@@ -41,7 +41,7 @@ Result<Words> sorted_out(const std::vector<std::string>& words) {
                         {},
                         "",
                         "'" + word + "' has no effect on a prediction",
-                        "device=… and threads=… have, and there is no file of that name"});
+                        "only device=… and threads=… have one, and there is no file of that name"});
     }
   }
   if (!errors.empty()) return errors;

@@ -56,24 +56,25 @@ TEST(Explain, RequiredAndPlannedOptionsSaySo) {
 }
 
 TEST(Explain, SettingOfTheWholeRunStandsInNoKind) {
-  EXPECT_EQ(told_of("seed"), "seed: an integer of at least 0; default 0\n  From it every random choice follows.\n");
+  EXPECT_EQ(told_of("seed"), "seed: an integer of at least 0; default 0\n  The seed of every random choice.\n");
 }
 
 TEST(Explain, KindTellsPortsAndOptions) {
-  EXPECT_EQ(told_of("data.folder"),
-            "data.folder: Reads a folder.\n"
-            "  out  train: dataset\n"
-            "\n"
-            "  root: a string; required\n"
-            "      The folder to read.\n"
-            "  size: an integer from 1 to 4096 (pixels); default 96\n"
-            "      Side.\n"
-            "  name: a string\n"
-            "      A word for use in interpolations, such as ${model.name}.\n"
-            "  inputs: a mapping\n"
-            "      Wires input ports by hand: {port: stage.port}; a list for a port that takes many.\n"
-            "  foreach: a mapping\n"
-            "      One node an item: {key: [values]}; several keys are their product. Options may say ${item.key}.\n");
+  EXPECT_EQ(
+      told_of("data.folder"),
+      "data.folder: Reads a folder.\n"
+      "  out  train: dataset\n"
+      "\n"
+      "  root: a string; required\n"
+      "      The folder to read.\n"
+      "  size: an integer from 1 to 4096 (pixels); default 96\n"
+      "      Side.\n"
+      "  name: a string\n"
+      "      A word for use in interpolations, such as ${model.name}.\n"
+      "  inputs: a mapping\n"
+      "      Wires input ports by hand: {port: stage.port}; a list for a port that takes many.\n"
+      "  foreach: a mapping\n"
+      "      One node per item: {key: [values]}; several keys form their product. Options may say ${item.key}.\n");
 }
 
 TEST(Explain, KindOfASubMapping) {
@@ -94,7 +95,7 @@ TEST(Explain, FolderListsItsKinds) {
 TEST(Explain, CodeTellsCauseExampleAndRemedy) {
   EXPECT_EQ(told_of("e0302"),
             "E0302: a value has the wrong type\n"
-            "  A value is of another type than the option: a text for a number, one value for a list.\n"
+            "  A value has another type than the option: a text for a number, one value for a list.\n"
             "\n"
             "  For example:\n"
             "    train: {epochs: many}\n"

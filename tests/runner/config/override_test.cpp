@@ -107,7 +107,7 @@ TEST(Override, SweepInsideAnythingIsRefused) {
     EXPECT_THAT(errors_of(text), testing::HasSubstr("error[E0231]")) << text;
   }
   EXPECT_EQ(errors_of("a=[1,range(3)]"),
-            "override 1:1:6: error[E0231]: a range may not stand inside a list, a mapping or another sweep\n"
+            "override 1:1:6: error[E0231]: a range cannot be inside a list, a mapping or another sweep\n"
             "  1 | a=[1,range(3)]\n"
             "    |      ^\n"
             "  help: sweep over the whole value: key=[1,2],[3,4]\n");
@@ -141,7 +141,7 @@ TEST(Override, ArgumentsAreChecked) {
   EXPECT_EQ(said("a=tag(1,choice(2))"), "override 1:1:7: error[E0230]: tags are texts, and this is 1");
   EXPECT_EQ(said("a=shuffle(interval(1,2))"),
             "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an interval");
-  EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs a place and what to put there");
+  EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs a place and values");
   EXPECT_EQ(said("+a=append(1)"), "override 1:1:1: error[E0202]: '+' does not go with a change of what is there");
 }
 
@@ -172,7 +172,7 @@ TEST(Override, ZipSetsSeveralKeysARow) {
   EXPECT_EQ(override_text(read.sweep->rows[1][1]), "+train.lr@x=0.2");
   EXPECT_TRUE(override_of("n=shuffle(zip(a=[1,2]))").sweep->shuffle);
   EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"), testing::HasSubstr("'b' has 1 values and 'a' has 2"));
-  EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are no list"));
+  EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are not a list"));
   EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs a name of its own before it"));
 }
 
@@ -214,7 +214,7 @@ TEST(Override, DeepNestingIsRefusedNotCrashed) {
 TEST(Override, DeepKeyIsRefused) {
   std::string key = "a";
   for (int i = 0; i < 100'000; ++i) key += ".a";
-  EXPECT_THAT(errors_of("+" + key + "=1"), testing::HasSubstr("error[E0108]: the key leads more than 64 levels deep"));
+  EXPECT_THAT(errors_of("+" + key + "=1"), testing::HasSubstr("error[E0108]: the key is more than 64 levels deep"));
   EXPECT_THAT(errors_of("+db@" + key + "=x"), testing::HasSubstr("error[E0108]"));
 }
 

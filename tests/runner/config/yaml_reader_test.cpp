@@ -107,7 +107,7 @@ TEST(YamlReader, AliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x {r: 1}\ne: &y {q: 3}\nd: {<<: [*x, *y], z: 0}\n"),
             R"({"a":{"r":1},"e":{"q":3},"d":{"q":3,"r":1,"z":0}})");
   EXPECT_THAT(read("d: {<<: 3}\n"), testing::HasSubstr("'<<' takes a mapping or a list of mappings"));
-  EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' stands where a value belongs"));
+  EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' is where a value belongs"));
 }
 
 TEST(YamlReader, AliasBombIsRefused) {
@@ -128,7 +128,7 @@ TEST(YamlReader, AliasesOfALongTextAreBounded) {
 }
 
 TEST(YamlReader, AliasInsideItsOwnValueIsRefused) {
-  EXPECT_THAT(read("a: &a [*a]\n"), testing::HasSubstr("the alias stands inside the value that it names"));
+  EXPECT_THAT(read("a: &a [*a]\n"), testing::HasSubstr("the alias is inside the value that it names"));
 }
 
 TEST(YamlReader, InvalidUtf8NamesTheByte) {
@@ -199,8 +199,8 @@ TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
 
 TEST(YamlReader, NumbersInUnusualBasesAreWarnedOf) {
   EXPECT_THAT(warnings("a: 010\n"), testing::HasSubstr("'010' without quotes is an octal number: 8"));
-  EXPECT_THAT(warnings("a: 1:30\n"), testing::HasSubstr("'1:30' without quotes is a number to base 60: 90"));
-  EXPECT_THAT(warnings("a: 1:30.5\n"), testing::HasSubstr("is a number to base 60: 90.5"));
+  EXPECT_THAT(warnings("a: 1:30\n"), testing::HasSubstr("'1:30' without quotes is a number in base 60: 90"));
+  EXPECT_THAT(warnings("a: 1:30.5\n"), testing::HasSubstr("is a number in base 60: 90.5"));
   EXPECT_EQ(warnings("a: [0, 07, 0x10, 0b1, 1_0, 0.5, 1e3, '010', 12:60, 08]\n"), "");
 }
 

@@ -66,7 +66,7 @@ TEST(Refusal, OnlyWhatIsThereIsNamed) {
 TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {
   MemoryPlan plan = memory_plan();
   plan.budget = 600 * kMiB;
-  EXPECT_EQ(help(plan), "nothing that was considered fits; memory.micro_batch=8 comes nearest: 700.0 MiB");
+  EXPECT_EQ(help(plan), "none of the alternatives fits; memory.micro_batch=8 comes closest: 700.0 MiB");
   plan.alternatives.clear();
   EXPECT_EQ(help(plan), "a larger budget, another device, a smaller batch_size, or smaller images");
 }

@@ -137,7 +137,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
       errors("normed", ", micro_batch: 16", "samples"),
       ElementsAre(
           "/memory/micro_batch 3:44: micro_batch 16 would cut the batch of 64 of 'train', and layers of 'model' "
-          "mix the samples of a batch (BatchNorm): the gradient would be another | set micro_batch: auto; "
+          "mix the samples of a batch (BatchNorm): the gradient would differ | set micro_batch: auto; "
           "activation_checkpointing: block saves memory and keeps every bit"));
 }
 
@@ -154,7 +154,7 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
         ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, and layers of "
-                    "'model' mix the samples of a batch (BatchNorm): the gradient would be another | set two_pass: "
+                    "'model' mix the samples of a batch (BatchNorm): the gradient would differ | set two_pass: "
                     "off; activation_checkpointing: block saves memory and keeps every bit"));
   }
 }

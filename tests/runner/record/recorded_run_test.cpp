@@ -68,7 +68,7 @@ TEST_F(RecordedRunTest, FolderWithoutARunIsRefused) {
 TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsToldFromADamagedOne) {
   write(".retort/run.json", R"({"schema": 1})");
   write(".retort/recipe.yaml", "schema: 1");
-  EXPECT_THAT(error(), HasSubstr("was killed before it began: its record is not whole"));
+  EXPECT_THAT(error(), HasSubstr("was killed before it began: its record is incomplete"));
   write(".retort/environment.json", R"({"device": "cpu"})");
   EXPECT_THAT(error(), HasSubstr("E0806 the record in '" + (run() / ".retort").string() + "' cannot be read"));
 }

@@ -18,7 +18,7 @@ TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
     EXPECT_TRUE(RunLock::join(folder.path()));
     const auto other = RunLock::take(folder.path());
     ASSERT_FALSE(other);
-    EXPECT_EQ(other.errors().at(0).message, "the run '" + folder.path().string() + "' is still at work");
+    EXPECT_EQ(other.errors().at(0).message, "the run '" + folder.path().string() + "' is still running");
   }
   EXPECT_TRUE(RunLock::take(folder.path()));
 }

@@ -61,11 +61,11 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
   EXPECT_EQ(found->at("train").folder, one);
   EXPECT_EQ(found->at("train").choice, Choice::kThis);
   EXPECT_EQ(error("nowhere"),
-            "E0808 there is no checkpoint in 'nowhere' | say best, latest, or the folder of one, such as " + one);
+            "E0808 there is no checkpoint in 'nowhere' | give best, latest, or the folder of one, such as " + one);
   add("train.1", "train.supervised");
   EXPECT_EQ(error(one),
             "E0501 --checkpoint names one checkpoint, and the run has several trainings: 'train', 'train.1' | "
-            "--checkpoint best and --checkpoint latest hold for all of them");
+            "--checkpoint best and --checkpoint latest apply to all of them");
 }
 
 TEST_F(TrainedRun, RunThatHasSavedNothingIsToldWhatToDo) {

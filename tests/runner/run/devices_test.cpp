@@ -67,8 +67,8 @@ TEST(DeviceModel, AWordOfSeveralAsksWhich) {
 }
 
 TEST(DeviceModel, AnUnknownOneSuggestsTheNearest) {
-  EXPECT_EQ(found("NVIDIA L5"), "no GPU of the name 'NVIDIA L5' is known | did you mean 'NVIDIA L4'?");
-  EXPECT_EQ(found("RTX 4091"), "no GPU of the name 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
+  EXPECT_EQ(found("NVIDIA L5"), "no GPU named 'NVIDIA L5' is known | did you mean 'NVIDIA L4'?");
+  EXPECT_EQ(found("RTX 4091"), "no GPU named 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
 }
 
 TEST(DeviceModel, OneLikeNoneListsThemAll) {

@@ -243,7 +243,7 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
             ExitCode::kRunFailed);
   EXPECT_EQ(talk_.str(),
             "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
-            "  help: often that is the kernel short of memory (see `dmesg`): use a smaller batch, or more memory\n"
+            "  help: often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory\n"
             "  note: it printed: about to go\n");
   EXPECT_EQ(summary()["status"], "worker died");
   EXPECT_EQ(summary()["signal"], 9);

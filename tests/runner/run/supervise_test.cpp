@@ -94,7 +94,7 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
   const Ending ending = play({"hello", "read", "err:last words", "die:9"});
   EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
   EXPECT_EQ(ending.errors[0].help,
-            "often that is the kernel short of memory (see `dmesg`): use a smaller batch, or more memory");
+            "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory");
   EXPECT_EQ(ending.killed_by, 9);
   EXPECT_EQ(ending.exit, ExitCode::kRunFailed);
   EXPECT_EQ(output_, "last words\n");

@@ -96,7 +96,7 @@ TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
       "x-inputs": {"data": "datasets", "m": {"type": "model", "optional": 1}}, "x-outputs": {"out": {"type": "model", "many": true}},
       "type": "object", "properties": {"kind": {"const": "train.fit"}}})"}})
                                .files)),
-      ElementsAre("/x-inputs/data: schemas/train/fit.schema.json: no artifact is of the type \"datasets\"",
+      ElementsAre("/x-inputs/data: schemas/train/fit.schema.json: no artifact has the type \"datasets\"",
                   "/x-inputs/m: schemas/train/fit.schema.json: a port does not take 'optional' like this",
                   "/x-outputs/out: schemas/train/fit.schema.json: a port does not take 'many' like this"));
 }

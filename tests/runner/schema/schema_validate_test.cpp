@@ -167,7 +167,7 @@ TEST(SchemaValidate, ForbiddenValuesAndKeys) {
 TEST(SchemaValidate, OptionsThatExcludeEachOtherAreToldTheRule) {
   const char* schema = R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
   EXPECT_THAT(checked(schema, R"({"a": 1, "b": 2})"),
-              ElementsAre("E0314 : these options do not go together (Give a or b.)"));
+              ElementsAre("E0314 : these options cannot be used together (Give a or b.)"));
   EXPECT_THAT(checked(schema, R"({"a": 1})"), IsEmpty());
 }
 

@@ -33,7 +33,7 @@ TEST(Choice, WordOutsideTheTableIsAMistakeOfOursAndStandsForNothing) {
   ASSERT_EQ(green.errors.size(), 1);
   EXPECT_EQ(green.errors[0].code, ErrorCode::kInternal);
   EXPECT_EQ(green.errors[0].pointer, "/paint/colour");
-  EXPECT_EQ(green.errors[0].message, "'colour' may be 'green' by its schema, and no code knows what that stands for");
+  EXPECT_EQ(green.errors[0].message, "'colour' may be 'green' by its schema, and no code handles it");
 }
 
 TEST(Choice, WhatIsNoWordOrNotThereIsToldOnce) {

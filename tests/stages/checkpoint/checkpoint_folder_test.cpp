@@ -129,8 +129,10 @@ TEST_F(CheckpointFolderTest, FileThatIsMissingIsNamed) {
 TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m["schema"] = 2; }),
             "manifest.json is of the version 2, this program reads 1");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }), "manifest.json is not what we write");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), "manifest.json is not what we write");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }),
+            "manifest.json is not one that Retort writes");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }),
+            "manifest.json is not one that Retort writes");
   EXPECT_EQ(refusal_of_manifest([](auto& m) {
               m["files"]["x"] = m["files"]["state.json"];
               m["files"].erase("state.json");
@@ -150,9 +152,10 @@ TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
     folder_.write("manifest.json", manifest.dump());
     return refusal();
   };
-  EXPECT_EQ(vouch("optimizer.safetensors", "short"), "'" + (folder_ / "optimizer.safetensors").string() +
-                                                         "' is no sound safetensors file: it has 5 bytes, fewer than "
-                                                         "a header's length");
+  EXPECT_EQ(vouch("optimizer.safetensors", "short"),
+            "'" + (folder_ / "optimizer.safetensors").string() +
+                "' is not a valid safetensors file: it has 5 bytes, fewer than "
+                "a header's length");
   EXPECT_EQ(vouch("state.json", "{}"), "its state.json has no 'step'");
 }
 

@@ -197,8 +197,8 @@ TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
   train_->is_augmented = true;
   EXPECT_EQ(run("train"), train_);
   EXPECT_EQ(model_->computed, 7);
-  EXPECT_THAT(context_.said, Contains("train: its samples change from epoch to epoch, so that their features are "
-                                      "computed in every one"));
+  EXPECT_THAT(context_.said,
+              Contains("train: its samples change from epoch to epoch, so their features are computed in every epoch"));
   EXPECT_FALSE(fs::exists(file("train")));
 }
 

@@ -126,7 +126,7 @@ TEST_F(FetchDatasetTest, GivenFilesAreToldByTheirSumsAndNotFetched) {
 TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   const auto file = folder_.write("pictures.tgz", "something");
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
-            "E0632: '" + file.string() + "' is none of the files of toys: its MD5 is " +
+            "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
                 sum_of(DigestKind::kMd5, "something") + ", and theirs are pictures.tgz " + archive_sum_ +
                 ", labels.mat " + labels_sum_ +
                 " (it may be damaged, or not the one that is published; fetch it again)");

@@ -148,8 +148,8 @@ TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {
   write_set();
   write("imagelabels.mat", "MATLAB");
   write("setid.mat", mat_file(std::array{MatMatrix{"trnid", 2, 2, {1, 2, 3, 4}}, row("valid", {5})}));
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/imagelabels.mat': it is no MAT-file of version 5",
-                                    "E0612: 'ROOT/setid.mat': its 'trnid' is no list: it has 2 rows and 2 columns",
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/imagelabels.mat': it is not a MAT-file of version 5",
+                                    "E0612: 'ROOT/setid.mat': its 'trnid' is not a list: it has 2 rows and 2 columns",
                                     "E0612: 'ROOT/setid.mat': it has no variable 'tstid'"));
 }
 

@@ -201,7 +201,7 @@ TEST_F(ImageFolder, CorruptImageStopsByName) {
     EXPECT_EQ(error.code, runner::ErrorCode::kCorruptImage);
     EXPECT_EQ(error.option, "/root");
     EXPECT_STREQ(error.what(), "image 'c0/100.jpg': Premature end of JPEG file");
-    EXPECT_EQ(error.help, "mend or remove the file, or set on_corrupt: skip");
+    EXPECT_EQ(error.help, "repair or remove the file, or set on_corrupt: skip");
   }
 }
 
@@ -228,7 +228,7 @@ TEST_F(ImageFolder, WrongOptionsAreReportedTogether) {
               testing::UnorderedElementsAre(
                   "E0601 /data/root: there is no folder 'gone'",
                   "E0314 /data/split/train: the shares for training, validation and test add up to more than 1",
-                  "E0314 /data/resize/crop_fraction: shape: square cuts nothing off, so crop_fraction must be 1",
+                  "E0314 /data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
                   "E0314 /data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
                   "E0314 /data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
 }

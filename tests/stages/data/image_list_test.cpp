@@ -62,7 +62,7 @@ TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
 
 TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
   EXPECT_THAT(errors("no/where"),
-              ElementsAre("E0601: there is no folder 'no/where' (it is to hold one folder of images for each class; "
+              ElementsAre("E0601: there is no folder 'no/where' (it must hold one folder of images for each class; "
                           "`retort data make image_folder` makes one)"));
   touch("file");
   EXPECT_EQ(errors(root() + "/file").size(), 1u);
@@ -122,7 +122,7 @@ TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
 TEST_F(ImageListTest, LinkThatLeadsNowhere) {
   touch("a/1.jpg");
   fs::create_symlink("gone.jpg", folder_ / "a/2.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0603: links lead nowhere: 'a/2.jpg' (remove or mend them)"));
+  EXPECT_THAT(errors(root()), ElementsAre("E0603: links lead nowhere: 'a/2.jpg' (remove or repair them)"));
 }
 
 ImageList flat_list(std::initializer_list<int> counts) {

@@ -64,10 +64,10 @@ TEST(ImageTransform, EveryFieldIsChecked) {
   for (const json& size : {json(7), json(4097), json(-1), json(96.5), json("96"), json(1e300)})
     EXPECT_NE(refusal("/image_size", size), "accepted") << size;
   EXPECT_EQ(refusal("/kind", "sound"), "its 'kind' is not 'image'");
-  EXPECT_EQ(refusal("/decode", "slow"), "its 'decode' is none that is known");
-  EXPECT_EQ(refusal("/decode", 1), "its 'decode' is none that is known");
+  EXPECT_EQ(refusal("/decode", "slow"), "its 'decode' is not known");
+  EXPECT_EQ(refusal("/decode", 1), "its 'decode' is not known");
   EXPECT_EQ(refusal("/resize", nullptr), "its 'interpolation' is missing");
-  EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is none that is known");
+  EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is not known");
   for (const json& fraction : {json(0), json(-0.5), json(1.01), json(1e-9), json("1")})
     EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is outside its range") << fraction;
   EXPECT_EQ(refusal("/resize/shape", "square"), "its 'crop_fraction' is outside its range");  // it cuts nothing off

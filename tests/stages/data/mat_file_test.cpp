@@ -137,8 +137,8 @@ TEST(MatFile, RefusesByCause) {
     std::string result = file;
     return result.replace(at, bytes.size(), bytes);
   };
-  EXPECT_EQ(problem(""), "it is no MAT-file of version 5");
-  EXPECT_EQ(problem(std::string(500, 'x')), "it is no MAT-file of version 5");
+  EXPECT_EQ(problem(""), "it is not a MAT-file of version 5");
+  EXPECT_EQ(problem(std::string(500, 'x')), "it is not a MAT-file of version 5");
   EXPECT_EQ(problem(changed(124, std::string("\x01\x00MI", 4))),
             "it was written by a big-endian machine; save it again on this one");
   EXPECT_EQ(problem(changed(124, std::string("\x00\x02IM", 4))),

@@ -162,7 +162,7 @@ TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0632: 'data.bin' from " + server.url("/data.bin") + ": its MD5 is " +
                 sum_of(DigestKind::kMd5, "something else") + " and should be " + sum_ +
-                " (nothing of it was kept; fetch it again, and from another place if it stays so)");
+                " (nothing of it was kept; fetch it again, or from another place if that does not help)");
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(server.seen().size(), 1u);
 }
@@ -180,9 +180,9 @@ TEST_F(DownloadTest, ServerThatCutsAWrongFileEndsToo) {
 
 TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
-  EXPECT_EQ(failure_of([&] { fetch(server); }), "E0631: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                                                    ": the server answers 404, not there (look whether the address is "
-                                                    "right, or has changed)");
+  EXPECT_EQ(failure_of([&] { fetch(server); }),
+            "E0631: cannot fetch 'data.bin': " + server.url("/data.bin") +
+                ": the server answers 404, not there (check whether the address is right, or has changed)");
   EXPECT_EQ(server.seen().size(), 1u);
   EXPECT_THAT(names(), IsEmpty());
 }
@@ -203,7 +203,7 @@ TEST_F(DownloadTest, GivesUpWhenNothingComes) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 502}; });
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0630: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                ": the server answers 502 (look at the network, and at https_proxy where one is needed)");
+                ": the server answers 502 (check the network, and https_proxy where a proxy is needed)");
   EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
 }
 

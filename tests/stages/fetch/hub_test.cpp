@@ -91,13 +91,12 @@ TEST_F(HubTest, DamagedWeightsAreNotTaken) {
 TEST_F(HubTest, UnknownModelAndFile) {
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/none"}); }),
             "E0631: cannot fetch 'org/none': " + hub_.url() +
-                "/api/models/org/none/revision/main: the server answers 404, not there (look whether the name and the "
+                "/api/models/org/none/revision/main: the server answers 404, not there (check whether the name and the "
                 "revision are right)");
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/secret"}); }),
             "E0631: cannot fetch 'org/secret': " + hub_.url() +
-                "/api/models/org/secret/revision/main: the server answers 401, not allowed (look whether the name is "
-                "right; a model that is private, or whose terms are to be agreed to, wants a token of yours in "
-                "HF_TOKEN)");
+                "/api/models/org/secret/revision/main: the server answers 401, not allowed (check whether the name is "
+                "right; a private model, or one whose terms must be accepted, needs your token in HF_TOKEN)");
   EXPECT_EQ(
       failure_of([&] { fetch({.repository = "", .files = {"none.bin"}}); }),
       "E0631: 'org/tower' has no 'none.bin' (it has README.md, config.json, model.safetensors, pytorch_model.bin, "
@@ -106,7 +105,7 @@ TEST_F(HubTest, UnknownModelAndFile) {
 
 TEST_F(HubTest, OfflineIsObeyed) {
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: HF_HUB_OFFLINE=1 forbids to fetch 'org/tower' (unset it)");
+  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: HF_HUB_OFFLINE=1 does not allow fetching 'org/tower' (unset it)");
   EXPECT_TRUE(hub_.seen().empty());
 }
 
@@ -117,7 +116,7 @@ TEST_F(HubTest, ServerThatIsNoHub) {
     const std::string text = failure_of([&] { fetch_hub(wish, {}); });
     return text.substr(std::min(text.find("does"), text.size()));
   };
-  const std::string help = " (look whether HF_ENDPOINT is right)";
+  const std::string help = " (check whether HF_ENDPOINT is right)";
   EXPECT_EQ(failure("<html>"), "does not answer as the Hugging Face Hub does: no commit" + help);
   EXPECT_EQ(failure(R"({"sha": "../.."})"),
             "does not answer as the Hugging Face Hub does: a commit that is none" + help);

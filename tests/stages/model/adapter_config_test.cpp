@@ -126,7 +126,7 @@ TEST(AdapterConfigTest, VariantsAreRefusedByName) {
 
 TEST(AdapterConfigTest, WhatIsNoConfigIsRefused) {
   expect_refused("{", "it is not JSON");
-  expect_refused("[]", "it is no mapping");
+  expect_refused("[]", "it is not a mapping");
   expect_refused_with(", \"x\": " + std::string(1000000, '['), "it is nested too deeply");
   expect_refused("{}", "it has no 'peft_type'");
   expect_refused(R"({"peft_type": "LORA"})", "it has no 'target_modules'");
@@ -134,17 +134,16 @@ TEST(AdapterConfigTest, WhatIsNoConfigIsRefused) {
   expect_refused_with(R"(, "r": 1e300)", "'r' is 1e+300, not a number from 1 to 16384");
   expect_refused_with(R"(, "r": 18446744073709551615)", "'r' is 18446744073709551615, not a number from 1 to 16384");
   expect_refused_with(R"(, "lora_alpha": "8")", R"('lora_alpha' is "8", not a number)");
-  expect_refused_with(R"(, "lora_dropout": 1)", "'lora_dropout' is no probability below 1");
+  expect_refused_with(R"(, "lora_dropout": 1)", "'lora_dropout' is not a probability below 1");
   expect_refused_with(R"(, "use_rslora": 1)", "'use_rslora' is 1, not true or false");
   expect_refused_with(R"(, "bias": "some")", R"('bias' is "some", not "none", "all" or "lora_only")");
   expect_refused_with(R"(, "modules_to_save": "head")", R"('modules_to_save' is "head", not a list of names)");
   expect_refused_with(R"(, "rank_pattern": {"a": 0})", "'rank_pattern' is 0, not a number from 1 to 16384");
   expect_refused_with(
       R"(, "rank_pattern": {"a(": 1})",
-      "'rank_pattern' has 'a(', which is no regular expression: missing closing parenthesis at character 2");
-  expect_refused(
-      R"({"peft_type": "LORA", "target_modules": "q.*", "layers_to_transform": 1})",
-      "'layers_to_transform' and 'layers_pattern' cannot stand beside 'target_modules' that are an expression");
+      "'rank_pattern' has 'a(', which is not a regular expression: missing closing parenthesis at character 2");
+  expect_refused(R"({"peft_type": "LORA", "target_modules": "q.*", "layers_to_transform": 1})",
+                 "'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' is an expression");
 }
 
 TEST(AdapterConfigTest, ATransposedWeightIsNotedAsInPeft) {

@@ -127,7 +127,7 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
             "'" + (folder_ / "classes.json").string() + "' cannot be used: it names 1 classes, and the head has 3");
   write_text(folder_ / "classes.json", "{}");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "classes.json").string() + "' cannot be used: it is no list of names");
+            "'" + (folder_ / "classes.json").string() + "' cannot be used: it is not a list of names");
 }
 
 TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
@@ -215,7 +215,7 @@ TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
   fs::remove(folder_ / "adapter_config.json");
   fs::create_directory(folder_ / "adapter_config.json");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "adapter_config.json").string() + "' cannot be used: it is no file that can be read");
+            "'" + (folder_ / "adapter_config.json").string() + "' cannot be used: it cannot be read as a file");
   fs::remove_all(folder_);
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_safetensors(folder_ / "adapter_model.safetensors", {{"x.lora_A.weight", torch::ones({1})}});

@@ -62,15 +62,16 @@ TEST(LoraOptionsTest, WhatIsNoExpressionIsAnErrorAtItsOption) {
   EXPECT_THAT(
       errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),
       testing::ElementsAre(
-          "/model/targets: 'a(' is no regular expression: missing closing parenthesis at character 2" + help,
-          "/model/exclude: '[' is no regular expression: missing terminating ] for character class at character 1" +
+          "/model/targets: 'a(' is not a regular expression: missing closing parenthesis at character 2" + help,
+          "/model/exclude: '[' is not a regular expression: missing terminating ] for character class at character 1" +
               help,
-          "/model/rank_pattern/x(: 'x(' is no regular expression: missing closing parenthesis at character 2" + help));
+          "/model/rank_pattern/x(: 'x(' is not a regular expression: missing closing parenthesis at character 2" +
+              help));
 }
 
 TEST(LoraOptionsTest, LayersAreForListsOfTargets) {
   EXPECT_EQ(errors_of(R"({"targets": ".*q_proj", "layers": [0]})"),
-            (List{"/model/layers: layers cannot stand beside targets that are an expression; name the layers in the "
+            (List{"/model/layers: layers cannot be used when targets is an expression; name the layers in the "
                   "expression, or give targets as a list"}));
   EXPECT_EQ(errors_of(R"({"layers_pattern": "layers"})"),
             (List{"/model/layers_pattern: layers_pattern has no effect: layers is null; set layers, or leave it out"}));

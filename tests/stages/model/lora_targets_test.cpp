@@ -116,9 +116,10 @@ TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
 }
 
 TEST(LoraTargetsTest, WhatIsNoLayerIsRefusedByName) {
-  expect_error(targets(List{"layer_norm1"}),
-               "'encoder.layers.0.layer_norm1' cannot have an adapter: it is no linear layer and no patch embedding",
-               "name it in 'exclude', or narrow 'targets'");
+  expect_error(
+      targets(List{"layer_norm1"}),
+      "'encoder.layers.0.layer_norm1' cannot have an adapter: it is neither a linear layer nor a patch embedding",
+      "name it in 'exclude', or narrow 'targets'");
 }
 
 TEST(LoraTargetsTest, NothingLeftIsSaid) {

@@ -106,7 +106,7 @@ TEST(Pretrained, NamesOfNoKnownModelAreRefused) {
     load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the weights have no vision tower under names that are known: layer1.0.conv1.weight");
+    EXPECT_STREQ(error.what(), "the weights have no vision tower with known names: layer1.0.conv1.weight");
   }
 }
 

@@ -49,9 +49,8 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bit";
   EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*step [0-9]+: tried to take .* while "
                                                       ".* of .* are taken"));
-  EXPECT_THAT(too_little.help,
-              testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the budget: [0-9]+ "
-                                    "bytes are the least that gets further"));
+  EXPECT_THAT(too_little.help, testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the "
+                                                     "budget: [0-9]+ bytes is the smallest budget that gets further"));
   EXPECT_EQ(too_little.place, "/memory/budget");
   EXPECT_EQ(too_little.limit_after, std::nullopt);
   EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("live when memory ran out in ")));

@@ -151,13 +151,13 @@ TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) { EXPECT_THAT(growth_said(f
 TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
   // Four batches of training and two of validation in an epoch.
   EXPECT_THAT(growth_said(true, false),
-              ElementsAre("memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should let go",
-                          "memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should let go"));
+              ElementsAre("memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should release",
+                          "memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should release"));
 }
 
 TEST(MemoryLog, LeakIntoABufferNamesIt) {
   EXPECT_THAT(growth_said(false, true),
-              Contains("memory of owner 'buffer' grows by 240 B an epoch: something keeps what it should let go"));
+              Contains("memory of owner 'buffer' grows by 240 B an epoch: something keeps what it should release"));
 }
 
 }  // namespace

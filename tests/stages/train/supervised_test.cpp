@@ -157,7 +157,7 @@ TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
   SupervisedRun supervised;
   supervised.policy->micro_batch = 4;
   EXPECT_EQ(supervised.error(R"({"gradient_accumulation_steps": 3})"),
-            "gradient_accumulation_steps is 3 beside micro_batch 4: both cut the batch");
+            "gradient_accumulation_steps is 3 together with micro_batch 4: both cut the batch");
 }
 
 TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
@@ -192,7 +192,7 @@ TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
   EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
   supervised.validation = std::make_shared<TinyDataset>(12, 3);
   supervised.validation->class_names = {"class1", "class0"};
-  EXPECT_EQ(supervised.error(), "the validation data numbers its classes otherwise than the training data");
+  EXPECT_EQ(supervised.error(), "the validation data numbers its classes differently from the training data");
   EXPECT_TRUE(supervised.context.all_progress.empty());
 }
 

@@ -157,7 +157,7 @@ void refuse_every_block(const Case& one, int spoilt_step) {
       EXPECT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
     if (!was_refused) break;
     EXPECT_THAT(spoilt.context.said, testing::Contains("step " + std::to_string(spoilt_step) +
-                                                       " ran out of memory and is run again: 1 of 1"));
+                                                       " ran out of memory and is repeated: 1 of 1"));
   }
   EXPECT_GT(block, 60);
 }
@@ -214,8 +214,8 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
   training.on_loss = [] { throw std::bad_alloc(); };
   error_in_second_step(training);
   training.context.said.resize(3);
-  EXPECT_THAT(training.context.said, ElementsAre("step 2 ran out of memory and is run again: 1 of 2",
-                                                 "step 2 ran out of memory and is run again: 2 of 2",
+  EXPECT_THAT(training.context.said, ElementsAre("step 2 ran out of memory and is repeated: 1 of 2",
+                                                 "step 2 ran out of memory and is repeated: 2 of 2",
                                                  "kept from step to step when memory ran out at step 2"));
 }
 

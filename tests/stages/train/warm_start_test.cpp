@@ -54,7 +54,7 @@ TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
        {checkpoints / best / "model.safetensors", checkpoints / best, checkpoints, run() / "nodes/train", run()}) {
     EXPECT_TRUE(is_trained(*begun(path))) << path;
   }
-  EXPECT_THAT(context_.said.back(), HasSubstr("begins with the weights of '" + (checkpoints / best).string() + "'"));
+  EXPECT_THAT(context_.said.back(), HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
 }
 
 TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {

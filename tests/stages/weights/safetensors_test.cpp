@@ -43,13 +43,13 @@ class SafetensorsTest : public testing::Test {
     for (std::size_t i = 0; i < 8; ++i) prefix[i] = static_cast<char>(claimed >> (8 * i));
     put(prefix + header + std::string(data, '\0'));
   }
-  /// What reading the file is refused with, after "'…' is no sound safetensors file: ".
+  /// What reading the file is refused with, after "'…' is not a valid safetensors file: ".
   std::string refusal() const {
     try {
       read_safetensors(file());
     } catch (const runner::StageError& error) {
       EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-      const std::string start = "'" + file().string() + "' is no sound safetensors file: ";
+      const std::string start = "'" + file().string() + "' is not a valid safetensors file: ";
       const std::string message = error.what();
       EXPECT_TRUE(message.starts_with(start)) << message;
       return message.substr(std::min(start.size(), message.size()));
@@ -272,7 +272,7 @@ TEST_F(SafetensorsTest, FileWithoutAWholeHeaderIsRefused) {
 
 TEST_F(SafetensorsTest, FolderIsRefused) {
   fs::create_directory(file());
-  EXPECT_EQ(refusal(), "it is no regular file");
+  EXPECT_EQ(refusal(), "it is not a regular file");
 }
 
 TEST_F(SafetensorsTest, HeaderThatIsNoJsonIsRefused) {

@@ -83,9 +83,9 @@ TEST_F(SavedWeightsTest, ConfigThatIsNoObjectIsRefused) {
                                                          {R"({"a": 1, "a": 2})", "the name 'a' stands there twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
-    EXPECT_EQ(
-        refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
-        std::string("'@/config.json' is no sound description of a model: ") + why + " | fetch or write the file again");
+    EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
+              std::string("'@/config.json' is not a valid description of a model: ") + why +
+                  " | fetch or write the file again");
   }
 }
 
@@ -142,7 +142,7 @@ TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
             "name a file of weights, and compare its checksum with the one published");
   folder_.write("a.safetensors", "<html>");
   EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
-            "'@/a.safetensors' is no sound safetensors file: it has 6 bytes, fewer than a header's length | "
+            "'@/a.safetensors' is not a valid safetensors file: it has 6 bytes, fewer than a header's length | "
             "fetch or write the file again");
 }
 
@@ -198,7 +198,7 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
   for (const auto& [index, why] : indices) {
     folder_.write("model.safetensors.index.json", index);
     EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-              std::string("'@/model.safetensors.index.json' is no sound index of shards: ") + why +
+              std::string("'@/model.safetensors.index.json' is not a valid index of shards: ") + why +
                   " | fetch or write the file again");
   }
 }

@@ -90,8 +90,8 @@ TEST(TorchFile, CodeIsNamedAndNotRun) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.help,
-              "nothing that a file brings along is run: get the weights as a safetensors file, or, where you trust "
-              "whoever made this one, load it in Python and save its state_dict alone");
+              "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
+              "in Python and save only its state_dict");
   }
 }
 
@@ -130,7 +130,7 @@ TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
   ASSERT_NE(at, bytes.npos);
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   EXPECT_THAT(refusal(folder.write("flipped.pth", bytes)),
-              testing::StartsWith("is no sound file of torch.save: it is no sound zip archive: ZIP bad CRC"));
+              testing::StartsWith("is no sound file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
 }
 
 TEST(TorchFile, ByteThatIsNoTruthIsRefused) {
@@ -156,7 +156,7 @@ TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
   tar.replace(257, 5, "ustar");
   EXPECT_EQ(refusal(folder.write("a", tar)),
             no_file + "it is a tar archive, as only the first versions of torch wrote them");
-  EXPECT_EQ(refusal(folder.path()), no_file + "it is no regular file");
+  EXPECT_EQ(refusal(folder.path()), no_file + "it is not a regular file");
   EXPECT_THROW(
       {
         try {

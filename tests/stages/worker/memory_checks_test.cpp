@@ -40,7 +40,7 @@ TEST(MemoryChecks, AllPassWhereAllIsWell) {
 TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {
   for (const auto& [name, check] : checked()) {
     EXPECT_FALSE(check.passed) << name;
-    EXPECT_EQ(check.found, "nobody counts this process' tensors");
+    EXPECT_EQ(check.found, "this process' tensors are not counted");
   }
 }
 

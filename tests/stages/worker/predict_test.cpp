@@ -206,7 +206,7 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
   };
   EXPECT_EQ(rewritten(""),
             "E0622 the checkpoint '" + folder.string() +
-                "' does not say how a picture becomes its input | it was trained on something else than images");
+                "' does not say how an image becomes its input | it was trained on something other than images");
   EXPECT_THAT(rewritten(R"({"kind": "image"})"), HasSubstr("becomes its input: its 'image_size' is missing"));
 }
 

@@ -237,7 +237,7 @@ TEST(RealWorker, StartedByHandExplainsItself) {
     FILE* pipe = popen((program.string() + arguments + " 2>&1").c_str(), "r");
     char text[256] = {};
     EXPECT_GT(fread(text, 1, sizeof text - 1, pipe), 0u);
-    EXPECT_STREQ(text, "retort-worker is started by retort and does nothing by itself: type `retort --help`\n");
+    EXPECT_STREQ(text, "retort starts retort-worker, which does nothing by itself: type `retort --help`\n");
     EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 64);
   }
 }
