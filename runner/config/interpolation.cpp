@@ -113,7 +113,7 @@ class Resolution {
     found_.push_back({code, scope.value->where, pointer_of(scope), std::move(message), std::move(help)});
   }
 
-  /// True when there is too much to go on; said once.
+  /// True when there is too much to continue; said once.
   bool exhausted(const Scope& scope, std::size_t added) {
     cost_ += added;
     if (cost_ <= kMaxCost && depth_ <= kDeepestReference) return false;

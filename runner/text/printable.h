@@ -13,7 +13,7 @@ std::string printable(std::string_view text);
 /// ASCII.
 std::string printable_ascii(std::string_view text);
 
-/// How many columns printable `text` takes on a terminal: one per code point.
+/// How many columns printable `text` takes on a terminal: one a code point.
 std::size_t columns(std::string_view text);
 
 /// The first `count` columns of `text`.

@@ -98,7 +98,7 @@ class ImageFolderStage : public runner::Stage {
   runner::Outputs parts_of(ImageList images, RunContext& context) const {
     auto list = std::make_shared<ImageList>(std::move(images));
     if (list->divided) {
-      if (!list->ignored.empty()) context.say("not used, beside the folder 'train': " + joined(list->ignored));
+      if (!list->ignored.empty()) context.say("not used, since there is a folder 'train': " + joined(list->ignored));
     } else {
       split(*list, config_.split,
             config_.split_seed ? static_cast<std::uint64_t>(*config_.split_seed) : context.seed());

@@ -278,7 +278,7 @@ class Fetching {
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + size_text(all_) : ""));
       part_.note(validator_of(reply));
-      part_.append("");  // it is there from now on, be it empty
+      part_.append("");  // it is there from now on, even if empty
     }
     if (was_resumed_) check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
     progress_.set_all(all_);

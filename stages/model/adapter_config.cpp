@@ -31,7 +31,7 @@ bool says_nothing(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that say nothing about what an adapter computes, or only beside others that are refused.
+/// Keys that say nothing about what an adapter computes, or only together with others that are refused.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 

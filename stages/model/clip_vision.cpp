@@ -29,7 +29,7 @@ class ClipVisionStage : public runner::Stage {
     ClipVisionConfig config = config_;
     if (config.projection_dim && !is_projected(config.feature)) {
       const std::int64_t bytes = 4 * config.tower.block.hidden_size * *config.projection_dim;
-      context.say("projection_dim has no effect beside 'features: pooled': its weights, " + std::to_string(bytes) +
+      context.say("projection_dim has no effect with 'features: pooled': its weights, " + std::to_string(bytes) +
                   " bytes, are left out");
       config.projection_dim.reset();
     }

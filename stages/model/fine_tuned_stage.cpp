@@ -73,7 +73,7 @@ class FineTunedStage : public runner::Stage {
       backbone = settled(backbone, std::nullopt);
     }
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
-      context.say("backbone.projection_dim has no effect beside 'features: pooled'");
+      context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }
     return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.seed())}};
   }

@@ -23,7 +23,7 @@ constexpr std::string_view kPositions = "vision_model.embeddings.position_embedd
 constexpr std::string_view kProjection = "visual_projection.", kProjectionBias = "visual_projection.bias";
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj", "v_proj"};  // the rows of a fused layer
 
-/// Tensors that whole models have beside a vision tower. A name that ends in '.' stands for all below it.
+/// Tensors that whole models have besides a vision tower. A name that ends in '.' stands for all below it.
 constexpr std::array<std::string_view, 16> kOfOtherParts = {"text_model.",
                                                             "text_projection.",
                                                             "text_projection",

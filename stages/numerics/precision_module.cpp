@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-/// Whether some PrecisionModule is in it, and nothing with weights beside those.
+/// Whether some PrecisionModule is in it, and nothing with weights besides those.
 struct Inside {
   bool any = false, all = true;
 };

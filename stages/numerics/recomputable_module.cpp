@@ -49,7 +49,7 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// What compute() depends on beside its input and the parameters, as the forward pass has found it.
+/// What compute() depends on besides its input and the parameters, as the forward pass has found it.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device)
       : module(module),

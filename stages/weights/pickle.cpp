@@ -119,7 +119,7 @@ class Reader {
 
   // --- the stack
 
-  /// Counts what is kept, be it a few bytes of the pickle that ask for much.
+  /// Counts what is kept, since a few bytes of a pickle may ask for much.
   void spend(std::size_t count) {
     spent_ += count;
     if (spent_ > kMostObjects) refuse_pickle("its pickle makes more than 2000000 values");

@@ -173,7 +173,7 @@ WeightShards parse_weight_shards(std::string_view text) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.starts_with('.') || name.find('/') != name.npos || name.find('\0') != name.npos) {
       throw std::invalid_argument("it has the tensor '" + runner::printable_ascii(tensor) + "' in " +
-                                  runner::printable_ascii(file.dump()) + ", which is no file beside it");
+                                  runner::printable_ascii(file.dump()) + ", which is not a file beside it");
     }
     shards[name].insert(tensor);
   }

@@ -35,7 +35,7 @@ Diagnostic misunderstood(const std::string& what) {
   return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
 }
 
-/// What `doctor determinism` asks for beside the run: {"steps", "file", "compare"}; null where it does not.
+/// What `doctor determinism` asks for besides the run: {"steps", "file", "compare"}; null where it does not.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   const auto wish = request.find("check");
   if (wish == request.end()) return nullptr;
@@ -49,7 +49,7 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
-/// What `plan` and `certify` ask for beside the graph: {"device_model", "budget": {"bytes", "from"}, "alternatives",
+/// What `plan` and `certify` ask for besides the graph: {"device_model", "budget": {"bytes", "from"}, "alternatives",
 /// "certify"}; none of it in a run.
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {

@@ -421,7 +421,7 @@ def memory(arguments, results):
 
 def main():
     benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort beside its peers.")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
     parser.add_argument("--steps", type=int, default=3, help="training or optimizer steps in a block (3)")

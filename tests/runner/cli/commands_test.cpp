@@ -43,7 +43,7 @@ std::string quoted(std::string text) {
   return "'" + text + "'";
 }
 
-/// The program beside a worker that gives `answer` to whatever it is asked, in `folder`; then the events `more`, a line
+/// The program with a worker that gives `answer` to whatever it is asked, in `folder`; then the events `more`, a line
 /// each, and fails where there are any.
 std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer,
                                    const std::string& more) {

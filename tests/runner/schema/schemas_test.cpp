@@ -44,7 +44,7 @@ void check_properties(const Json& schema, const std::string& where) {
   }
 }
 
-/// What stands beside a $ref is void, but for what our validator reads there.
+/// What is beside a $ref has no effect, except for what our validator reads there.
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {

@@ -296,7 +296,7 @@ TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
   folder_.add("photos/train/a/1.jpg");
   folder_.add("photos/val/a/1.jpg");
   run("{}");
-  EXPECT_THAT(context_.said, testing::Contains("not used, beside the folder 'train': val"));
+  EXPECT_THAT(context_.said, testing::Contains("not used, since there is a folder 'train': val"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// The options of a config with these members beside peft_type and target_modules.
+/// The options of a config with these members besides peft_type and target_modules.
 AdapterConfig config_with(const std::string& members) {
   return parse_adapter_config(R"({"peft_type": "LORA", "target_modules": ["q_proj"])" + members + "}");
 }

@@ -94,7 +94,7 @@ TEST(ClipVision, EveryMistakeIsReportedAtOnce) {
 TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
   RecordingContext context;
   const auto made = model(std::string(kTiny) + R"(, "projection_dim": 8)", context);
-  EXPECT_THAT(context.said, ElementsAre("projection_dim has no effect beside 'features: pooled': its weights, 512 "
+  EXPECT_THAT(context.said, ElementsAre("projection_dim has no effect with 'features: pooled': its weights, 512 "
                                         "bytes, are left out"));
   EXPECT_FALSE(made->build(flowers(), 1)->named_parameters().contains("visual_projection.weight"));
 }

@@ -119,7 +119,7 @@ TEST(ConvolutionalNetwork, ThePeakIsPredicted) {
   }
 }
 
-/// Operators that recipes use beside those of towers: they run on Meta, forward and backward, and take what they do on
+/// Operators that recipes use besides those of towers: they run on Meta, forward and backward, and take what they do on
 /// the CPU.
 TEST(OtherOperators, TakeWhatTheCpusDo) {
   struct Operator {

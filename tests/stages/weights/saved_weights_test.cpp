@@ -189,11 +189,11 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
       {R"({"weight_map": 1})", "it has no weight_map"},
       {R"({"weight_map": {}})", "its weight_map is empty"},
       {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' stands there twice"},
-      {R"({"weight_map": {"a": "../x"}})", R"(it has the tensor 'a' in "../x", which is no file beside it)"},
-      {R"({"weight_map": {"a": ".."}})", R"(it has the tensor 'a' in "..", which is no file beside it)"},
+      {R"({"weight_map": {"a": "../x"}})", R"(it has the tensor 'a' in "../x", which is not a file beside it)"},
+      {R"({"weight_map": {"a": ".."}})", R"(it has the tensor 'a' in "..", which is not a file beside it)"},
       {R"({"weight_map": {"a": "/etc/passwd"}})",
-       R"(it has the tensor 'a' in "/etc/passwd", which is no file beside it)"},
-      {R"({"weight_map": {"a": 1}})", "it has the tensor 'a' in 1, which is no file beside it"},
+       R"(it has the tensor 'a' in "/etc/passwd", which is not a file beside it)"},
+      {R"({"weight_map": {"a": 1}})", "it has the tensor 'a' in 1, which is not a file beside it"},
   };
   for (const auto& [index, why] : indices) {
     folder_.write("model.safetensors.index.json", index);
