@@ -12,7 +12,6 @@
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_report.h"
 #include "stages/evaluate/evaluation_results.h"
-#include "tests/support/shared_data.h"
 
 namespace stages {
 namespace {
@@ -30,9 +29,7 @@ at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
 class ScikitLearn : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const auto path = shared_data("cases/parity/losses/classification_" + GetParam() + ".json");
-    RETORT_NEEDS_SHARED(path);
-    std::ifstream file(path);
+    std::ifstream file(RETORT_SOURCE_DIR "/tests/recorded/classification_" + GetParam() + ".json");
     recorded_ = nlohmann::json::parse(file);
     logits_ = matrix(recorded_.at("logits").get<std::vector<std::vector<double>>>());
     labels_ = torch::tensor(recorded_.at("truth").get<std::vector<std::int64_t>>());
