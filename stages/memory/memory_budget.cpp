@@ -25,7 +25,7 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
     if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
   }
   if (policy.budget && (!smallest || *policy.budget < smallest->bytes))
-    smallest = {policy.pointer.substr(1) + ".budget", *policy.budget};
+    smallest = {policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget", *policy.budget};
   return smallest;
 }
 
