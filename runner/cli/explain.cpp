@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Options that are told in the same words, with the kinds they stand in.
+/// Options with the same description, with the kinds that have them.
 struct SameOptions {
   Option option;
   std::vector<std::string> stages, owners;

@@ -77,7 +77,7 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
   return result;
 }
 
-/// What one value of an alias stands for.
+/// What one value of an alias means.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
   if (alias.targets.empty()) return chosen_case(override, alias);
   std::vector<Override> result;
@@ -89,7 +89,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   return result;
 }
 
-/// The values of a sweep, each of which stands for several overrides.
+/// The values of a sweep, each of which means several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice) return sweep.choices;
@@ -109,7 +109,7 @@ Result<std::vector<Value>> values_of(const Override& override) {
   return values;
 }
 
-/// A sweep over an alias that is more than another name: over rows of what each value stands for.
+/// A sweep over an alias that is more than another name: over rows of what each value means.
 Result<std::vector<Override>> meant_by_each(const Override& override, const Alias& alias) {
   const auto values = values_of(override);
   if (!values) return values.errors();
@@ -207,7 +207,7 @@ Result<std::vector<Override>> apply_alias(const Override& override, std::span<co
   const bool is_other_name = alias->targets.size() == 1;
   if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
   auto result = meant(override, *alias);
-  // One value of it may stand for such an option: use_wandb: {"false": [], "true": [wandb=true]}.
+  // One value of it may mean such an option: use_wandb: {"false": [], "true": [wandb=true]}.
   for (const Override& one : result ? *result : std::vector<Override>()) {
     const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
     if (other && !other->instead.empty()) return foreign_option(one, *other);

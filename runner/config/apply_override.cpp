@@ -71,7 +71,7 @@ class Application {
     for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
     return result;
   }
-  /// The override as typed, with another prefix and the key it stands for.
+  /// The override as typed, with another prefix and the key it means.
   std::string with(OverrideKind kind) const {
     return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
   }

@@ -143,7 +143,7 @@ class Tree {
     expand_waiting();
   }
 
-  /// Everything below a config. An override item counts for what stands before it, so the list is walked from its end.
+  /// Everything below a config. An override item counts for what comes before it, so the list is walked from its end.
   void visit(ListNode& node, const ConfigDocument& document, const std::string& name, const std::string& package,
              const std::string& parent) {
     if (const auto cycle = std::ranges::find(open_, &document); cycle != open_.end()) {

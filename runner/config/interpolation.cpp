@@ -335,7 +335,7 @@ class Resolution {
     return value;
   }
 
-  /// Goes on inside what an interpolation on the way stands for.
+  /// Continues inside the value of an interpolation on the way.
   Found descend(const Value& resolved, std::span<const std::string> keys) {
     const Value* value = &resolved;
     for (const std::string& key : keys) {

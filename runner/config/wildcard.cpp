@@ -27,7 +27,7 @@ std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   return pattern.find(U']', at + 1);
 }
 
-/// Is `character` one of `members`, what stands between the brackets?
+/// Is `character` one of `members`, the text between the brackets?
 bool is_in_set(char32_t character, std::u32string_view members) {
   const bool is_negated = members.starts_with(U'!');
   if (is_negated) members.remove_prefix(1);

@@ -337,7 +337,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
     std::filesystem::create_directories(context.folder());
     artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
-    // A stage may also heed a signal by returning early with what it has, which is no result to build on.
+    // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) return stopped();
     std::int64_t metrics = context.metrics();
     if (reuse) {

@@ -13,7 +13,7 @@ constexpr std::size_t kMostNames = 20;   // classes of a matrix that are named
 constexpr std::size_t kMostCounts = 12;  // … whose counts are written
 constexpr std::size_t kNameLength = 24;
 
-/// What the colours of a matrix stand for, from `corner` down.
+/// The legend of a matrix's colours, from `corner` down.
 void draw_scale(Drawing& drawing, Point corner, double height) {
   constexpr int kParts = 20;
   for (int i = 0; i < kParts; ++i) {

@@ -61,7 +61,7 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
-  // A budget far above the curve would press it flat: then it is told and not drawn.
+  // A budget far above the curve would press it flat: then it is written and not drawn.
   const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const Unit unit = unit_for(top);

@@ -348,7 +348,7 @@ class Run {
 
   std::string shown_folder() const { return shown(folder_->path()); }
 
-  /// Relative to where the user stands, when it lies below.
+  /// Relative to the working directory, when it lies below that.
   static std::string shown(const std::filesystem::path& folder) {
     const auto relative = folder.lexically_relative(std::filesystem::current_path());
     const bool is_below = !relative.empty() && *relative.begin() != "..";

@@ -113,7 +113,7 @@ std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind) 
   const SchemaNode* node = schemas.node(stage ? stage->file : name + ".schema.json");
   Listing listing;
   if (node) listing.visit(*node, "", stage ? name : "", name, nullptr);
-  // What a kind of a mapping inside declares is told where that kind is explained.
+  // What a kind of a mapping inside declares is shown where that kind is explained.
   std::erase_if(listing.options, [&](const Option& option) { return option.owner != name; });
   return std::move(listing.options);
 }

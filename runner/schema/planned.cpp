@@ -54,7 +54,7 @@ class Walk {
     }
   }
 
-  /// The first alternative that fits is the one meant: what is built stands before what is not.
+  /// The first alternative that fits is the one meant: what is built comes before what is not.
   void visit_alternative(const Value& value, const std::vector<const SchemaNode*>& group, const Place& place) {
     const auto fits = [&](const SchemaNode* part) { return check(value, *part, place.items).empty(); };
     const auto found = std::ranges::find_if(group, fits);

@@ -10,7 +10,7 @@
 namespace runner {
 namespace {
 
-/// Colours that are told apart by the colour-blind too (Okabe and Ito, 2008), lighter on dark paper.
+/// Colours that the colour-blind can distinguish too (Okabe and Ito, 2008), lighter on dark paper.
 constexpr std::array<std::array<const char*, 2>, 8> kColors = {{{"#0072b2", "#5cb8f0"},
                                                                 {"#d55e00", "#ff9147"},
                                                                 {"#009e73", "#3fd4a8"},

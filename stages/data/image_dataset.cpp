@@ -13,7 +13,7 @@ namespace {
 
 using runner::ErrorCode;
 
-/// What the person who has such a file can do about it.
+/// What the owner of such a file can do about it.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
   if (code == ErrorCode::kBadAnnotations) return "correct the file that lists the boxes, or set crop_to_box: false";

@@ -71,7 +71,7 @@ std::optional<ContentRange> content_range(std::string_view text) {
   return ContentRange{*begin, number(text.substr(slash + 1)).value_or(0)};
 }
 
-/// A file that is fetched, as far as it has come.
+/// A file that is being fetched, and how much of it is there.
 class PartialFile {
  public:
   PartialFile(const Download& what, runner::Storage& storage)

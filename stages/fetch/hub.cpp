@@ -43,7 +43,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// For a path of a URL: what may not stand there as %20.
+/// For a path of a URL: the characters that must be written as %20 and the like.
 std::string escaped(std::string_view text, bool keeps_slash) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
   constexpr char kDigits[] = "0123456789ABCDEF";

@@ -150,7 +150,7 @@ std::optional<at::Tensor> fitted(const std::string& name, const at::Tensor& weig
   return resize_positions(tensor.to(weight.scalar_type()), weight.size(0), resize);
 }
 
-/// What the file holds and nobody has asked for.
+/// What is in the file and was not asked for.
 void sort_out(const std::vector<std::string>& unused, bool has_projection, PretrainedReport& report) {
   for (const std::string& name : unused) {
     const auto ours = our_name(report.layout, name);

@@ -118,7 +118,7 @@ Names names(WeightLayout layout) {
 
 bool is_parameter(std::string_view name) { return name.ends_with("weight") || name.ends_with("bias"); }
 
-/// `name` with `from` in front replaced by `to`, where it stands there as a whole.
+/// `name` with `from` in front replaced by `to`, where it is there as a whole.
 std::optional<std::string> replaced(std::string_view name, std::string_view from, std::string_view to, bool is_whole) {
   if (!name.starts_with(from)) return std::nullopt;
   const std::string_view rest = name.substr(from.size());

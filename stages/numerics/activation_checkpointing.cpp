@@ -37,7 +37,7 @@ class Choice {
            "set activation_checkpointing: none");
   }
 
-  /// The path that the recipe's `number`th name stands for.
+  /// The path that the recipe's `number`th name means.
   std::string path(std::size_t number, const std::string& written) const {
     const std::string place = "/" + std::to_string(number);
     const std::optional<std::string> path = path_in_network(written, name_);

@@ -56,7 +56,7 @@ ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const Precisi
 }
 
 ScopedPrecisionMap::~ScopedPrecisionMap() {
-  // A module that stands in the network twice is put back to what it was first.
+  // A module that is in the network twice is put back to what it was first.
   for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) entry->first->own_ = entry->second;
 }
 

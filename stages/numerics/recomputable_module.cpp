@@ -183,7 +183,7 @@ ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& 
     before_.emplace_back(module, module->recomputed_);
     const bool is_named = std::ranges::any_of(
         modules.modules, [&path](const std::string& pattern) { return names_module(pattern, path); });
-    // A module that stands in the network twice may be named by either path.
+    // A module that is in the network twice may be named by either path.
     const bool is_second = std::ranges::count(before_, module, &decltype(before_)::value_type::first) > 1;
     if (is_named || (modules.blocks && module->is_block())) module->recomputed_ = module;
     else if (!is_second) module->recomputed_ = nullptr;

@@ -93,7 +93,7 @@ Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
 }
 
 void Dropout::restore(Saved& saved) {
-  // A layer that stands in the network twice is put back to what it was first.
+  // A layer that is in the network twice is put back to what it was first.
   for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry) entry->first->names_ = std::move(entry->second);
 }
 

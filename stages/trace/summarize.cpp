@@ -111,7 +111,7 @@ std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive
   return result;
 }
 
-/// The curve, where each point is the most of the events that it stands for, and where its phases begin.
+/// The curve, where each point is the most of the events that it covers, and where its phases begin.
 void draw(const History& history, runner::MemoryPlan& plan) {
   const std::vector<std::int64_t>& live = history.live();
   const std::size_t points = std::min(kPoints, live.size());

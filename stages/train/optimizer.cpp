@@ -67,7 +67,7 @@ void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Te
       step_adam(group, rates[group], skip, divisor);
       continue;
     }
-    // A first step fills the momentum with the gradient itself, so it is told apart from later ones.
+    // A first step fills the momentum with the gradient itself, so it is distinguished from later ones.
     step_sgd(group, rates[group], skip, divisor, /*fresh=*/false);
     step_sgd(group, rates[group], skip, divisor, /*fresh=*/true);
   }

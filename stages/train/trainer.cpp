@@ -256,13 +256,13 @@ class Training {
     return stages::explained(what);
   }
 
-  /// Takes the earliest step back that has not come to the weights, and with it those that came after.
+  /// Takes back the earliest step that has not reached the weights, and with it those that came after.
   void undo_unwritten() const {
     const auto step = std::ranges::find(pending_, false, &Pending::written);
     if (step != pending_.end()) step->before.restore();
   }
 
-  /// Looks at steps until `allowed` are left that nobody has looked at.
+  /// Looks at steps until `allowed` are left unseen.
   void settle(std::size_t allowed) {
     while (pending_.size() > allowed) {
       Pending& step = pending_.front();

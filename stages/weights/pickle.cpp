@@ -43,7 +43,7 @@ constexpr std::array kStorageTypes = {
 
 [[noreturn]] void refuse_pickle(const std::string& why) { throw std::invalid_argument(why); }
 
-/// "torch.nn.Module", as it may stand in a message.
+/// "torch.nn.Module", as a message shows it.
 std::string full_name(const PickledGlobal& global) {
   return runner::printable_ascii(std::string(global.module) + '.' + std::string(global.name));
 }

@@ -54,7 +54,7 @@ const TypeInfo& info(SafetensorsType type) { return kNamedTypes[static_cast<std:
 
 [[noreturn]] void refuse_header(const std::string& what) { throw std::invalid_argument(what); }
 
-/// A text from the file as it may stand in a message.
+/// A text from the file as a message shows it.
 std::string shown(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');

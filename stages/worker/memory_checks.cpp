@@ -141,7 +141,7 @@ class SmallData final : public Dataset {
   const at::Tensor all_ = values({kSize, 4}, 2.1);
 };
 
-/// A run that nobody watches, in a folder that is gone with it.
+/// A run without an observer, in a folder that is removed with it.
 class QuietRun final : public runner::RunContext {
  public:
   QuietRun() {

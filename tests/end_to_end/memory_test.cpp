@@ -1,4 +1,4 @@
-// What the memory of a run is held to and how it is told, through the real program.
+// The memory limit of a run and how it is reported, through the real program.
 
 #include <filesystem>
 #include <sstream>

@@ -28,7 +28,7 @@ ExitCode evaluate_command(const Arguments& arguments, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  // A record of its own, wherever the run's is.
+  // A record of its own, independent of the run's folder.
   const bool says_where = std::ranges::any_of(
       arguments.overrides, [](const std::string& word) { return word.find("run.dir=") != word.npos; });
   if (!says_where) prepared->recipe.run_dir.clear();

@@ -196,7 +196,7 @@ ExitCode certify_command(const Arguments& arguments, Console& console) {
   const auto asked = ask(arguments, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
-  // That the recipe does not fit here is no matter of its gradient.
+  // Whether the recipe fits here does not concern its gradient.
   Diagnostics errors = errors_of(*asked, sources);
   std::erase_if(errors, [&](const Diagnostic& error) { return is_refusal(error, asked->answer); });
   const std::vector<Certificate>& certificates = asked->answer.certificates;

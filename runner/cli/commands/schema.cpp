@@ -11,7 +11,7 @@ ExitCode schema_command(const Arguments& arguments, Console& console) {
   const std::string name = arguments.subject.empty() ? "recipe" : arguments.subject;
   const auto document = arguments.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
-  // The forms for editors are shipped as files that nobody reads.
+  // The schemas for editors are files that only programs read.
   console.out << document->dump(arguments.editor ? -1 : 2) << '\n';
   return ExitCode::kDone;
 }

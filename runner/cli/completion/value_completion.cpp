@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxOption = 64u << 10;  // bytes of an option's file, which is read for its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
-/// The values that stand before the one being typed.
+/// The values before the one being typed.
 std::set<std::string, std::less<>> items(std::string_view list) {
   std::set<std::string, std::less<>> result;
   while (!list.empty()) {
@@ -35,7 +35,7 @@ Candidates options_of(const std::string& group, const Outline& outline, const Fi
   return found;
 }
 
-/// The schema knows what may stand at `key`, or the value that stands there tells.
+/// The schema knows what `key` takes, or else its present value shows it.
 Candidates values_of(const std::string& key, bool in_list, std::string_view typed, const Outline& outline,
                      const FileSystem& files) {
   const KeyChoices choices = outline.choices(in_list ? key + ".0" : key);

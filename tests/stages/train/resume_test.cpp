@@ -1,4 +1,4 @@
-// Steps 1 … k, a stop, and steps k + 1 … n come to the bits of n steps in one go.
+// Steps 1 … k, a stop, and steps k + 1 … n give the same bits as n steps in one go.
 #include <fstream>
 
 #include <gmock/gmock.h>
