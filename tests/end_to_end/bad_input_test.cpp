@@ -40,7 +40,7 @@ class BadInput : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(BadInput, UnknownKeyIsShownWhereItStands) {
+TEST_F(BadInput, UnknownKeyIsShownAtItsPlace) {
   folder_.write("r.yaml", file_text(folder_ / "r.yaml") + "memory: {micro_bach: 4}\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);

@@ -93,7 +93,7 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
 }
 
-TEST_P(Export, AnotherTrainingGoesOnFromAnAdapter) {
+TEST_P(Export, AnotherTrainingContinuesFromAnAdapter) {
   ASSERT_EQ(train(GetParam(), "lora", "", "first").exit, 0);
   ASSERT_EQ(exported("first", "--adapter", "adapter").exit, 0);
   const Ended second = train(GetParam(), "lora", "model.adapter=adapter epochs=1 lr=1e-12", "second");

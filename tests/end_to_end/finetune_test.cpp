@@ -43,7 +43,7 @@ class FineTuning : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(FineTuning, AdaptersGoOnWhereTheyWereKilled) {
+TEST_F(FineTuning, AdaptersContinueWhereTheyWereKilled) {
   ASSERT_EQ(train("lora", "whole").exit, 0);
   ASSERT_NE(train("lora", "run", "retort-worker/step:4:kill").exit, 0);
   const Ended gone_on = retort("resume run", folder_.path());
@@ -95,7 +95,7 @@ TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
               HasSubstr("features: computed again:  data.image_size was 28 and is now 42"));
 }
 
-TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAnew) {
+TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAgain) {
   ASSERT_EQ(train("linear_probe", "donor").exit, 0);
   ASSERT_EQ(train("linear_probe", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);

@@ -173,7 +173,7 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
 }
 
-TEST_F(Trained, WrongInputIsToldBeforeAnythingIsWritten) {
+TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {
   fs::create_directory(folder_ / "empty");
   const Ended empty = retort("predict run empty none.jpg --out p.csv", folder_.path());
   EXPECT_EQ(empty.exit, 65);

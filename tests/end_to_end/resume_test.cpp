@@ -162,7 +162,7 @@ TEST_P(DeepResume, WorkersDiskFullAtEveryPoint) { strike_all("retort-worker", "f
 TEST_P(DeepResume, RetortsDiskFullAtEveryPoint) { strike_all("retort", "full"); }
 TEST_P(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_all("retort-worker", "fail"); }
 
-TEST_F(Resume, SignalSavesAndSaysHowToGoOn) {
+TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
   ASSERT_EQ(train("whole", "", "train.epochs=40").exit, 0);
   const Ended stopped = run_shell(std::string(RETORT_BINARY_DIR) +
                                       "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "

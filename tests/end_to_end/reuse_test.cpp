@@ -84,7 +84,7 @@ TEST_F(Reuse, NothingIsTakenWithoutAWord) {
   EXPECT_THAT(run("c", "--reuse --no-reuse").err, HasSubstr("excludes"));
 }
 
-TEST_F(Reuse, ChangedFieldIsNamedAndComputedAnew) {
+TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;
@@ -106,7 +106,7 @@ TEST_F(Reuse, TrainingIsTakenOverForAnotherEvaluation) {
   EXPECT_EQ(verb("predict b " + first_image().string()).exit, 0);
 }
 
-TEST_F(Reuse, DamagedWeightsAreTrainedAnew) {
+TEST_F(Reuse, DamagedWeightsAreTrainedAgain) {
   ASSERT_EQ(run("a").exit, 0);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "a/nodes/train")) {
     if (entry.path().filename() != "model.safetensors") continue;

@@ -119,7 +119,7 @@ TEST(CommandLine, EveryVerbWithARecipeMayBeStrict) {
   EXPECT_FALSE(parsed({"validate", "classify"}).strict);
 }
 
-TEST(CommandLine, RecipeMayStandBehindOverrides) {
+TEST(CommandLine, RecipeMayFollowOverrides) {
   const Arguments arguments = parsed({"run", "a=1", "~b", "classify", "+c=2"});
   EXPECT_EQ(arguments.recipe, "classify");
   EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a=1", "~b", "+c=2"}));

@@ -28,7 +28,7 @@ TEST(Explain, KeyTellsTypeRangeUnitDefaultAndHelp) {
             "  in train.fit\n");
 }
 
-TEST(Explain, KeyIsToldForEveryKindThatHasIt) {
+TEST(Explain, KeyIsExplainedForEveryKindThatHasIt) {
   EXPECT_EQ(told_of("train.optimizer.learning_rate"),
             "train.optimizer.learning_rate: a number above 0; default 0.001\n"
             "  Step.\n"
@@ -55,7 +55,7 @@ TEST(Explain, RequiredAndPlannedOptionsSaySo) {
   EXPECT_EQ(told_of("train.precision"), "train.precision: anything; not built yet\n  Number format.\n  in train.fit\n");
 }
 
-TEST(Explain, SettingOfTheWholeRunStandsInNoKind) {
+TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
   EXPECT_EQ(told_of("seed"), "seed: an integer of at least 0; default 0\n  The seed of every random choice.\n");
 }
 
@@ -117,7 +117,7 @@ TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
                                  "of one)");
 }
 
-TEST(Explain, JsonIsToldApartByItsFirstKey) {
+TEST(Explain, JsonIsDistinguishedByItsFirstKey) {
   const SchemaSet schemas = small_schemas();
   const auto json = [&](const std::string& what) { return explain(schemas, what)->json; };
   EXPECT_EQ(json("train.epochs").dump(),

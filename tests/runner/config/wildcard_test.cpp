@@ -43,7 +43,7 @@ TEST(Wildcard, WhatIsSpecialElsewhereIsItself) {
   EXPECT_TRUE(matches_wildcard("[!]", "[!]"));
 }
 
-TEST(Wildcard, CharacterIsNoByte) {
+TEST(Wildcard, CharacterIsNotAByte) {
   EXPECT_TRUE(matches_wildcard("\u00e9", "?"));
   EXPECT_TRUE(matches_wildcard("\U0001F600", "[\U0001F5FF-\U0001F601]"));
   EXPECT_FALSE(matches_wildcard("\u00e9", "[!\u00e8-\u00ea]"));

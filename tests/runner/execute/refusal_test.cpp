@@ -44,7 +44,7 @@ TEST(Refusal, SaysOfWhatChangesTheTrainingThatItDoes) {
   EXPECT_EQ(help(plan), "memory.precision=bf16 fits: 900.0 MiB, and changes the training");
 }
 
-TEST(Refusal, ABudgetBelowTheWeightsIsToldSo) {
+TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
   MemoryPlan plan = memory_plan();
   plan.budget = 150 * kMiB;
   EXPECT_EQ(help(plan),

@@ -233,7 +233,7 @@ TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 203));
 }
 
-TEST_F(ReuseTest, DamagedWeightsAreTrainedAnew) {
+TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   nodes[3] = node("test", "test.keeping_leaf", 200, {2});

@@ -159,7 +159,7 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   }
 }
 
-TEST_F(LegalityTest, BothReasonsAreTold) { EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u); }
+TEST_F(LegalityTest, BothReasonsAreGiven) { EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u); }
 
 TEST_F(LegalityTest, TheKindOfASubMappingDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen"), IsEmpty());
@@ -170,7 +170,7 @@ TEST_F(LegalityTest, TheValueOfAnOptionDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"), ElementsAre(kCutsWhole));
 }
 
-TEST_F(LegalityTest, NodesOfOneForeachAreToldOfOnce) {
+TEST_F(LegalityTest, NodesOfOneForeachAreReportedOnce) {
   EXPECT_EQ(errors("plain", ", micro_batch: 16", "pairs, foreach: {seed: [1, 2, 3]}").size(), 1u);
 }
 

@@ -57,7 +57,7 @@ TEST(Event, TextThatIsNotUtf8IsShownAllTheSame) {
   EXPECT_EQ(to_line(Said{"a", "b\xff.jpg\n"}), "{\"event\":\"say\",\"node\":\"a\",\"line\":\"b\uFFFD.jpg\\n\"}");
 }
 
-TEST(Event, WhatIsNoEventIsRefused) {
+TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused(""), "not JSON");
   EXPECT_EQ(why_refused("Segmentation fault"), "not JSON");
   EXPECT_EQ(why_refused(R"({"event":"say")"), "not JSON");

@@ -65,7 +65,7 @@ TEST_F(RecordedRunTest, FolderWithoutARunIsRefused) {
   EXPECT_THAT(error(), HasSubstr("E0806 there is no folder '"));
 }
 
-TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsToldFromADamagedOne) {
+TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsDistinguishedFromADamagedOne) {
   write(".retort/run.json", R"({"schema": 1})");
   write(".retort/recipe.yaml", "schema: 1");
   EXPECT_THAT(error(), HasSubstr("was killed before it began: its record is incomplete"));

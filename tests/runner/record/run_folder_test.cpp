@@ -161,7 +161,7 @@ TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
   EXPECT_EQ(base_.read("victim"), "precious");
 }
 
-TEST_F(RunFolderTest, ReopenedItGoesOnWithWhatIsThere) {
+TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
   const fs::path path = made("run");
   {
     RunFolder folder(path);

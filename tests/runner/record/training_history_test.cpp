@@ -33,7 +33,7 @@ TEST(TrainingHistory, EpochWithoutValidationIsNull) {
             R"({"train_losses":[2.0,1.0],"val_losses":[null,1.0],"val_accuracies":[],"epoch_times":[1.0,1.0]})");
 }
 
-TEST(TrainingHistory, ValidationOfAnotherStepIsNoEpochs) {
+TEST(TrainingHistory, ValidationOfAnotherStepIsNotAnEpochs) {
   TrainingHistory history(0);
   EXPECT_FALSE(history.see(metric("validation/loss", 1, 2), 1));
   history.see(metric("train/epoch_loss", 2, 4), 1);
@@ -41,7 +41,7 @@ TEST(TrainingHistory, ValidationOfAnotherStepIsNoEpochs) {
   EXPECT_EQ(history.to_json()["val_losses"].dump(), "[]");
 }
 
-TEST(TrainingHistory, LossThatIsNoNumberIsAText) {
+TEST(TrainingHistory, LossThatIsNotANumberIsAText) {
   TrainingHistory history(0);
   history.see(metric("train/epoch_loss", NAN, 4), 1);
   EXPECT_EQ(history.to_json()["train_losses"].dump(), R"(["nan"])");

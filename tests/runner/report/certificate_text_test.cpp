@@ -30,7 +30,7 @@ TEST(CertificateText, OneErrorTooLargeFails) {
       "FAIL  train: the largest relative error of 2 gradients is 2.5e-02, not below 1.0e-12\n"));
 }
 
-TEST(CertificateText, AnErrorThatIsNoNumberFails) {
+TEST(CertificateText, AnErrorThatIsNotANumberFails) {
   Certificate one = certificate();
   one.parameters[0].relative_error = std::nan("");
   EXPECT_FALSE(one.holds());

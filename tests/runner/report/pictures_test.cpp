@@ -63,7 +63,7 @@ TEST(TrainingPicture, WithoutValidationHasTheLossAlone) {
   EXPECT_THAT(svg, Not(HasSubstr("accuracy")));
 }
 
-TEST(TrainingPicture, LeavesOutWhatIsNoNumber) {
+TEST(TrainingPicture, LeavesOutWhatIsNotANumber) {
   const std::string svg = draw_training(history({NAN, 2, INFINITY, 1}, {}), "run");
   EXPECT_EQ(count(svg, "<circle"), 2u);
   EXPECT_EQ(count(draw_training(history({NAN}, {}), "run"), "<circle"), 0u);

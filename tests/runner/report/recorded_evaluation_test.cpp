@@ -91,7 +91,7 @@ TEST_F(RecordedEvaluationTest, DamageIsNamed) {
   EXPECT_EQ(damage(), "curves.json' is damaged: it has no 'error'");
 }
 
-TEST_F(RecordedEvaluationTest, TextThatIsNoJsonIsDamage) {
+TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
   write("metrics.json", "{\"top1\": 0.");
   const auto result = read_evaluation(folder_.path(), "evaluate");
   ASSERT_FALSE(result);

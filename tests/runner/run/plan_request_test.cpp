@@ -96,7 +96,7 @@ TEST(HoldAgainst, OfABudgetAndAGpuTheSmallerHolds) {
   EXPECT_EQ(larger.budget->name, "NVIDIA L4");
 }
 
-TEST(HoldAgainst, BothMistakesAreTold) {
+TEST(HoldAgainst, BothMistakesAreReported) {
   PlanRequest request = request_with("auto");
   EXPECT_EQ(hold_against(request, "much", "L5").size(), 2u);
   EXPECT_EQ(hold_against(request, "0MiB", "").size(), 1u);
@@ -153,13 +153,13 @@ TEST(PlanRequest, ErrorsWithoutAnAnswerAreTheResult) {
   EXPECT_EQ(asked({"hello", "read", "finished:0"}).errors()[0].code, ErrorCode::kProtocol);
 }
 
-TEST(PlanRequest, AWorkerThatDiesBehindItsAnswerHasNotAnswered) {
+TEST(PlanRequest, AWorkerThatDiesAfterItsAnswerHasNotAnswered) {
   const auto result = asked({"hello", "read", line(answer()), "die:9"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.errors()[0].code, ErrorCode::kWorkerDied);
 }
 
-TEST(PlanRequest, WhatIsNoAnswerIsAProtocolError) {
+TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
   for (const char* missing : {"plans", "certificates", "reuse"}) {
     Json json = answer();
     json.erase(missing);

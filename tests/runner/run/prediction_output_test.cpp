@@ -48,7 +48,7 @@ TEST(PredictionOutput, JsonIsALineAnImage) {
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out, std::string(kCat) + "\n" + kDog + "\n");
 }
 
-TEST(PredictionOutput, UnreadableImagesAreToldAndCountedButNotAmongTheResults) {
+TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResults) {
   for (const auto format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
     const Written result = written(format, {kBroken, kDog});
     EXPECT_EQ(result.talk, "error[E0604]: image 'd.jpg': the file is empty\n");
@@ -58,7 +58,7 @@ TEST(PredictionOutput, UnreadableImagesAreToldAndCountedButNotAmongTheResults) {
   }
 }
 
-TEST(PredictionOutput, WhatIsNoPredictionIsRefused) {
+TEST(PredictionOutput, WhatIsNotAPredictionIsRefused) {
   for (const char* item : {"[]", "{}", R"({"file":1})", R"({"file":"a"})", R"({"file":"a","classes":{}})",
                            R"({"file":"a","classes":[{"class":"b"}]})", R"({"file":"a","classes":[1]})",
                            R"({"code":"E9999","message":"m"})", R"({"code":"E0604"})"}) {

@@ -104,7 +104,7 @@ TEST_F(ProgressDisplayTest, LiveLineIsCutToTheTerminalsWidth) {
   EXPECT_EQ(shown(), "\r\x1b[Kträin  tr");
 }
 
-TEST_F(ProgressDisplayTest, SayingStandsAboveTheLiveLineWhichComesBack) {
+TEST_F(ProgressDisplayTest, SaidLineIsAboveTheLiveLineWhichComesBack) {
   ProgressDisplay display(out_, options(true));
   now_ += 1s;
   display.progress("train", training(40));

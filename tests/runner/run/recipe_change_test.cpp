@@ -46,7 +46,7 @@ std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
   return said(std::move(overrides), check_change_of_trained);
 }
 
-TEST(RecipeChange, TheSameRecipeMayGoOn) { EXPECT_THAT(said({}), IsEmpty()); }
+TEST(RecipeChange, TheSameRecipeMayContinue) { EXPECT_THAT(said({}), IsEmpty()); }
 
 TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
   EXPECT_THAT(said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3", "run.dir=x"}),

@@ -233,7 +233,7 @@ TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("error[E0601]: no folder 'nowhere'"));
 }
 
-TEST_F(RunTest, ErrorWithoutAnExitCodeIsNoSuccess) {
+TEST_F(RunTest, ErrorWithoutAnExitCodeIsNotSuccess) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kMissing, "finished:0"}), ExitCode::kMissingInput);
   EXPECT_EQ(summary()["status"], "failed");
 }
@@ -293,7 +293,7 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
                              "': No space left on device\n  help: make room, or choose another place with run.dir\n");
 }
 
-TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNoSuccess) {
+TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
   write_ = [](int file, const char* data, std::size_t size) -> ssize_t {
     if (std::string_view(data, size).find("\"status\": \"finished\"") == std::string_view::npos)
       return ::write(file, data, size);

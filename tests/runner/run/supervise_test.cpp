@@ -166,7 +166,7 @@ TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
   EXPECT_FALSE(ending.interrupted);
 }
 
-TEST_F(SuperviseTest, ResizeOfTheTerminalIsTold) {
+TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
   on_event_ = [&](const Event& event, WorkerProcess& worker) {
     if (std::holds_alternative<Ready>(event)) raise(SIGWINCH);
     worker.signal(SIGHUP);

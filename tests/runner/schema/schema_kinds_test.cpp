@@ -26,7 +26,7 @@ TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
               ElementsAre("E0306 /train/optimizer/kind: unknown kind 'adm' (did you mean 'adam'? kinds: adam, sgd)"));
 }
 
-TEST(SchemaKinds, KindThatIsNoStringIsRefused) {
+TEST(SchemaKinds, KindThatIsNotAStringIsRefused) {
   EXPECT_THAT(recipe(R"("train": {"kind": 3})"),
               ElementsAre("E0302 /train/kind: expected a kind, got 3 (kinds: train.fit)"));
 }

@@ -164,7 +164,7 @@ TEST(SchemaValidate, ForbiddenValuesAndKeys) {
               ElementsAre("E0311 /a: key 'a' is not allowed here"));
 }
 
-TEST(SchemaValidate, OptionsThatExcludeEachOtherAreToldTheRule) {
+TEST(SchemaValidate, OptionsThatExcludeEachOtherNameTheRule) {
   const char* schema = R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
   EXPECT_THAT(checked(schema, R"({"a": 1, "b": 2})"),
               ElementsAre("E0314 : these options cannot be used together (Give a or b.)"));

@@ -67,7 +67,7 @@ TEST(Schemas, EveryOptionIsDescribedAndHasADefaultOrIsRequired) {
   }
 }
 
-TEST(Schemas, NothingStandsBesideAReferenceInVain) {
+TEST(Schemas, NothingBesideAReferenceIsWithoutEffect) {
   for (const SchemaFile& file : embedded_schemas()) check_references(Json::parse(file.text), std::string(file.path));
 }
 

@@ -16,7 +16,7 @@ TEST(Certificate, HoldsBelowItsLimit) {
   EXPECT_FALSE(one.holds());
 }
 
-TEST(Certificate, AnErrorThatIsNoNumberIsNotEqual) {
+TEST(Certificate, AnErrorThatIsNotANumberIsNotEqual) {
   for (const std::size_t at : {0, 1}) {
     Certificate one{.node = "train", .compared = "", .parameters = {{"a", 0}, {"b", 0}}, .changed = {}, .refused = ""};
     one.parameters[at].relative_error = std::nan("");
@@ -25,7 +25,7 @@ TEST(Certificate, AnErrorThatIsNoNumberIsNotEqual) {
   }
 }
 
-TEST(Certificate, SurvivesJsonWithWhatIsNoNumber) {
+TEST(Certificate, SurvivesJsonWithWhatIsNotANumber) {
   Certificate one{
       .node = "train", .compared = "c", .parameters = {{"a", 0}, {"b", 1e-15}}, .changed = {"x"}, .refused = "no"};
   one.parameters[0].relative_error = INFINITY;

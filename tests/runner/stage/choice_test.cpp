@@ -21,13 +21,13 @@ Read read_colour(const char* json) {
   return {colour, reader.finish()};
 }
 
-TEST(Choice, WordStandsForItsEntry) {
+TEST(Choice, WordMeansItsEntry) {
   const Read blue = read_colour(R"({"colour": "blue"})");
   EXPECT_EQ(blue.colour, Colour::kBlue);
   EXPECT_TRUE(blue.errors.empty());
 }
 
-TEST(Choice, WordOutsideTheTableIsAMistakeOfOursAndStandsForNothing) {
+TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
   const Read green = read_colour(R"({"colour": "green"})");
   EXPECT_EQ(green.colour, Colour::kNone);
   ASSERT_EQ(green.errors.size(), 1);
@@ -36,7 +36,7 @@ TEST(Choice, WordOutsideTheTableIsAMistakeOfOursAndStandsForNothing) {
   EXPECT_EQ(green.errors[0].message, "'colour' may be 'green' by its schema, and no code handles it");
 }
 
-TEST(Choice, WhatIsNoWordOrNotThereIsToldOnce) {
+TEST(Choice, WhatIsNotAWordOrNotThereIsReportedOnce) {
   for (const char* json : {R"({"colour": 3})", "{}"}) {
     const Read none = read_colour(json);
     EXPECT_EQ(none.colour, Colour::kNone);

@@ -105,7 +105,7 @@ void expect_same(const Batch& batch, const Batch& expected) {
   EXPECT_TRUE(batch["label"].equal(expected["label"]));
 }
 
-TEST(Loader, GoesOnAtAnyPositionWithTheTailOfThePass) {
+TEST(Loader, ContinuesAtAnyPositionWithTheTailOfThePass) {
   const auto order = shuffled_order(23, 5, 2);
   const auto data = [&](std::int64_t workers) {
     const auto result = dataset(workers);
@@ -140,7 +140,7 @@ TEST(Loader, GoesOnAtAnyPositionWithTheTailOfThePass) {
   }
 }
 
-TEST(Loader, GoesOnAtTheEndWithNothingAndNowhereBehindIt) {
+TEST(Loader, ContinuesAtTheEndWithNothingAndNowhereAfterIt) {
   for (const std::int64_t workers : {0, 2}) {
     const auto data = dataset(workers);
     Loader loader(data, sequential_order(10), 4, 0, true, 2);

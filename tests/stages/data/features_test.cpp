@@ -166,7 +166,7 @@ TEST_F(FeaturesTest, FileThatIsThereIsNotReadUnlessTheRunSaysSo) {
   EXPECT_EQ(model_->built, 2);
 }
 
-TEST_F(FeaturesTest, DamagedFileIsComputedAnew) {
+TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
   run_all();
   damage(file("train"), 40);
   context_.is_reusing = true;
@@ -180,7 +180,7 @@ TEST_F(FeaturesTest, DamagedFileIsComputedAnew) {
   EXPECT_THAT(context_.said, Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(FeaturesTest, FileOfOtherDataIsComputedAnew) {
+TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
   run_all();
   context_.is_reusing = true;
   test_ = std::make_shared<Points>(8);

@@ -110,7 +110,7 @@ TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
   EXPECT_EQ(everything(), (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
 }
 
-TEST_F(FetchDatasetTest, GivenFilesAreToldByTheirSumsAndNotFetched) {
+TEST_F(FetchDatasetTest, GivenFilesAreRecognisedByTheirSumsAndNotFetched) {
   const auto archive = folder_.write("Downloads/pictures (1).tgz", archive_);
   fetch({.root = folder_ / "data", .files = {archive}});
   expect_whole();

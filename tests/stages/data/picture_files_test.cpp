@@ -52,7 +52,7 @@ TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
   EXPECT_THAT(*files, ElementsAre(path("picture")));
 }
 
-TEST_F(Pictures, WhatIsNotThereAndEmptyFoldersAreToldTogether) {
+TEST_F(Pictures, WhatIsNotThereAndEmptyFoldersAreReportedTogether) {
   fs::create_directory(path("empty"));
   EXPECT_THAT(errors({"none.jpg", "empty"}),
               ElementsAre("E0603 there is no file or folder '" + path("none.jpg") + "'",

@@ -169,7 +169,7 @@ TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
             "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage the size it had then");
 }
 
-TEST_F(Classification, SamplesPreparedOtherwiseThanInTrainingAreTold) {
+TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
   checkpoint_->transform = "{}";
   run(flowers());
   EXPECT_THAT(context_.said, testing::Contains("the test set is not prepared as the training data was:  now, {} then"));

@@ -63,7 +63,7 @@ TEST_F(DownloadTest, WholeFileAppearsUnderItsName) {
   EXPECT_EQ(server.seen().size(), 1u);
 }
 
-TEST_F(DownloadTest, CutConnectionGoesOnWhereItBroke) {
+TEST_F(DownloadTest, CutConnectionContinuesWhereItBroke) {
   int cuts = 0;
   const HttpServer server([&](const SeenRequest& request) {
     ServedReply reply = served(request, bytes_);
@@ -83,7 +83,7 @@ TEST_F(DownloadTest, CutConnectionGoesOnWhereItBroke) {
   EXPECT_EQ(listener_.said.at(2), "continuing 'data.bin' after 98 KiB");
 }
 
-TEST_F(DownloadTest, StoppedOneGoesOnTheNextTime) {
+TEST_F(DownloadTest, StoppedOneContinuesTheNextTime) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   listener_.is_cancelled = [&] { return fs::exists(part()); };
   EXPECT_EQ(failure_of([&] { fetch(server); }), "cancelled");
@@ -98,7 +98,7 @@ TEST_F(DownloadTest, StoppedOneGoesOnTheNextTime) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, ServerWithoutRangesBeginsAnewAndSaysSo) {
+TEST_F(DownloadTest, ServerWithoutRangesStartsOverAndSaysSo) {
   int cuts = 0;
   const HttpServer server([&](const SeenRequest&) {
     ServedReply reply{.body = bytes_};
@@ -112,7 +112,7 @@ TEST_F(DownloadTest, ServerWithoutRangesBeginsAnewAndSaysSo) {
             "the server cannot continue in the middle of 'data.bin', or it has changed: starting over");
 }
 
-TEST_F(DownloadTest, ChangedFileBeginsAnew) {
+TEST_F(DownloadTest, ChangedFileStartsOver) {
   int requests = 0;
   const HttpServer server([&](const SeenRequest& request) {
     if (requests++ > 0) return served(request, bytes_, "\"v2\"");
@@ -140,14 +140,14 @@ TEST_F(DownloadTest, WholePartIsTakenWithoutAnotherByte) {
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }
 
-TEST_F(DownloadTest, TooLongPartBeginsAnew) {
+TEST_F(DownloadTest, TooLongPartStartsOver) {
   folder_.write("data.bin.part", bytes_ + "more");
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   fetch(server);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
-TEST_F(DownloadTest, WithoutASumAndATagNothingIsGoneOnWith) {
+TEST_F(DownloadTest, WithoutASumAndATagNothingIsContinued) {
   folder_.write("data.bin.part", std::string(100, 'x'));
   const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
   Download what = wanted(server);

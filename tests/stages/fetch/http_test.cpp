@@ -34,7 +34,7 @@ ServedReply leading_to(const std::string& url, int status = 302) {
   return {.status = status, .headers = {{"Location", url}}, .body = "this way"};
 }
 
-TEST(Http, RedirectIsFollowedAndItsPageIsNoBody) {
+TEST(Http, RedirectIsFollowedAndItsPageIsNotTheBody) {
   const HttpServer server([](const SeenRequest& request) {
     return request.target == "/a" ? leading_to("/b", 307) : ServedReply{.headers = {{"X-Two", " 2 "}}, .body = "bytes"};
   });
@@ -59,7 +59,7 @@ TEST(Http, TokenStaysWithItsHost) {
   EXPECT_EQ(other.seen()[0].header("authorization"), "");
 }
 
-TEST(Http, StaysWithItsHostWhereItIsTold) {
+TEST(Http, StaysWithItsHostWhereAsked) {
   const HttpServer server([](const SeenRequest&) { return leading_to("http://data.invalid/a"); });
   const Got answer = got({.url = server.url("/a"), .wants_body = false, .leaves_host = false});
   EXPECT_EQ(answer.reply.status, 302);

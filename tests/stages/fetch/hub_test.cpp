@@ -109,7 +109,7 @@ TEST_F(HubTest, OfflineIsObeyed) {
   EXPECT_TRUE(hub_.seen().empty());
 }
 
-TEST_F(HubTest, ServerThatIsNoHub) {
+TEST_F(HubTest, ServerThatIsNotAHub) {
   const auto failure = [](const std::string& body) {
     const HttpServer server([&](const SeenRequest&) { return ServedReply{.body = body}; });
     const HubWish wish{.repository = "a/b", .cache = "no/such", .endpoint = server.url() + "/"};

@@ -20,7 +20,7 @@ bool runs_out_of_memory(const Run& run) {
   return false;
 }
 
-TEST(OutOfMemory, IsToldFromOtherErrors) {
+TEST(OutOfMemory, IsDistinguishedFromOtherErrors) {
   EXPECT_TRUE(runs_out_of_memory([] { torch::empty({std::int64_t{1} << 50}, torch::kByte); }));  // the CPU's own
   EXPECT_TRUE(runs_out_of_memory([] { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full"); }));
   EXPECT_TRUE(runs_out_of_memory([] { throw std::bad_alloc(); }));
@@ -71,7 +71,7 @@ TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
   EXPECT_EQ(live_table(what)[4], "  made between steps 12 MiB: 1 of 12 MiB");
 }
 
-TEST(OutOfMemory, WhereNobodyCountedTheTableTellsWhatIsKept) {
+TEST(OutOfMemory, WhereNobodyCountedTheTableShowsWhatIsKept) {
   OutOfMemory what = example();
   what.refused.reset();
   EXPECT_THAT(live_table(what), testing::ElementsAre("kept from step to step when memory ran out at step 2",
@@ -85,7 +85,7 @@ std::string in_words(const OutOfMemory& what) {
   return error.stage + error.option + ": " + error.what() + " | " + error.help;
 }
 
-TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedWhereItStands) {
+TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
   EXPECT_EQ(
       in_words(example()),
       "/memory/budget: out of memory in phase 'backward' of step 2: tried to take 4.0 MiB while 61 MiB of 64 MiB are "

@@ -37,7 +37,7 @@ TEST(MemoryPolicy, PrecisionByModuleIsHandedOn) {
       PrecisionMap(Precision::kBf16, {{"model.head", Precision::kFp32}, {"model.blocks.*.mlp", Precision::kFp16}}));
 }
 
-TEST(MemoryPolicy, KnowsWhereItStands) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
+TEST(MemoryPolicy, KnowsItsPlaceInTheRecipe) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
 
 TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
   EXPECT_FALSE(policy_of("{}")->tf32);

@@ -124,7 +124,7 @@ TEST(AdapterConfigTest, VariantsAreRefusedByName) {
                       "adapter: convert it to plain LoRA first");
 }
 
-TEST(AdapterConfigTest, WhatIsNoConfigIsRefused) {
+TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
   expect_refused("{", "it is not JSON");
   expect_refused("[]", "it is not a mapping");
   expect_refused_with(", \"x\": " + std::string(1000000, '['), "it is nested too deeply");

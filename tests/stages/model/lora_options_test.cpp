@@ -53,11 +53,11 @@ TEST(LoraOptionsTest, EveryOptionIsRead) {
   EXPECT_EQ(options, expected);
 }
 
-TEST(LoraOptionsTest, LayersAreCountedWhateverStandsBeforeThem) {
+TEST(LoraOptionsTest, LayersAreCountedWhateverComesBeforeThem) {
   EXPECT_EQ(read(R"({"layers": [1]})").layers_pattern, List{"[^.]*"});
 }
 
-TEST(LoraOptionsTest, WhatIsNoExpressionIsAnErrorAtItsOption) {
+TEST(LoraOptionsTest, WhatIsNotAnExpressionIsAnErrorAtItsOption) {
   const std::string help = "; write it as Python does, or give a list of names";
   EXPECT_THAT(
       errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),

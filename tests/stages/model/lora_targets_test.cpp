@@ -77,7 +77,7 @@ TEST(LoraTargetsTest, AModuleThatIsSavedAsAWholeGetsNone) {
               ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj"));
 }
 
-TEST(LoraTargetsTest, LayersAreNumbersBehindThePattern) {
+TEST(LoraTargetsTest, LayersAreNumbersAfterThePattern) {
   LoraOptions options = targets(List{"q_proj"});
   options.layers = {1};
   EXPECT_THAT(chosen(options, two_blocks()), ElementsAre("encoder.layers.1.self_attn.q_proj"));
@@ -115,7 +115,7 @@ TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
                "the first layer is called 'embeddings.patch_embedding'");
 }
 
-TEST(LoraTargetsTest, WhatIsNoLayerIsRefusedByName) {
+TEST(LoraTargetsTest, WhatIsNotALayerIsRefusedByName) {
   expect_error(
       targets(List{"layer_norm1"}),
       "'encoder.layers.0.layer_norm1' cannot have an adapter: it is neither a linear layer nor a patch embedding",

@@ -110,7 +110,7 @@ TEST(LayoutRule, ConvolutionalNetworksAreChannelsLast) {
   EXPECT_EQ(chosen(*grouped_bottlenecks()), kChannelsLast);
 }
 
-TEST(LayoutRule, PatchEmbeddingIsNoConvolution) {
+TEST(LayoutRule, PatchEmbeddingIsNotAConvolution) {
   EXPECT_EQ(count_layers(*patch_transformer()).convolutions, 0);
   EXPECT_EQ(chosen(*patch_transformer()), kContiguous);
 }

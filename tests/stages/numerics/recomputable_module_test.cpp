@@ -92,7 +92,7 @@ bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   return std::ranges::equal(a, b, [](const at::Tensor& one, const at::Tensor& other) { return one.equal(other); });
 }
 
-TEST(RecomputableModule, LeavesTheSameBitsBehind) {
+TEST(RecomputableModule, LeavesTheSameBits) {
   for (const int steps : {1, 2}) {  // the second adds to gradients that are there
     const std::vector<at::Tensor> plain = after_step({}, steps);
     EXPECT_TRUE(equal(after_step({.blocks = true}, steps), plain)) << steps;

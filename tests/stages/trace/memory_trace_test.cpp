@@ -180,7 +180,7 @@ TEST_F(MemoryTraceTest, SavedActivationsHaveTheirModulesPath) {
   EXPECT_FALSE(paths.contains("layers"));
 }
 
-TEST_F(MemoryTraceTest, ASecondStepLeavesNothingBehind) {
+TEST_F(MemoryTraceTest, ASecondStepLeavesNothing) {
   const MemoryTrace trace({});
   TowerRun run({}, at::kMeta);
   const auto live = [&] {

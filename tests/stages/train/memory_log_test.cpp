@@ -51,7 +51,7 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   EXPECT_EQ(context.values("memory/reserved").size(), 3);
 }
 
-TEST(MemoryLog, PeakIsHeldAgainstThePlan) {
+TEST(MemoryLog, PeakIsComparedWithThePlan) {
   const CountingAllocator counter;
   RecordingContext context;
   MemoryLog log(context, {c10::kCPU, 1, 1, {}, 128 * kMiB}, no_owners);

@@ -171,7 +171,7 @@ const AdamOptions kAmsgrad{.learning_rate = 0.1,
                            .amsgrad = true,
                            .decoupled = false};
 
-TEST(Optimizer, LoadedStateGoesOnBitForBit) {
+TEST(Optimizer, LoadedStateContinuesBitForBit) {
   const OptimizerOptions every[] = {
       SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
       SgdOptions{.learning_rate = 0.1, .momentum = 0.9},

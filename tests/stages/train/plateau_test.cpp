@@ -53,7 +53,7 @@ TEST(Plateau, StateKeepsEveryBit) {
   EXPECT_EQ(plateau_state_from_json(json::parse(to_json(state).dump())), state);
 }
 
-TEST(Plateau, WhatIsNoStateIsRefused) {
+TEST(Plateau, WhatIsNotAStateIsRefused) {
   const auto refusal = [](const char* text) -> std::string {
     try {
       plateau_state_from_json(json::parse(text));

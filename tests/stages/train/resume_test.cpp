@@ -83,7 +83,7 @@ struct Case {
 
 class EveryTraining : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryTraining, GoesOnToTheSameBits) { expect_the_same_when_stopped_at(GetParam().change, {1, 4, 6, 15}); }
+TEST_P(EveryTraining, ContinuesToTheSameBits) { expect_the_same_when_stopped_at(GetParam().change, {1, 4, 6, 15}); }
 
 Case optimizer(std::string name, OptimizerOptions options) {
   return {std::move(name), [options](TinyTraining& training) { training.options.optimizer = options; }};
@@ -168,7 +168,7 @@ TEST(Resume, StoppedInTheMidstOfAValidationItValidatesAgain) {
   }
 }
 
-TEST(Resume, KilledItGoesOnFromTheLatestCheckpoint) {
+TEST(Resume, KilledItContinuesFromTheLatestCheckpoint) {
   const Change often = [](TinyTraining& training) { training.options.checkpoint.every.steps = 3; };
   const Outcome whole = in_one_go(often);
   for (const std::int64_t step : {1, 2, 3, 4, 7, 8, 12, 13, 16}) {
@@ -237,7 +237,7 @@ TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
   EXPECT_EQ(other.code, runner::ErrorCode::kChangedRun);
 }
 
-TEST(Resume, WithoutACheckpointItBeginsAnew) {
+TEST(Resume, WithoutACheckpointItStartsOver) {
   TinyTraining nothing;
   expect_same(resumed(nothing, kAsItIs), in_one_go(kAsItIs));
 }

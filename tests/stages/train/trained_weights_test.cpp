@@ -119,7 +119,7 @@ TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(TrainedWeights, ReusedFolderWithoutACheckpointIsTrainedAnew) {
+TEST_F(TrainedWeights, ReusedFolderWithoutACheckpointIsTrainedAgain) {
   std::filesystem::remove_all(folder());
   context_.trained_weights->reused = true;
   EXPECT_FALSE(find_trained(before_.options, context_));

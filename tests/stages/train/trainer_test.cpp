@@ -291,7 +291,7 @@ TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
   EXPECT_TRUE(std::filesystem::exists(result.file));
 }
 
-TEST(Trainer, CancelledRunStopsBehindTheStep) {
+TEST(Trainer, CancelledRunStopsAfterTheStep) {
   TinyTraining training;
   training.context.on_progress = [&](const runner::Progress& progress) {
     training.context.is_cancelled = progress.step == 3;

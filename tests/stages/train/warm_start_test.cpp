@@ -73,7 +73,7 @@ TEST_F(WarmStart, SaysAllThatDoesNotFit) {
                 "shape (0.weight [8, 3] for [8, 2])");
 }
 
-TEST_F(WarmStart, WhatIsNoTrainingIsRefused) {
+TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
   EXPECT_EQ(error(run() / "x"), "E0621 there is no '" + (run() / "x").string() + "'");
   EXPECT_EQ(error(run() / "nodes"), "E0621 '" + (run() / "nodes").string() + "' holds no checkpoint");
   fs::copy(run() / "nodes/train", run() / "nodes/train.b", fs::copy_options::recursive);

@@ -159,7 +159,7 @@ TEST(Pickle, AnyOtherNameIsForbidden) {
   EXPECT_EQ(refusal(program("ca\x1b\x7f\nb\n")), "forbidden: it would run 'a??.b'");
 }
 
-TEST(Pickle, AllowedNameIsNoFunctionOfAnythingElse) {
+TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
   EXPECT_EQ(refusal(program("ctorch\nfloat32\n)R")), "forbidden: it would run 'torch.float32'");
   EXPECT_EQ(refusal(program("ctorch\nFloatStorage\n)R")), "forbidden: it would run 'torch.FloatStorage'");
   EXPECT_EQ(refusal(program("ctorch\nSize\n)R")), "forbidden: it would run 'torch.Size'");

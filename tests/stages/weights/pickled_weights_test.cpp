@@ -121,12 +121,12 @@ TEST(PickledWeights, TwoModelsAreAmbiguous) {
             "it has a model in 'model' and another in 'state_dict'");
 }
 
-TEST(PickledWeights, NameThatStandsTwiceIsRefused) {
+TEST(PickledWeights, RepeatedNameIsRefused) {
   EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' stands there twice");
   EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"), "the tensor 'a.b' stands there twice");
 }
 
-TEST(PickledWeights, KeyThatIsNoNameIsRefused) {
+TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
   EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"), "a key on the way to a tensor is no name, below 'a'");
   EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"), "a key on the way to a tensor is no name, below ''");
   EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key on the way to a tensor is no name, below ''");

@@ -240,7 +240,7 @@ TEST_F(SafetensorsTest, SymbolicLinkIsReplacedNotFollowed) {
   EXPECT_EQ(fs::file_size(folder_ / "other"), 8);
 }
 
-TEST_F(SafetensorsTest, LeftoverOfAnInterruptedWriteIsNoHindrance) {
+TEST_F(SafetensorsTest, LeftoverOfAnInterruptedWriteDoesNotHinder) {
   std::ofstream(file().string() + ".part") << "half";
   write_safetensors(file(), {{"a", torch::ones(1)}});
   EXPECT_TRUE(read_safetensors(file()).tensors.at("a").equal(torch::ones(1)));
@@ -275,7 +275,7 @@ TEST_F(SafetensorsTest, FolderIsRefused) {
   EXPECT_EQ(refusal(), "it is not a regular file");
 }
 
-TEST_F(SafetensorsTest, HeaderThatIsNoJsonIsRefused) {
+TEST_F(SafetensorsTest, HeaderThatIsNotJsonIsRefused) {
   put_header("", 0);
   EXPECT_EQ(refusal(), "its header does not begin with '{'");
   put_header("[]", 0);
@@ -298,7 +298,7 @@ std::string entry(const std::string& shape, const std::string& offsets, const st
   return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
-TEST_F(SafetensorsTest, NameThatStandsTwiceIsRefused) {
+TEST_F(SafetensorsTest, RepeatedNameIsRefused) {
   put_header("{\"a\":" + entry("[1]", "[0,4]") + ",\"a\":" + entry("[1]", "[4,8]") + "}", 8);
   EXPECT_EQ(refusal(), "the name 'a' stands there twice");
   put_header(R"({"a":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}})", 4);

@@ -75,7 +75,7 @@ TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
   EXPECT_EQ(read_saved_weights(golden("state.pth")).inside, "");
 }
 
-TEST_F(SavedWeightsTest, ConfigThatIsNoObjectIsRefused) {
+TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
   const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},

@@ -133,7 +133,7 @@ TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
               testing::StartsWith("is no sound file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
 }
 
-TEST(TorchFile, ByteThatIsNoTruthIsRefused) {
+TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden("types_stream.pth"));
   const std::size_t at = bytes.find(std::string("\5\0\0\0\0\0\0\0\0\1\1\0\1", 13));

@@ -210,7 +210,7 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
   EXPECT_THAT(rewritten(R"({"kind": "image"})"), HasSubstr("becomes its input: its 'image_size' is missing"));
 }
 
-TEST_F(Predict, MissingPathIsToldBeforeAnythingIsLoaded) {
+TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
   request_["paths"] = {"no/such.jpg"};
   EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");
   EXPECT_TRUE(said_.empty());

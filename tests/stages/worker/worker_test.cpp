@@ -203,7 +203,7 @@ TEST_F(WorkerTest, OtherRequestsFailLikeStages) {
             runner::ExitCode::kTerminated);
 }
 
-TEST_F(WorkerTest, WhatIsNoRequestIsRefused) {
+TEST_F(WorkerTest, WhatIsNotARequestIsRefused) {
   const std::string start = "E0708 : retort's request cannot be understood: ";
   const std::pair<std::string, std::string> cases[] = {
       {"nonsense\n", "not a JSON object"},

@@ -89,7 +89,7 @@ TEST_F(Complete, FlagsOfTheVerb) {
   EXPECT_THAT(texts({"validate", "--sm"}), IsEmpty());
 }
 
-TEST_F(Complete, FlagValueBehindBlankOrEqualSign) {
+TEST_F(Complete, FlagValueAfterBlankOrEqualSign) {
   EXPECT_THAT(texts({"graph", "--format", "d"}), ElementsAre("dot"));
   EXPECT_THAT(texts({"graph", "--format=d"}), ElementsAre("--format=dot"));
 }
@@ -108,7 +108,7 @@ TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
   EXPECT_THAT(completed({"run", "--config-name", "pet"}), ElementsAre("petals"));
 }
 
-TEST_F(Complete, RecipesBehindOverrides) { EXPECT_THAT(completed({"run", "seed=1", "pet"}), ElementsAre("petals")); }
+TEST_F(Complete, RecipesAfterOverrides) { EXPECT_THAT(completed({"run", "seed=1", "pet"}), ElementsAre("petals")); }
 
 TEST_F(Complete, RecipeFilesAndFolders) {
   const std::string below = folder_.path().string() + "/recipes/";
@@ -142,7 +142,7 @@ TEST_F(Complete, BrokenWordsBeforeAreIgnored) {
       ElementsAre("train.optimizer.amsgrad="));
 }
 
-TEST_F(Complete, BrokenFileBehindAWordIsIgnored) {
+TEST_F(Complete, BrokenFileAfterAWordIsIgnored) {
   EXPECT_THAT(of_petals({"data=broken", "train.opt"}), ElementsAre("train.optimizer."));
 }
 
