@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kCore = "tag:yaml.org,2002:";
 
 /// The start of `text`, in quotes.
-std::string shown(const std::string& text) {
+std::string start_in_quotes(const std::string& text) {
   constexpr std::size_t kMaxShown = 60;  // what is longer is a number, or cut anywhere for a message
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
@@ -62,11 +62,12 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
 
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
-    return Diagnostic{.code = ErrorCode::kYamlTrap,
-                      .where = read.where,
-                      .message = shown(text) + " without quotes is " + as,
-                      .help = "write " + scalar_text(read) + " if that is meant, else " + shown(text) + " in quotes",
-                      .severity = Severity::kWarning};
+    return Diagnostic{
+        .code = ErrorCode::kYamlTrap,
+        .where = read.where,
+        .message = start_in_quotes(text) + " without quotes is " + as,
+        .help = "write " + scalar_text(read) + " if that is meant, else " + start_in_quotes(text) + " in quotes",
+        .severity = Severity::kWarning};
   };
   if (std::holds_alternative<bool>(read.data) && std::string_view("tTfF").find(text[0]) == std::string_view::npos) {
     return warning("the boolean " + scalar_text(read));
