@@ -8,6 +8,7 @@
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
 #include "runner/graph/node_key.h"
+#include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/execute/refusal.h"
 #include "runner/execute/dry_context.h"
@@ -335,7 +336,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
       if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again:  " + *why});
     }
     NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
-    std::filesystem::create_directories(context.folder());
+    make_folders(context.folder());
     artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) return stopped();

@@ -1,8 +1,15 @@
 #include "runner/record/node_files.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <system_error>
+
+#include "runner/disk/descriptor.h"
+#include "runner/disk/make_folders.h"
+#include "runner/disk/new_file.h"
 
 namespace runner {
 namespace {
@@ -23,6 +30,13 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
   return file;
 }
 
+/// What is in the file survives a power cut from here on.
+void flush(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.is_open() || disk().sync(*file) != 0)
+    throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
+}
+
 }  // namespace
 
 std::vector<NodeFile> node_files(const fs::path& folder) {
@@ -41,10 +55,10 @@ bool are_unchanged(const fs::path& folder, const std::vector<NodeFile>& files) {
 }
 
 void give_files(const fs::path& from, const std::vector<NodeFile>& files, const fs::path& to) {
-  fs::create_directories(to);
+  make_folders(to);
   for (const NodeFile& file : files) {
     const fs::path source = from / file.name, target = to / file.name;
-    fs::create_directories(target.parent_path());
+    make_folders(target.parent_path());
     std::error_code error;
     if (fs::equivalent(source, target, error)) continue;
     fs::remove(target);
@@ -54,6 +68,8 @@ void give_files(const fs::path& from, const std::vector<NodeFile>& files, const 
       is_linked = !error;
     }
     if (!is_linked) fs::copy_file(source, target);
+    flush(target);
+    sync_folder(target.parent_path());
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "runner/disk/fault.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/power_cut_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -84,6 +85,40 @@ TEST(AtomicFile, LinksAreReplacedNotFollowed) {
   write_atomically(folder / "a", "x");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "a")));
   EXPECT_EQ(folder.read("other"), "precious");
+}
+
+TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  PowerCutStorage storage(folder.path());
+  bool is_done = false;
+  int cuts = 0;
+  storage.after_each_call = [&] {
+    ++cuts;
+    for (const auto luck : {PowerCutStorage::Luck::kNone, PowerCutStorage::Luck::kNames}) {
+      const TemporaryFolder left;
+      storage.leave(left.path(), luck);
+      const std::string text = left.read("a");
+      EXPECT_TRUE(text == "new" || (text == "old" && !is_done)) << "'" << text << "' after call " << cuts;
+    }
+  };
+  write_atomically(folder / "a", "new", storage);
+  is_done = true;
+  storage.after_each_call();
+  EXPECT_GT(cuts, 5);
+}
+
+TEST(NewFile, WhatWasSyncedSurvivesAPowerCut) {
+  const TemporaryFolder folder;
+  PowerCutStorage storage(folder.path());
+  NewFile file(folder / "a", storage);
+  sync_folder(folder.path(), storage);
+  file.append("one");
+  file.sync();
+  file.append("two");
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(left.read("a"), "one");
 }
 
 TEST(NewFile, InterruptedAndShortWritesAreContinued) {

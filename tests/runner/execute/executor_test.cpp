@@ -11,6 +11,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
+#include "tests/support/system_calls.h"
 
 namespace runner {
 namespace {
@@ -438,6 +439,29 @@ TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
   events_.clear();
   EXPECT_EQ(run({node("a", 2), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
   EXPECT_EQ(all<NodeStarted>().size(), 2u);
+}
+
+TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
+  std::vector<bool> was_finished;
+  Executor made({"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+                {.emit = [](const Event&) {},
+                 .is_cancelled = [] { return false; },
+                 .flush =
+                     [&](const std::string&) {
+                       was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
+                     },
+                 .measure_peak = [] { return 0; }});
+  EXPECT_TRUE(made.create().empty());
+  EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  EXPECT_THAT(was_finished, ElementsAre(false));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
+}
+
+TEST_F(ExecutorTest, NamesOfNodesFoldersSurviveAPowerCut) {
+  const WatchedCalls calls;
+  run({node("a", 1)});
+  for (const auto& folder : {folder_, folder_ / "nodes", folder_ / "nodes/a"})
+    EXPECT_THAT(calls.flushed(), testing::Contains(folder.string()));
 }
 
 TEST_F(ExecutorTest, ProgressIsThinnedButAPhaseAlwaysShows) {

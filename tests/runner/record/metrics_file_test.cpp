@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
+#include "tests/support/power_cut_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -50,6 +51,34 @@ TEST_F(MetricsFileTest, RewindingKeepsTheFirstMetricsOfANode) {
   EXPECT_THAT(names(), ElementsAre("ax1", "bx9", "ax2", "ax33"));
   EXPECT_TRUE(file.rewind("a", 0).empty());
   EXPECT_THAT(names(), ElementsAre("bx9"));
+}
+
+TEST_F(MetricsFileTest, WhatWasFlushedSurvivesAPowerCut) {
+  PowerCutStorage storage(folder_.path());
+  MetricsFile file = MetricsFile::make(path(), storage);
+  sync_folder(folder_.path(), storage);
+  file.append({"a", "x", 1, 1}, 0.5);
+  file.append({"a", "x", 1, 2}, 1);
+  file.flush();
+  file.append({"a", "x", 1, 3}, 1.5);
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 2u);
+}
+
+TEST_F(MetricsFileTest, PowerCutDuringARewindLeavesTheOldOrTheNewWhole) {
+  write({{"a", "x", 1, 1}, {"a", "x", 1, 2}, {"a", "x", 1, 3}});
+  PowerCutStorage storage(folder_.path());
+  storage.after_each_call = [&] {
+    const TemporaryFolder left;
+    storage.leave(left.path());
+    const auto lines = read_metrics(left / "metrics.jsonl").lines.size();
+    EXPECT_TRUE(lines == 3 || lines == 1) << lines;
+  };
+  MetricsFile::reopen(path(), storage).rewind("a", 1);
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 1u);
 }
 
 TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {

@@ -1,0 +1,21 @@
+#include "runner/disk/write_error.h"
+
+#include <cerrno>
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
+  for (const int error : {ENOSPC, EDQUOT}) {
+    const Diagnostic full = write_diagnostic("a", error, ErrorCode::kCannotCreate);
+    EXPECT_EQ(full.code, ErrorCode::kDiskFull);
+    EXPECT_EQ(full.help, "make room, or choose another place with run.dir");
+  }
+  EXPECT_EQ(write_diagnostic("a", EACCES, ErrorCode::kCannotCreate).code, ErrorCode::kCannotCreate);
+  EXPECT_EQ(write_diagnostic("a", EIO, ErrorCode::kCannotWrite).code, ErrorCode::kCannotWrite);
+}
+
+}  // namespace
+}  // namespace runner
