@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/config/resolvers.h"
 #include "runner/protocol/event.h"
 
 namespace runner {
@@ -21,7 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_"};
 constexpr std::array<std::string_view, 4> kPackageVariables = {"CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
                                                                "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"};
-constexpr std::array<std::string_view, 4> kSecretWords = {"TOKEN", "KEY", "SECRET", "PASSWORD"};
 
 /// What follows "key:" on the first line of `file` that starts so; empty when there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
@@ -52,8 +52,7 @@ Json variables(const char* const* environment) {
 }  // namespace
 
 bool is_recorded_variable(std::string_view name) {
-  const auto speaks_of = [&](std::string_view word) { return name.find(word) != name.npos; };
-  if (std::ranges::any_of(kSecretWords, speaks_of)) return false;
+  if (names_a_secret(std::string(name))) return false;
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
          std::ranges::find(kPackageVariables, name) != kPackageVariables.end();
 }

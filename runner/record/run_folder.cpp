@@ -11,9 +11,11 @@
 
 #include "runner/protocol/event.h"
 #include "runner/disk/file_system.h"
+#include "runner/disk/make_folders.h"
 #include "runner/text/printable.h"
 #include "runner/record/training_history.h"
 #include "runner/value/value.h"
+#include "runner/config/resolvers.h"
 #include "runner/config/yaml_writer.h"
 
 namespace runner {
@@ -41,21 +43,31 @@ Diagnostic taken(const fs::path& path) {
 
 /// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
 Result<fs::path> claim(const fs::path& path, Storage& storage) {
-  if (storage.make_folder(path / ".retort") == 0) return path;
-  if (errno == EEXIST) return taken(path);
-  return cannot_create(path / ".retort", errno);
+  if (storage.make_folder(path / ".retort") != 0)
+    return errno == EEXIST ? taken(path) : cannot_create(path / ".retort", errno);
+  // The names of the run and of its record survive a power cut.
+  sync_folder(path.parent_path(), storage);
+  sync_folder(path, storage);
+  return path;
 }
 
 Result<fs::path> create_given(const fs::path& path, Storage& storage) {
-  std::error_code error;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  if (error) return cannot_create(path, error.value());
   if (storage.make_folder(path) == 0) return claim(path, storage);
   if (errno != EEXIST) return cannot_create(path, errno);
+  std::error_code error;
   if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
   const bool is_empty = fs::is_empty(path, error);
   if (error) return cannot_create(path, error.value());
   return is_empty ? claim(path, storage) : taken(path);
+}
+
+/// A folder in `day` that is called `time`, or time-1, time-2 … where that is taken.
+Result<fs::path> create_in(const fs::path& day, const std::string& time, Storage& storage) {
+  for (int suffix = 0;; ++suffix) {
+    const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
+    if (storage.make_folder(path) == 0) return claim(path, storage);
+    if (errno != EEXIST) return cannot_create(path, errno);
+  }
 }
 
 std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
@@ -66,27 +78,28 @@ std::string local_time(std::chrono::system_clock::time_point now, const char* fo
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
+/// Does the key of an override speak of a secret?
 bool is_secret(std::string key) {
   std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
   for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
-  constexpr std::array kWords = {"token", "key", "secret", "password"};
-  return std::ranges::any_of(kWords, [&](const char* word) { return key.find(word) != key.npos; });
+  return names_a_secret(std::move(key));
 }
 
 }  // namespace
 
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
                                    std::chrono::system_clock::time_point now, Storage& storage) {
-  if (!run_dir.empty()) return create_given((base / run_dir).lexically_normal(), storage);
+  const fs::path given = run_dir.empty() ? "" : (base / run_dir).lexically_normal();
   const fs::path day = base / "outputs" / local_time(now, "%Y-%m-%d");
-  std::error_code error;
-  fs::create_directories(day, error);
-  if (error) return cannot_create(day, error.value());
-  const std::string time = local_time(now, "%H-%M-%S");
-  for (int suffix = 0;; ++suffix) {
-    const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
-    if (storage.make_folder(path) == 0) return claim(path, storage);
-    if (errno != EEXIST) return cannot_create(path, errno);
+  try {
+    make_folders(given.empty() ? day : given.parent_path(), storage);
+    return given.empty() ? create_in(day, local_time(now, "%H-%M-%S"), storage) : create_given(given, storage);
+  } catch (const fs::filesystem_error& error) {
+    return cannot_create(given.empty() ? day : given, error.code().value());
+  } catch (const WriteError& error) {
+    Diagnostic diagnostic = error.diagnostic();
+    diagnostic.pointer = kPointer;
+    return diagnostic;
   }
 }
 
@@ -102,6 +115,7 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
     : RunFolder(folder, storage, log_limit, MetricsFile::make(folder / "metrics.jsonl", storage),
                 NewFile(folder / "log.txt", storage)) {
   record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
+  sync_folder(folder_, storage);  // what is appended to the two from now on is not lost with their names
 }
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_limit) {
@@ -116,6 +130,7 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_l
   for (int number = 1;; ++number) {
     const fs::path records = result.records_ / ("resume-" + std::to_string(number));
     if (storage.make_folder(records) == 0) {
+      sync_folder(result.records_, storage);
       result.records_ = records;
       return result;
     }

@@ -29,6 +29,16 @@ TEST(EnvironmentRecord, KeepsOnlyVariablesOfTheAllowList) {
       R"({"CUDA_VISIBLE_DEVICES":"","MKL_DYNAMIC":"FALSE","OMP_NUM_THREADS":"2","PYTORCH_CUDA_ALLOC_CONF":"x=1","SLURM_JOB_ID":"17"})");
 }
 
+TEST(EnvironmentRecord, NoSecretIsOnTheAllowList) {
+  for (const std::string prefix : {"OMP_", "MKL_", "PYTORCH_"}) {
+    EXPECT_TRUE(is_recorded_variable(prefix + "NUM_THREADS"));
+    for (const char* word : {"TOKEN", "API_KEY", "SECRET", "PASSWORD", "password", "Token_2"})
+      EXPECT_FALSE(is_recorded_variable(prefix + word)) << prefix << word;
+  }
+  for (const char* other : {"", "HOME", "USER", "PATH", "XOMP_A", "SLURM_JOB_ID_", "CUDA_VISIBLE", "AWS_REGION"})
+    EXPECT_FALSE(is_recorded_variable(other)) << other;
+}
+
 TEST(EnvironmentRecord, DescribesTheMachineButNotItsName) {
   const TemporaryFolder proc;
   std::ofstream(proc.path() / "cpuinfo") << "processor\t: 0\nmodel name\t: Great CPU 9000\nflags\t: fpu\n";

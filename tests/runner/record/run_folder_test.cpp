@@ -10,6 +10,7 @@
 
 #include "runner/disk/fault.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/power_cut_storage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -159,6 +160,36 @@ TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
   fs::create_symlink(base_.path() / "victim", path / "log.txt");
   EXPECT_THROW(RunFolder folder(path), WriteError);
   EXPECT_EQ(base_.read("victim"), "precious");
+}
+
+TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
+  for (const std::string run_dir : {"", "deep/down/run"}) {
+    PowerCutStorage storage(base_.path());
+    const fs::path path = *create_run_folder(run_dir, base_.path(), kNow, storage);
+    RunFolder folder(path, storage);
+    folder.metrics().append({"a", "x", 1, 1}, 0.5);
+    folder.metrics().flush();
+    folder.record("recipe.yaml", "a: 1\n");
+    const TemporaryFolder left;
+    storage.leave(left.path());
+    const fs::path there = path.lexically_relative(base_.path());
+    EXPECT_EQ(left.read(there / ".retort/recipe.yaml"), "a: 1\n");
+    EXPECT_FALSE(left.read(there / ".retort/run.json").empty());
+    EXPECT_FALSE(left.read(there / "metrics.jsonl").empty());
+    EXPECT_TRUE(fs::exists(left.path() / there / "log.txt"));
+  }
+}
+
+TEST_F(RunFolderTest, ResumedRunSurvivesAPowerCut) {
+  const fs::path path = made("run");
+  { RunFolder(path).log(1, "before"); }
+  PowerCutStorage storage(base_.path());
+  RunFolder folder = RunFolder::reopen(path, storage);
+  folder.record("recipe.yaml", "a: 1\n");
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(left.read("run/log.txt"), "     1.000  before\n");
+  EXPECT_EQ(left.read("run/.retort/resume-1/recipe.yaml"), "a: 1\n");
 }
 
 TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
