@@ -97,8 +97,9 @@ class HubFetching {
           .with_help("unset it");
     }
     ask_for_commit();
-    for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
+    make_cache_folders(home_);
     const runner::Descriptor lock = take_lock();
+    for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
     std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs they point to
     for (const std::string& name : names_) {
@@ -198,7 +199,7 @@ class HubFetching {
   }
 
   runner::Descriptor take_lock() const {
-    runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!lock.is_open()) cannot_create_cache(home_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
     throw StageError(ErrorCode::kDownloadFailed, "another retort is fetching '" + wish_.repository + "'")

@@ -134,6 +134,14 @@ TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
   EXPECT_THAT(failure_of([&] { fetch(); }), HasSubstr("'config.json' has no ETag"));
 }
 
+TEST_F(HubTest, ModelsFolderThatIsALinkIsNotWrittenThrough) {
+  const TemporaryFolder elsewhere;
+  fs::create_directories(home().parent_path());
+  fs::create_directory_symlink(elsewhere.path(), home());
+  EXPECT_THROW(fetch(), runner::StageError);
+  EXPECT_TRUE(fs::is_empty(elsewhere.path()));
+}
+
 TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
   CountingStorage counting;
   fetch({}, counting);
