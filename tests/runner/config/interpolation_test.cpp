@@ -58,6 +58,16 @@ TEST_F(Interpolations, ChainsAreBounded) {
   EXPECT_EQ(first_error(many("k0: 1\n", "${k", 1)), ErrorCode::kNestingTooDeep);
 }
 
+TEST_F(Interpolations, ChainsMayBeTwoHundredDeepAndNoDeeper) {
+  const auto chain = [](int length) {
+    std::string text;
+    for (int i = 0; i < length; ++i) text += "k" + std::to_string(i) + ": ${k" + std::to_string(i + 1) + "}\n";
+    return text + "k" + std::to_string(length) + ": 1\n";
+  };
+  EXPECT_EQ(first_error(chain(190)), ErrorCode{});
+  EXPECT_EQ(first_error(chain(210)), ErrorCode::kNestingTooDeep);
+}
+
 TEST_F(Interpolations, PartOfAnInterpolatedMappingIsNotACopyOfAll) {
   std::string text = "big: [";
   for (int i = 0; i < 20'000; ++i) text += "1,";
@@ -71,6 +81,19 @@ TEST_F(Interpolations, LongTextsAreBounded) {
   for (int i = 0; i < 10'000; ++i) text += "k" + std::to_string(i) + ": ${big}\n";
   EXPECT_EQ(first_error(text), ErrorCode::kAliasBomb);
   EXPECT_EQ(first_error("a: " + std::string(300'000, 'x') + "\nb: ${a}${a}${a}${a}\n"), ErrorCode::kAliasBomb);
+}
+
+TEST_F(Interpolations, WhatIsCopiedIsCounted) {
+  std::string text = "big: [";
+  for (int i = 0; i < 999; ++i) text += "1,";
+  text += "1]\n";
+  const auto copies = [&](int count) {
+    std::string result = text;
+    for (int i = 0; i < count; ++i) result += "k" + std::to_string(i) + ": ${big}\n";
+    return result;
+  };
+  EXPECT_EQ(first_error(copies(40)), ErrorCode{});
+  EXPECT_EQ(first_error(copies(110)), ErrorCode::kAliasBomb);
 }
 
 TEST_F(Interpolations, SecretsDoNotRepeatALongTextOften) {

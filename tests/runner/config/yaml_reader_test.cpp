@@ -121,6 +121,28 @@ TEST(YamlReader, AliasBombIsRefused) {
   EXPECT_THAT(read(text), testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
+TEST(YamlReader, AliasesMayExpandToTenThousandValuesAndNoMore) {
+  const auto aliased = [](int count) {
+    std::string text = "a: &a [";
+    for (int i = 0; i < 98; ++i) text += "1,";
+    text += "1]\nb: [";  // a hundred values with the list itself
+    for (int i = 0; i < count; ++i) text += "*a,";
+    return text + "]\n";
+  };
+  EXPECT_THAT(read(aliased(100)), testing::StartsWith("{\"a\""));
+  EXPECT_THAT(read(aliased(101)), testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
+}
+
+TEST(YamlReader, ValuesOfAFileAreCounted) {
+  const auto list = [](int count) {
+    std::string text = "[";
+    for (int i = 0; i < count; ++i) text += "1,";
+    return text + "]";
+  };
+  EXPECT_THAT(read(list(99'999)), testing::StartsWith("[1,"));  // and the list itself
+  EXPECT_THAT(read(list(100'000)), testing::HasSubstr("the file holds more than 100000 values"));
+}
+
 TEST(YamlReader, AliasesOfALongTextAreBounded) {
   std::string text = "a: &a " + std::string(1u << 20, 'x') + "\n";
   for (int i = 0; i < 100; ++i) text += "b" + std::to_string(i) + ": *a\n";

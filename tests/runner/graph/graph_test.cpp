@@ -180,6 +180,20 @@ TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
       ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of foreach different values"));
 }
 
+TEST_F(GraphTest, ItemsNeverLeadOutOfTheNodesFolder) {
+  const Graph made =
+      graph("data: {kind: data.two, foreach: {x: ['../../up', '/etc', 'a/b', \"line\\nbreak\", 'ä', '']}}\n");
+  EXPECT_THAT(ids(made), ElementsAre("data..._.._up", "data._etc", "data.a_b", "data.line_break", "data.__", "data."));
+}
+
+TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
+  const auto item = [](std::size_t size) {
+    return "data: {kind: data.two, foreach: {x: [" + std::string(size, 'x') + "]}}\n";
+  };
+  EXPECT_EQ(graph(item(115)).nodes.front().id.size(), 120u);
+  EXPECT_THAT(errors(item(116)), ElementsAre(testing::HasSubstr("is longer than 120 characters")));
+}
+
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
   EXPECT_THAT(
       errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n"),
@@ -239,6 +253,13 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   bad = good;
   bad["nodes"][0]["id"] = "../x";
   EXPECT_EQ(refused(bad), "graph: a node's id is no file name");
+  for (const auto& id : std::vector<std::string>{"", ".a", "a/b", "a b", "a\n", "ä", std::string(121, 'x')}) {
+    bad["nodes"][0]["id"] = id;
+    EXPECT_EQ(refused(bad), "graph: a node's id is no file name") << id;
+  }
+  bad = good;
+  bad["nodes"][0]["id"] = std::string(120, 'x');
+  EXPECT_EQ(refused(bad), "accepted");
   bad = good;
   bad["nodes"][1]["id"] = "data";
   EXPECT_EQ(refused(bad), "graph: two nodes have the id 'data'");

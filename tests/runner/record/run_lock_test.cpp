@@ -1,9 +1,11 @@
 #include "runner/record/run_lock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -20,6 +22,34 @@ TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
     ASSERT_FALSE(other);
     EXPECT_EQ(other.errors().at(0).message, "the run '" + folder.path().string() + "' is still running");
   }
+  EXPECT_TRUE(RunLock::take(folder.path()));
+}
+
+TEST(RunLock, IsNotTakenThroughALink) {
+  const TemporaryFolder folder, other;
+  std::filesystem::create_directory(other.path() / ".retort");
+  std::filesystem::create_directory_symlink(other.path() / ".retort", folder / ".retort");
+  for (const auto& lock : {RunLock::take, RunLock::join}) {
+    const auto refused = lock(folder.path());
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.errors().at(0).message, "cannot open '" + (folder / ".retort").string() + "': Not a directory");
+  }
+}
+
+TEST(RunLock, IsNotHandedToProgramsThatAreStarted) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".retort");
+  const WatchedCalls calls;
+  EXPECT_TRUE(RunLock::take(folder.path()));
+  const int wanted = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  EXPECT_EQ(calls.flags_of(folder / ".retort") & wanted, wanted);
+}
+
+TEST(RunLock, WaitsForAWorkerThatIsOnItsWayOut) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".retort");
+  WatchedCalls calls;
+  calls.refuse_locks(2);
   EXPECT_TRUE(RunLock::take(folder.path()));
 }
 

@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/protocol/event.h"
+#include "runner/record/run_lock.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -44,6 +46,7 @@ class RunTest : public testing::Test {
     RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
     request.trained = trained_;
     request.source = source_;
+    request.resume = resume_;
     WritingStorage storage(write_);
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
@@ -62,7 +65,7 @@ class RunTest : public testing::Test {
   Recipe recipe_ = {.run_dir = "run"};
   Graph graph_;
   TrainedNodes trained_;
-  std::string source_;
+  std::string source_, resume_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
   Verbosity verbosity_ = Verbosity::kNormal;
@@ -132,6 +135,26 @@ TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
     }
     EXPECT_EQ(lines, 2);
   }
+}
+
+TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheWorkerIsToldSo) {
+  const WatchedCalls calls;
+  run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), R"(line:{"event":"flush","node":"data"})",
+              "echo", "finished:0"});
+  EXPECT_THAT(talk_.str(), HasSubstr(R"(fake: {"flushed":true})"));
+  EXPECT_THAT(calls.flushed(), testing::Contains((folder_.path() / "run/metrics.jsonl").string()));
+}
+
+TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
+  const fs::path path = folder_.path() / "run";
+  run_script({"hello", "read", "ready", "read", kStarted, "finished:0"});
+  const auto worker = RunLock::join(path);
+  ASSERT_TRUE(worker);
+  const std::string before = folder_.read("run/log.txt");
+  resume_ = path.string();
+  EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), info(ErrorCode::kRunBusy).exit);
+  EXPECT_THAT(talk_.str(), HasSubstr("is still at work"));
+  EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
 
 TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {

@@ -14,6 +14,7 @@
 #include "runner/disk/write_error.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "tests/support/forwarding_storage.h"
+#include "tests/support/power_cut_storage.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_states.h"
 
@@ -260,6 +261,34 @@ TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
     checkpoints().save(training_state(2, 0.4));
     EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002"})) << "at " << point;
   }
+}
+
+TEST_F(CheckpointsTest, PowerCutAtAnyPointLeavesTheOneBeforeOrTheNewOneWhole) {
+  checkpoints().save(training_state(1, 0.5));
+  PowerCutStorage storage(base_.path());
+  bool is_done = false;
+  storage.after_each_call = [&] {
+    for (const auto luck : {PowerCutStorage::Luck::kNone, PowerCutStorage::Luck::kNames}) {
+      const TemporaryFolder left;
+      storage.leave(left.path(), luck);
+      const auto found = Checkpoints(left / "checkpoints", {}).load_latest();
+      ASSERT_TRUE(found);
+      expect_same(found->state, found->state.step == 1 && !is_done ? training_state(1, 0.5) : training_state(2, 0.4));
+    }
+  };
+  checkpoints({}, storage).save(training_state(2, 0.4));
+  is_done = true;
+  storage.after_each_call();
+}
+
+TEST_F(CheckpointsTest, FirstOneSurvivesAPowerCutWithItsFolder) {
+  PowerCutStorage storage(base_.path());
+  checkpoints({}, storage).save(training_state(1, 0.5));
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  const auto found = Checkpoints(left / "checkpoints", {}).load_best();
+  ASSERT_TRUE(found);
+  expect_same(found->state, training_state(1, 0.5));
 }
 
 TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {

@@ -7,6 +7,7 @@
 
 #include "stages/data/image_reader.h"
 #include "tests/support/pictures.h"
+#include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
@@ -78,6 +79,18 @@ TEST(ImageReader, TellsFormatsByTheirBytesAndNamesTheRest) {
   const std::string text = "GIF89a";
   EXPECT_EQ(failure({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}),
             "E0609: it is neither JPEG nor PNG");
+}
+
+TEST(ImageReader, FileOfMoreThanAGibibyteIsNotRead) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("a.png", "");
+  std::filesystem::resize_file(file, (std::int64_t{1} << 30) + 1);  // a hole: it takes no room
+  try {
+    read_image_file(file);
+    ADD_FAILURE() << "it was read";
+  } catch (const ImageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kImageTooLarge);
+  }
 }
 
 TEST(ImageReader, FileThatIsNotThereOrNoFile) {

@@ -145,6 +145,18 @@ class Classification : public testing::Test {
   RecordingContext context_;
 };
 
+TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
+  const std::vector<std::string> hostile = {"../../up", "/tmp/evil.json", "metrics.json"};
+  checkpoint_->classes = hostile;
+  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, hostile));
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.folder()))
+    files.insert(entry.path().lexically_relative(context_.folder()));
+  EXPECT_THAT(files, testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json", "report.txt",
+                                          "confusion_matrix.csv", "predictions.csv"}));
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json"))["per_class"][0]["class"], "../../up");
+}
+
 TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
   const auto network = std::make_shared<ListeningNetwork>();
   const auto model = std::make_shared<ListeningModel>();

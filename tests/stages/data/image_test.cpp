@@ -1,0 +1,30 @@
+#include "stages/data/image.h"
+
+#include <gtest/gtest.h>
+
+namespace stages {
+namespace {
+
+bool is_allowed(std::int64_t width, std::int64_t height) {
+  try {
+    check_size(width, height);
+    return true;
+  } catch (const ImageError&) {
+    return false;
+  }
+}
+
+TEST(ImageSize, Is178MillionPixelsAtMost) {
+  EXPECT_TRUE(is_allowed(17'800, 10'000));
+  EXPECT_FALSE(is_allowed(17'800, 10'001));
+  EXPECT_FALSE(is_allowed(17'801, 10'000));
+  EXPECT_TRUE(is_allowed(1'000'000, 178));
+  EXPECT_FALSE(is_allowed(1'000'001, 1));
+  EXPECT_FALSE(is_allowed(1, 1'000'001));
+  EXPECT_FALSE(is_allowed(1'000'000, 1'000'000));
+  EXPECT_FALSE(is_allowed(0, 1));
+  EXPECT_FALSE(is_allowed(1, -1));
+}
+
+}  // namespace
+}  // namespace stages
