@@ -145,6 +145,21 @@ check_files() {
   )"
 }
 
+# What comes from elsewhere, and what is to survive a power cut.
+check_trust() {
+  forbid "what a script downloads is pinned by its SHA-256" "$(
+    grep -nvE '^(#.*|[a-z0-9-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64})?$' scripts/libtorch-*.txt || true
+    grep -nE 'pip.* download' scripts/setup >/dev/null && ! grep -q -e '--require-hashes' scripts/setup &&
+      echo "scripts/setup: pip without --require-hashes"
+    grep -rnE '(curl|wget)[^|]*https?://' scripts || true
+  )"
+  # Beside it: init writes a file of the user's own, and the meter speaks to the kernel.
+  forbid "files are written through runner/disk alone: it never follows links, and knows how to flush" "$(
+    code 'O_CREAT|std::ofstream|fopen\(' runner stages |
+      but_not '^(runner/(disk/|cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
+  )"
+}
+
 check_program() {
   forbid "retort starts without LibTorch" "$(readelf -d "$1" | grep -E 'NEEDED.*(torch|c10|cuda)' || true)"
 }
@@ -155,6 +170,7 @@ check() {
   check_one_loop
   check_kinds
   check_files
+  check_trust
   if [ -n "${2:-}" ]; then check_program "$2"; fi
   [ "$found" = no ]
 }
@@ -219,6 +235,11 @@ self_test() {
     <<<'sed -i "/&kMemoryPolicy/d; s/&kTrainSupervised/\&kTrainSupervised, \&kMemoryPolicy/" stages/stages.cpp'
   expect "no file is larger than 1 MB" <<<'head -c 1000001 /dev/zero >recipes/large.bin'
   expect "no path of one machine is in the tree" <<<'echo "root: /ho""me/me/photos" >>recipes/classify.yaml'
+
+  expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch-cpu.txt'
+  expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
+  expect "files are written through runner/disk alone: it never follows links, and knows how to flush" \
+    <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
 
   # A program that names LibTorch: what names it here is only called so.
   found=no
