@@ -1,0 +1,430 @@
+#!/usr/bin/env python3
+"""Breaks one line at a time and looks whether the tests see it.
+
+The files beside this one hold mutants, one room's in each; README.md has their form. Every mutant is put into a copy of
+the source tree, what is near is built there, and the tests that the mutant names are run: they must fail. The checkout
+is never touched, and what was built stays for the next time.
+"""
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+# The programs that hold tests, with the sources of each, and what must be built beside it.
+PROGRAMS = {
+    "runner_tests": ("tests/runner", ["runner_tests", "fake_worker", "retort"]),
+    "stages_tests": ("tests/stages", ["stages_tests"]),
+    "end_to_end_tests": ("tests/end_to_end", ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
+}
+TEST_SECONDS = 600  # a mutant that makes its tests run longer is seen
+
+
+class Mutant:
+    """One change of one file, and the tests that are to see it."""
+
+    def __init__(self, room, name, fields, old, new):
+        self.room, self.name, self.old, self.new = room, name, old, new
+        self.file = fields.get("file", "")
+        self.is_alone = "alone" in fields  # not to be built with others
+        self.is_asleep = False  # it is in the copy, and its name awakes it
+        self.tests = [tuple(line.split(None, 1)) for line in fields.get("tests", "").splitlines()]
+
+    def guard(self, text):
+        """The place of the old text, and what stands there for both where the environment chooses between them; None
+        where the texts alone do not show how."""
+        place = self.places(text)[0]
+        old, new, awake = place[0], self.new.strip(), f'retort_mutant("{self.title}")'
+        before = re.sub(r"(\s*//[^\n]*)+$", "", text[: place.start()].rstrip())
+        if self.is_alone:
+            return None
+        if condition := changed_condition(old, new):
+            begin, end, other = condition
+            return place, f"{old[:begin]}({awake} ? bool({other}) : bool({old[begin:end]})){old[end:]}"
+        if value := changed_value(old, new):
+            head, was, becomes = value
+            return place, f"{head} = {awake} ? ({becomes}) : ({was});"
+        is_between = before.endswith((";", "{", "}", ":", ")")) and not re.match(r"\s*else\b", text[place.end() :])
+        if is_between and is_statements(old) and (not new or is_statements(new)):
+            return place, f"if ({awake}) {{ {new} }} else {{ {old} }}"
+        if is_expression(old) and is_expression(new):
+            return place, f"({awake} ? ({new}) : ({old}))"
+        return None
+
+    @property
+    def title(self):
+        return f"{self.room}: {self.name}"
+
+    def places(self, text):
+        """Where the old text stands; blanks and line breaks in it may be any."""
+        words = [re.escape(word) for word in self.old.split()]
+        return list(re.finditer(r"\s+".join(words), text))
+
+    def applied(self, text):
+        place = self.places(text)[0]
+        return text[: place.start()] + self.new.strip() + text[place.end() :]
+
+    def digest(self):
+        return hashlib.sha256("\0".join([self.file, self.old, self.new, repr(self.tests)]).encode()).hexdigest()
+
+
+def closing(text, begin):
+    """Where the parenthesis closes that opens at `begin`; -1: nowhere."""
+    depth = 0
+    for at in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return -1
+
+
+def changed_condition(old, new):
+    """Begin and end of the condition of `old` where `new` differs in it alone, and the other condition."""
+    head = re.match(r"(?:\}?\s*else\s+)?(?:if|while)\s*\(", old)
+    if not head or not new.startswith(head[0]) or ";" in old[head.end() : closing(old, head.end() - 1)]:
+        return None
+    end, other = closing(old, head.end() - 1), closing(new, head.end() - 1)
+    is_alone = end > 0 and other > 0 and old[end:].split() == new[other:].split()
+    return (head.end(), end, new[head.end() : other]) if is_alone else None
+
+
+def changed_value(old, new):
+    """The head of the declaration `old` without constexpr, and its value there and in `new`, which differs in it alone."""
+    form = re.compile(r"((?:inline )?)(constexpr |const |)([\w:<>*& ]*?\w[ *&]+\w+) = ([^{].*);", flags=re.S)
+    was, becomes = form.fullmatch(old), form.fullmatch(new)
+    if not was or not becomes or was.groups()[:3] != becomes.groups()[:3] or ";" in was[4] + becomes[4]:
+        return None
+    if was[3].startswith(("return ", "else ")):
+        return None
+    return was[1] + ("const " if was[2] else "") + was[3], was[4], becomes[4]
+
+
+def is_expression(text):
+    """One whole expression, which holds no list."""
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth < 0 or (depth == 0 and letter == ","):
+            return False
+    is_cut = re.match(r"(if|for|while|return|else|case)\b|[-+*/%<>=&|.,?:]", text) or text.endswith(tuple("-+*/%<>=&|.,?:("))
+    return bool(text) and depth == 0 and not is_cut and not re.search(r"[;{}]", text)
+
+
+def is_statements(text):
+    """Whole statements, of which none declares something that is used after them."""
+    declares = re.compile(r"^\s*((static|constexpr|const|auto|using) |(std|at|fs)::[^=;(]* \w+ ?[={;]|(bool|int|double) "
+                          r"|[A-Z]\w*[ <&*][^=;(]*[={;(])", flags=re.M)
+    is_whole = re.match(r"[\w+*(-]", text) and text.endswith((";", "}")) and not text.startswith("else")
+    return is_whole and all(text.count(a) == text.count(b) for a, b in ("()", "{}")) and not declares.search(text)
+
+
+def read_mutants():
+    """The mutants of all files, in the order of their names."""
+    mutants = []
+    for path in sorted(HERE.glob("*.mutants")):
+        for number, block in enumerate(re.split(r"^=== ", path.read_text(), flags=re.M)):
+            if number == 0:
+                continue
+            match = re.fullmatch(r"(.*?)\n(.*?)^--- old\n(.*?)^--- new\n(.*)", block, flags=re.M | re.S)
+            if not match:
+                sys.exit(f"{path.name}: '{block.splitlines()[0]}' lacks '--- old' or '--- new'")
+            name, head, old, new = match.groups()
+            fields = {}
+            for line in filter(None, head.splitlines()):
+                key, _, value = line.partition(" ")
+                if key not in ("file", "tests", "alone"):
+                    sys.exit(f"{path.name}: '{name}' has an unknown line '{line}'")
+                fields[key] = fields[key] + "\n" + value if key in fields else value
+            mutants.append(Mutant(path.stem, name, fields, old, new))
+    return mutants
+
+
+# --- the check
+
+
+def tests_in(folder):
+    """Names of the tests below a folder as googletest gives them; of those with parameters, up to the parameter."""
+    plain, suites, prefixes = set(), {}, {}
+    for path in sorted((SOURCE / folder).rglob("*_test.cpp")):
+        text = path.read_text()
+        plain.update(f"{s}.{n}" for s, n in re.findall(r"^TEST(?:_F)?\(\s*(\w+),\s*(\w+)\)", text, flags=re.M))
+        for suite, name in re.findall(r"^(?:TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\)", text, flags=re.M):
+            suites.setdefault(suite, []).append(name)
+        for prefix, suite in re.findall(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w*),\s*(\w+)", text, flags=re.M):
+            prefixes.setdefault(suite, []).append(prefix)
+    for suite, names in suites.items():
+        plain.update(f"{prefix}{'/' * bool(prefix)}{suite}.{name}/" for prefix in prefixes.get(suite, []) for name in names)
+    return plain
+
+
+def names_a_test(pattern, tests):
+    return any(fnmatch.fnmatchcase(test, pattern) or fnmatch.fnmatchcase(test + "0", pattern) or
+               (test.endswith("/") and pattern.startswith(test)) for test in tests)
+
+
+def elsewhere(mutant):
+    found = [str(path.relative_to(SOURCE)) for room in ("runner", "stages") for path in (SOURCE / room).rglob("*")
+             if path.suffix in (".h", ".cpp") and mutant.places(path.read_text())]
+    return f"; it stands in {', '.join(found)}" if found else ""
+
+
+def complaints(mutants):
+    """What is wrong with the mutants as they are written."""
+    found, seen, tests = [], set(), {}
+    for mutant in mutants:
+        def complain(what):
+            found.append(f"{mutant.title}: {what}")
+
+        if mutant.title in seen:
+            complain("another has the same name")
+        seen.add(mutant.title)
+        path = SOURCE / mutant.file
+        places = len(mutant.places(path.read_text())) if path.is_file() else 0
+        if not mutant.file.startswith(("runner/", "stages/")) or not path.is_file():
+            complain(f"there is no file '{mutant.file}'{elsewhere(mutant)}")
+        elif places != 1:
+            complain(f"the old text stands {places} times in {mutant.file}" + ("" if places else elsewhere(mutant)))
+        if mutant.old.split() == mutant.new.split():
+            complain("it changes nothing")
+        if not mutant.tests:
+            complain("it names no tests")
+        for program, patterns in mutant.tests:
+            if program not in PROGRAMS:
+                complain(f"there is no program of tests '{program}'")
+                continue
+            if program not in tests:
+                tests[program] = tests_in(PROGRAMS[program][0])
+            for pattern in patterns.split(":"):
+                if not names_a_test(pattern, tests[program]):
+                    complain(f"{program} has no test '{pattern}'")
+    return found
+
+
+# --- the copy, and building in it
+
+
+def digest_of_tree():
+    """Of what mutants and their tests are made of, but for the mutants themselves."""
+    digest = hashlib.sha256()
+    for path in sorted(p for top in ("runner", "stages", "schemas", "tests") for p in (SOURCE / top).rglob("*")
+                       if p.is_file() and HERE not in p.parents):
+        digest.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+# Compiled into the copy: whether a mutant is awake.
+SWITCH_IN = "runner/disk/installation.cpp"
+SWITCH = """
+#include <cstdlib>
+#include <string_view>
+bool retort_mutant(const char* name) {
+  static const char* const awake = std::getenv("RETORT_MUTANT");
+  return awake && std::string_view(awake) == name;
+}
+"""
+
+
+def guarded(text, mutants):
+    """`text` with as many of its mutants as it can hold, each asleep until RETORT_MUTANT has its name."""
+    reached, behind, last = len(text) + 1, "", None
+    changes = [(*found, mutant) for mutant in mutants if (found := mutant.guard(text))]
+    for place, both, mutant in sorted(changes, key=lambda change: change[0].start(), reverse=True):
+        if last and place.span() == last[0].span() and place[0] in both:
+            head, _, tail = both.rpartition(place[0])  # in the place of another: where this one sleeps, that one chooses
+            both, reached = head + last[1] + tail, place.end()
+        elif place.end() > reached:
+            continue  # it lies over another's
+        else:
+            behind = text[place.end() :]
+        text, reached, last = text[: place.start()] + both + behind, place.start(), (place, both)
+        mutant.is_asleep = True
+    return "extern bool retort_mutant(const char* name);\n" + text if changes else text
+
+
+def copy_tree(to, mutants):
+    """Makes `to` hold what the checkout does, with sleeping mutants. A file that is the same keeps its time, so that it
+    is not built again."""
+    listed = subprocess.run(["git", "-C", SOURCE, "ls-files", "-co", "--exclude-standard", "-z"], check=True,
+                            capture_output=True).stdout.decode().split("\0")
+    by_file = {}
+    for mutant in mutants:
+        by_file.setdefault(mutant.file, []).append(mutant)
+    names = {name for name in listed if name and (SOURCE / name).is_file()}
+    for name in names:
+        source, target = SOURCE / name, to / name
+        wanted = source.read_bytes()
+        if name in by_file:
+            wanted = guarded(wanted.decode(), by_file[name]).encode()
+        if name == SWITCH_IN:
+            wanted += SWITCH.encode()
+        if target.is_file() and target.read_bytes() == wanted:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(wanted)
+        target.chmod(source.stat().st_mode & 0o777)
+    for top in ("runner", "stages", "schemas", "recipes", "tests", "experiments"):
+        for path in (to / top).rglob("*"):
+            if path.is_file() and str(path.relative_to(to)) not in names:
+                path.unlink()
+
+
+class Bench:
+    """The copy of the tree, where mutants are built and tested."""
+
+    def __init__(self, place, everyone, jobs):
+        self.tree, self.build, self.jobs = place, place / "build", jobs
+        # Files that are broken are compiled one by one, so that a mutant costs one file and not a dozen.
+        self.everyone = everyone
+        self.alone = sorted({m.file for m in everyone if m.file.endswith(".cpp")})
+
+    def prepare(self):
+        copy_tree(self.tree, self.everyone)
+        # As the checkout is configured: without LibTorch the half of runner/ can be done.
+        cache = SOURCE / "build/CMakeCache.txt"
+        settings = dict(re.findall(r"^(RETORT_\w+):\w+=(.*)$", cache.read_text() if cache.is_file() else "", flags=re.M))
+        options = [f"-D{name}={settings[name]}" for name in ("RETORT_STAGES", "RETORT_LIBTORCH") if name in settings]
+        options += ["-DRETORT_ALONE=" + ";".join(self.alone),
+                    f"-DCMAKE_PROJECT_retort_INCLUDE={self.tree}/tests/mutants/alone.cmake"]
+        command = ["cmake", "--preset", "release", *options]
+        done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit("cannot configure:\n" + done.stdout + done.stderr)
+
+    def compile(self, programs):
+        """What the compiler said where it failed; empty where it did not."""
+        targets = sorted({target for program in programs for target in PROGRAMS[program][1]})
+        command = ["nice", "-n5", "cmake", "--build", self.build, *[w for t in targets for w in ("--target", t)], "--", "-k0"]
+        done = subprocess.run(command + ["--quiet"] + ([f"-j{self.jobs}"] if self.jobs else []), cwd=self.tree,
+                              capture_output=True, text=True)
+        return "" if done.returncode == 0 else done.stdout + done.stderr
+
+    def failing(self, program, patterns, mutant=""):
+        """The tests that fail, or what else went wrong; empty where all pass."""
+        environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
+        command = [self.build / "bin" / program, f"--gtest_filter={patterns}", "--gtest_brief=1"]
+        try:
+            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=TEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            return ["no end within ten minutes"]
+        if done.returncode == 0:
+            ran = re.search(r"(\d+) tests? from", done.stdout.decode(errors="replace"))
+            return [] if ran and int(ran[1]) else ["no test ran"]
+        text = done.stdout.decode(errors="replace")
+        return re.findall(r"^\[  FAILED  \] (\S+?),? .*\(\d+ ms\)", text, flags=re.M) or [f"exit {done.returncode}"]
+
+
+def run_all(mutants, bench, results, resume):
+    """Runs the mutants; returns what each came to."""
+    known = {}
+    bench.prepare()
+    tree = digest_of_tree()
+    if resume and results.is_file():
+        for line in results.read_text().splitlines():
+            record = json.loads(line)
+            if record["tree"] == tree:
+                known[record["digest"]] = record
+    programs = sorted({program for mutant in mutants for program, _ in mutant.tests})
+    say(f"building {', '.join(programs)} in {bench.build}")
+    began = time.time()
+    if errors := bench.compile(programs):
+        sys.exit("the tree does not build:\n" + errors[-4000:])
+    say(f"built in {time.time() - began:.0f} s; now each test that a mutant names, without one")
+    for program in programs:
+        patterns = sorted({p for m in mutants for name, ps in m.tests if name == program for p in ps.split(":")})
+        if failing := bench.failing(program, ":".join(patterns)):
+            sys.exit(f"{program} fails without any mutant: {', '.join(failing)}")
+    came_to = []
+    with results.open("a") as out:
+        for number, mutant in enumerate(sorted(mutants, key=lambda one: not one.is_asleep), 1):
+            record = known.get(mutant.digest())
+            if not record:
+                record = run_one(mutant, bench)
+                record.update(tree=tree, digest=mutant.digest())
+                out.write(json.dumps(record) + "\n")
+                out.flush()
+            say(f"[{number}/{len(mutants)}] {record['verdict']:9} {mutant.title}  "
+                f"({record['seconds']:.0f} s{', by ' + record['by'] if record['by'] else ''})")
+            came_to.append((mutant, record))
+    return came_to
+
+
+def run_one(mutant, bench):
+    """What the mutant came to: seen, SURVIVES or BROKEN, and by which test or why."""
+    began = time.time()
+    path = bench.tree / mutant.file
+    before = path.read_bytes()
+    verdict, by = "SURVIVES", ""
+    try:
+        if not mutant.is_asleep:
+            path.write_text(mutant.applied((SOURCE / mutant.file).read_text()))
+        for program, patterns in mutant.tests:
+            if not mutant.is_asleep and (errors := bench.compile([program])):
+                lines = [line for line in errors.splitlines() if "error:" in line]
+                verdict, by = "BROKEN", (lines or errors.splitlines()[-1:])[0]
+                break
+            if failing := bench.failing(program, patterns, mutant.title):
+                verdict, by = "seen", failing[0] + (f" and {len(failing) - 1} more" if len(failing) > 1 else "")
+                break
+    finally:
+        if path.read_bytes() != before:
+            path.write_bytes(before)
+    return {"name": mutant.title, "verdict": verdict, "by": by, "seconds": time.time() - began}
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def main():
+    # Who is started in the background ignores these, and so would the tests, of which some wait for them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--list", action="store_true", help="name the mutants")
+    parser.add_argument("--check", action="store_true", help="see that each applies and names tests; builds nothing")
+    parser.add_argument("--only", metavar="NAME", help="those whose name, 'room: what', has this in it")
+    parser.add_argument("--half", choices=("runner", "stages"), help="those of one half")
+    parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",
+                        help="the folder of the copy, which holds its build too")
+    parser.add_argument("--resume", action="store_true", help="leave out what the same tree has been tried with")
+    parser.add_argument("-j", "--jobs", type=int, help="jobs of a build")
+    arguments = parser.parse_args()
+    everyone = read_mutants()
+    mutants = [m for m in everyone if (arguments.only or "") in m.title and m.file.startswith(arguments.half or "")]
+    if arguments.list:
+        for mutant in mutants:
+            say(f"{mutant.title}  [{mutant.file}; {'; '.join(shlex.join(t) for t in mutant.tests)}]")
+        return 0
+    if wrong := complaints(mutants):
+        say("\n".join(wrong))
+        say(f"{len(wrong)} faults in {len(mutants)} mutants")
+        return 1
+    if arguments.check:
+        say(f"{len(mutants)} mutants apply")
+        return 0
+    if not mutants:
+        sys.exit("no mutant has that name")
+    place = arguments.place.resolve()
+    if (place / ".git").exists():
+        sys.exit(f"{place} is a checkout, and its files would be replaced")
+    place.mkdir(parents=True, exist_ok=True)
+    came_to = run_all(mutants, Bench(place, everyone, arguments.jobs), place / "mutants.jsonl", arguments.resume)
+    survivors = [f"  {r['verdict']} {m.title}" for m, r in came_to if r["verdict"] != "seen"]
+    say(f"{len(came_to)} mutants: {len(came_to) - len(survivors)} seen, {len(survivors)} not, "
+        f"in {sum(r['seconds'] for _, r in came_to):.0f} s")
+    say("\n".join(survivors) if survivors else "none survives")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
