@@ -9,14 +9,9 @@
 #include <variant>
 #include <vector>
 
-namespace stages {
+#include "stages/weights/element_type.h"
 
-/// A type of numbers, as torch calls it: "float32".
-struct ElementType {
-  std::string_view name;
-  std::string_view storage;  ///< "FloatStorage"; empty where torch has no typed storage for it
-  std::int64_t bytes = 0;
-};
+namespace stages {
 
 /// The numbers that tensors are views of. They lie outside the pickle, under `key`.
 struct PickledStorage {
@@ -94,8 +89,5 @@ inline constexpr std::size_t kLongestPickle = 64 << 20;
 /// tensors and plain containers; classes and functions are taken for these by an allow-list of names, and nothing is
 /// run. Throws std::invalid_argument saying what is wrong, in half a sentence; ForbiddenPickle for any other name.
 Pickle read_pickle(std::string_view bytes);
-
-/// The type that torch calls so, "float32"; null where there is none.
-const ElementType* element_type(std::string_view name);
 
 }  // namespace stages

@@ -1,0 +1,188 @@
+#include "stages/weights/pickle_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "runner/text/printable.h"
+
+namespace stages {
+namespace {
+
+// Of values, and of all that is made of them: no state dict has as many, and a pickle of 64 MiB could ask for more than
+// there is memory.
+constexpr std::size_t kMostObjects = 2'000'000;
+constexpr std::size_t kMostPickledDimensions = 64;
+
+/// "torch.nn.Module", as a message shows it.
+std::string full_name(const PickledGlobal& global) {
+  return runner::printable_ascii(std::string(global.module) + '.' + std::string(global.name));
+}
+
+const ElementType* storage_type(const PickledGlobal& global) {
+  if (global.name == "UntypedStorage" && (global.module == "torch.storage" || global.module == "torch"))
+    return element_type("uint8");
+  if (global.module != "torch") return nullptr;
+  return element_type_of_storage(global.name);
+}
+
+/// What stands for something that makes a tensor or a plain container.
+bool is_allowed(const PickledGlobal& global) {
+  constexpr std::array kAllowed = {
+      std::pair("collections", "OrderedDict"),
+      std::pair("torch", "Size"),
+      std::pair("torch._utils", "_rebuild_parameter"),
+      std::pair("torch._utils", "_rebuild_tensor"),
+      std::pair("torch._utils", "_rebuild_tensor_v2"),
+      std::pair("torch._utils", "_rebuild_tensor_v3"),
+      std::pair("torch.jit._pickle", "build_boollist"),
+      std::pair("torch.jit._pickle", "build_doublelist"),
+      std::pair("torch.jit._pickle", "build_intlist"),
+      std::pair("torch.jit._pickle", "build_tensorlist"),
+      std::pair("torch.jit._pickle", "restore_type_tag"),
+  };
+  return storage_type(global) || (global.module == "torch" && element_type(global.name)) ||
+         global.module == "__torch__" || global.module.starts_with("__torch__.") ||
+         std::ranges::any_of(kAllowed, [&](const auto& allowed) {
+           return global.module == allowed.first && global.name == allowed.second;
+         });
+}
+
+bool is_empty(const PickledValue* value) {
+  const auto* map = std::get_if<PickledMap>(&value->data);
+  return std::holds_alternative<std::monostate>(value->data) || (map && map->entries.empty());
+}
+
+}  // namespace
+
+void refuse_pickle(const std::string& why) { throw std::invalid_argument(why); }
+
+void PickleBuilder::spend(std::size_t count) {
+  spent_ += count;
+  if (spent_ > kMostObjects) refuse_pickle("its pickle makes more than 2000000 values");
+}
+
+Pickle PickleBuilder::finish(const PickledValue* value, std::size_t length) {
+  pickle_.value = value;
+  pickle_.length = length;
+  return std::move(pickle_);
+}
+
+PickledValue* PickleBuilder::global(std::string_view module, std::string_view name) {
+  const PickledGlobal global{module, name};
+  if (!is_allowed(global)) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+  return make(global);
+}
+
+PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue* values) {
+  const auto& global = as<PickledGlobal>(called, "a function");
+  const PickledValues& arguments = as<PickledList>(values, "a tuple").items;
+  const std::string_view name = global.name;
+  if (global.module == "collections") return ordered(arguments);
+  if (global.module.starts_with("__torch__")) {
+    if (!arguments.empty()) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+    return make(PickledMap{{}, true});
+  }
+  if (name == "_rebuild_tensor") return tensor(arguments, 4, 4);
+  if (name == "_rebuild_tensor_v2") return tensor(arguments, 6, 7);
+  if (name == "_rebuild_tensor_v3") return tensor(arguments, 7, 8);
+  if (name == "_rebuild_parameter" && arguments.size() == 3) return const_cast<PickledValue*>(arguments[0]);
+  const bool is_first_of_two = name == "restore_type_tag" && arguments.size() == 2;
+  const bool is_list = (name == "Size" || name.starts_with("build_")) && arguments.size() == 1;
+  if (is_first_of_two || is_list) return const_cast<PickledValue*>(arguments[0]);
+  throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+}
+
+std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value, const char* what) {
+  const auto& items = as<PickledList>(value, what).items;
+  if (items.size() > kMostPickledDimensions)
+    refuse_pickle("it has a tensor of " + std::to_string(items.size()) + " dimensions");
+  spend(items.size());
+  std::vector<std::int64_t> numbers;
+  for (const PickledValue* item : items) numbers.push_back(as<std::int64_t>(item, what));
+  return numbers;
+}
+
+/// _rebuild_tensor(storage, offset, sizes, strides), v2 with (requires_grad, hooks) after it, and v3 with the type
+/// too
+PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t least, std::size_t most) {
+  if (arguments.size() < least || arguments.size() > most)
+    refuse_pickle("its pickle makes a tensor of too little or too much");
+  const auto& [storage, offset] = as<PickledStorageIndex>(arguments[0], "a storage");
+  PickledTensor made{.storage = storage,
+                     .type = pickle_.storages[storage].type,
+                     .offset = as<std::int64_t>(arguments[1], "a tensor's offset"),
+                     .sizes = whole_numbers(arguments[2], "a tensor's sizes"),
+                     .strides = whole_numbers(arguments[3], "a tensor's strides")};
+  if (__builtin_add_overflow(made.offset, offset, &made.offset)) refuse_pickle("it has a tensor that lies nowhere");
+  if (least == 7) {
+    const auto& type = as<PickledGlobal>(arguments[6], "a type of numbers");
+    made.type = type.module == "torch" ? element_type(type.name) : nullptr;
+    if (!made.type) refuse_pickle("its pickle has something else where a type of numbers belongs");
+  }
+  // What comes last says that the numbers are to be conjugated or negated.
+  if (arguments.size() == most && most > 4 && !is_empty(arguments.back())) {
+    refuse_pickle("it has a tensor that is to be conjugated or negated when it is read");
+  }
+  pickle_.tensors.push_back(std::move(made));
+  return make(PickledTensorIndex{pickle_.tensors.size() - 1});
+}
+
+PickledValue* PickleBuilder::ordered(const PickledValues& arguments) {
+  PickledMap map;
+  if (arguments.size() > 1) refuse_pickle("its pickle makes a dictionary of too much");
+  if (!arguments.empty()) {
+    for (const PickledValue* pair : as<PickledList>(arguments[0], "a list of pairs").items) {
+      const auto& items = as<PickledList>(pair, "a pair").items;
+      if (items.size() != 2) refuse_pickle("its pickle has something else where a pair belongs");
+      spend(1);
+      map.entries.emplace_back(items[0], items[1]);
+    }
+  }
+  return make(std::move(map));
+}
+
+PickledValue* PickleBuilder::storage(const PickledValue* id) {
+  constexpr const char* kWhat = "a storage's name";
+  const PickledValues& parts = as<PickledList>(id, kWhat).items;
+  if (parts.size() < 5 || parts.size() > 6 || as<std::string_view>(parts[0], kWhat) != "storage") {
+    refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
+  }
+  const auto& global = as<PickledGlobal>(parts[1], kWhat);
+  const PickledStorage named{as<std::string_view>(parts[2], kWhat), storage_type(global),
+                             as<std::int64_t>(parts[4], kWhat)};
+  if (!named.type) refuse_pickle("it has a storage of the type '" + full_name(global) + "'");
+  PickledStorageIndex index{storage_index(named)};
+  if (parts.size() == 6 && !std::holds_alternative<std::monostate>(parts[5]->data)) {
+    const PickledValues& view = as<PickledList>(parts[5], kWhat).items;
+    if (view.size() != 3) refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
+    index.offset = as<std::int64_t>(view[1], kWhat);
+  }
+  return make(index);
+}
+
+std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
+  const std::string called = "the storage '" + runner::printable_ascii(storage.key) + "'";
+  if (storage.count < 0 || storage.count > std::numeric_limits<std::int64_t>::max() / storage.type->bytes) {
+    refuse_pickle(called + " has an impossible size");
+  }
+  const auto [place, is_new] = by_key_.try_emplace(storage.key, pickle_.storages.size());
+  if (is_new) {
+    pickle_.storages.push_back(storage);
+  } else {
+    const PickledStorage& other = pickle_.storages[place->second];
+    if (other.type != storage.type || other.count != storage.count)
+      refuse_pickle(called + " stands there in two forms");
+  }
+  return place->second;
+}
+
+void PickleBuilder::set_state(PickledValue* value, const PickledValue* state) {
+  auto& map = as<PickledMap>(value, "a dictionary");
+  const auto& entries = as<PickledMap>(state, "a dictionary of attributes").entries;
+  if (!map.is_object || value == state) return;
+  spend(entries.size());
+  map.entries.insert(map.entries.end(), entries.begin(), entries.end());
+}
+
+}  // namespace stages
