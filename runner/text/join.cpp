@@ -1,5 +1,7 @@
 #include "runner/text/join.h"
 
+#include <algorithm>
+
 namespace runner {
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
@@ -8,6 +10,16 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
     if (&part != parts.data()) text += separator;
     text += part;
   }
+  return text;
+}
+
+std::string listed(std::span<const std::string> names, std::size_t most, std::string_view quote) {
+  std::string text;
+  for (const std::string& name : names.first(std::min(names.size(), most))) {
+    if (!text.empty()) text += ", ";
+    text.append(quote).append(name).append(quote);
+  }
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
   return text;
 }
 

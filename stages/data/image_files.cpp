@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "runner/text/join.h"
 #include "stages/data/image_root.h"
 
 namespace stages {
@@ -43,7 +44,7 @@ class FileCheck {
                       {},
                       "",
                       std::to_string(missing_.size()) + " of " + std::to_string(seen_) + " images are not in '" +
-                          root_.path().string() + "': " + listed(missing_),
+                          root_.path().string() + "': " + runner::listed(missing_, kListedFiles, "'"),
                       "unpack the data set's archive again: it was not unpacked completely"});
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runner/disk/sha256.h"
+#include "runner/text/join.h"
 #include "stages/data/image_root.h"
 #include "stages/random/random.h"
 
@@ -129,11 +130,12 @@ class FolderLister {
     // A class may only seem empty because its links were refused.
     if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
-           (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") + listed(empty_),
+           (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") +
+               runner::listed(empty_, kListedFiles, "'"),
            "put .jpg, .jpeg or .png files there, or remove the folder");
     }
     if (!unknown_.empty()) {
-      fail(ErrorCode::kLabelOutOfRange, "'train' has no such class: " + listed(unknown_),
+      fail(ErrorCode::kLabelOutOfRange, "'train' has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
            "classes are known by the names of the folders in 'train'");
     }
   }

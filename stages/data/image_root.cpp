@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runner/text/join.h"
+
 namespace stages {
 namespace {
 
@@ -15,14 +17,6 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 }
 
 }  // namespace
-
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 20;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", '" : "'") + names[i] + "'";
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
-}
 
 ImageRoot::ImageRoot(fs::path root, bool allow_outside) : root_(std::move(root)), allow_outside_(allow_outside) {
   std::error_code error;
@@ -47,12 +41,15 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
     errors.push_back({ErrorCode::kOutsideRoot,
                       {},
                       "",
-                      "links lead out of '" + root_.string() + "': " + listed(outside_),
+                      "links lead out of '" + root_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
                       "set allow_outside: true to follow them"});
   }
   if (!broken_.empty()) {
-    errors.push_back(
-        {ErrorCode::kMissingImage, {}, "", "links lead nowhere: " + listed(broken_), "remove or repair them"});
+    errors.push_back({ErrorCode::kMissingImage,
+                      {},
+                      "",
+                      "links lead nowhere: " + runner::listed(broken_, kListedFiles, "'"),
+                      "remove or repair them"});
   }
 }
 

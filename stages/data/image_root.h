@@ -8,8 +8,8 @@
 
 namespace stages {
 
-/// "'a', 'b' and 3 more": the first twenty.
-std::string listed(const std::vector<std::string>& names);
+/// How many names of files a message lists.
+inline constexpr std::size_t kListedFiles = 20;
 
 /// The folder that images lie in: which links in it are followed, and what was found to be wrong with them.
 class ImageRoot {

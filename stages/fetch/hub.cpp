@@ -16,6 +16,7 @@
 #include "runner/disk/descriptor.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
 
@@ -191,11 +192,9 @@ class HubFetching {
   }
 
   [[noreturn]] void missing(const std::string& what, const std::vector<std::string>& all) const {
-    std::string list;
-    for (std::size_t i = 0; i < all.size() && i < 20; ++i) list += (i ? ", " : "") + all[i];
-    if (all.size() > 20) list += ", and " + std::to_string(all.size() - 20) + " more";
+    constexpr std::size_t kShown = 20;
     throw StageError(ErrorCode::kNotPublished, "'" + wish_.repository + "' has no " + what)
-        .with_help(list.empty() ? "it has no files" : "it has " + list);
+        .with_help(all.empty() ? "it has no files" : "it has " + runner::listed(all, kShown));
   }
 
   runner::Descriptor take_lock() const {

@@ -11,6 +11,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 
 namespace stages {
 namespace {
@@ -53,13 +54,9 @@ std::string shape_text(const at::Tensor& tensor) {
   return text.str();
 }
 
-/// The first few of some names; of many, how many more.
-std::string listed_names(const std::vector<std::string>& names) {
+std::string listed_weights(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 6;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
+  return runner::listed(names, kShown);
 }
 
 /// The file's tensors, and which of them have been asked for.
@@ -177,7 +174,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
     throw StageError(ErrorCode::kDamagedWeights,
-                     "the weights have no vision tower with known names: " + listed_names(names))
+                     "the weights have no vision tower with known names: " + listed_weights(names))
         .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
   PretrainedReport report;
@@ -223,8 +220,8 @@ std::string PretrainedReport::text() const {
   if (positions_before > 0) {
     text += "; position embeddings resized from " + grid(positions_before) + " to " + grid(positions_after);
   }
-  if (!left_out.empty()) text += "; left out: " + listed_names(left_out);
-  if (!random.empty()) text += "; random: " + listed_names(random);
+  if (!left_out.empty()) text += "; left out: " + listed_weights(left_out);
+  if (!random.empty()) text += "; random: " + listed_weights(random);
   return text;
 }
 
@@ -232,7 +229,7 @@ std::string PretrainedReport::misfits() const {
   std::string text;
   const auto add = [&](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" + listed_names(names) + ")";
+    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" + listed_weights(names) + ")";
   };
   add(missing, "missing");
   add(unexpected, "unexpected");
