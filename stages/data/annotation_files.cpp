@@ -61,6 +61,20 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
   return bytes;
 }
 
+void AnnotationFiles::for_lines(const std::string& name, std::size_t limit,
+                                const std::function<void(std::size_t, std::string_view)>& use) {
+  const auto bytes = read(name, limit);
+  if (!bytes) return;
+  std::string_view rest = *bytes;
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    use(number, line);
+  }
+}
+
 void AnnotationFiles::fault(const std::string& name, const std::string& what) {
   add(name, ErrorCode::kBadAnnotations, "'" + (folder_ / name).string() + "': " + what, kHelp);
 }

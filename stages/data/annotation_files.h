@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ class AnnotationFiles {
   bool has(const std::string& name) const;
   /// The file's bytes; nullopt, and an error, where it is not there, no regular file, or larger than `limit`.
   std::optional<std::string> read(const std::string& name, std::size_t limit);
+  /// The same, line by line, each with its number, counted from one, and without its end, "\n" or "\r\n".
+  void for_lines(const std::string& name, std::size_t limit,
+                 const std::function<void(std::size_t number, std::string_view line)>& use);
 
   /// Adds an error: "'data/images.txt': `what`". After the tenth of one file they are only counted.
   void fault(const std::string& name, const std::string& what);

@@ -25,7 +25,7 @@ using runner::ErrorCode;
 
 constexpr const char *kFolder = "CUB_200_2011", *kImages = "images.txt", *kLabels = "image_class_labels.txt",
                      *kSplit = "train_test_split.txt", *kClasses = "classes.txt", *kBoxes = "bounding_boxes.txt";
-constexpr std::size_t kMaxBytes = std::size_t{64} << 20, kMaxPath = 1000;
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::int64_t kMostClasses = 100'000;
 
 using Words = std::vector<std::string_view>;
@@ -48,19 +48,6 @@ std::optional<T> number_of(std::string_view word) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
   return number;
-}
-
-/// Does it lead down from a folder, and to an image?
-bool is_image_path(std::string_view path) {
-  if (path.size() > kMaxPath || path.front() == '/') return false;
-  if (std::ranges::any_of(path, [](unsigned char c) { return c < ' ' || c == 0x7f; })) return false;
-  for (std::size_t at = 0; at < path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string_view part = path.substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    at = end + 1;
-  }
-  return is_image_name(path.substr(path.rfind('/') + 1));
 }
 
 /// "Black footed Albatross" of "001.Black_footed_Albatross".
@@ -99,7 +86,6 @@ class Lister {
   ImageList list(const fs::path& folder) {
     ImageList list;
     list.root = folder;
-    list.divided = true;
     list.annotations = files_.digest();
     for (const auto& [number, name] : classes_) list.classes.push_back(display_name(name));
     for (Bird& bird : birds_) {
@@ -113,22 +99,15 @@ class Lister {
   /// Calls `use` with the words of each line, which are `count`, the first a number from one: (line, number, words).
   void for_lines(const char* file, std::size_t count, const char* form,
                  const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
-    const auto bytes = files_.read(file, kMaxBytes);
-    if (!bytes) return;
-    std::string_view rest = *bytes;
-    for (std::size_t line = 1; !rest.empty(); ++line) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view text = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (text.ends_with('\r')) text.remove_suffix(1);
+    files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
       const Words words = words_of(text);
       const auto number = words.empty() ? std::nullopt : number_of<std::int64_t>(words[0]);
       if (words.size() != count || !number || *number < 1) {
         files_.fault(file, line, std::string("it is not of the form ") + form);
-        continue;
+        return;
       }
       use(line, *number, words);
-    }
+    });
   }
 
   void read_classes() {

@@ -178,7 +178,6 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
   annotations.read();
   ImageList list;
   list.root = *folder;
-  list.divided = true;
   list.classes = annotations.names();
   Diagnostics errors = annotations.errors();
   if (!errors.empty()) return errors;

@@ -190,6 +190,19 @@ bool is_image_name(std::string_view name) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
+bool is_image_path(std::string_view path) {
+  constexpr std::size_t kLongestPath = 1000;
+  if (path.empty() || path.size() > kLongestPath || path.front() == '/') return false;
+  if (std::ranges::any_of(path, [](unsigned char c) { return c < ' ' || c == 0x7f; })) return false;
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return is_image_name(path.substr(path.rfind('/') + 1));
+}
+
 std::string_view name(Part part) {
   switch (part) {
     case Part::kTrain:

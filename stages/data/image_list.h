@@ -42,6 +42,9 @@ struct ImageList {
 /// Does it end in .jpg, .jpeg or .png, in any case, and is not hidden?
 bool is_image_name(std::string_view name);
 
+/// Does a path that somebody has written lead down from a folder, and to such a name?
+bool is_image_path(std::string_view path);
+
 /// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE ends in .jpg, .jpeg or .png in any
 /// case and is not hidden; classes and files are sorted bytewise, and all are in the first part where the list is not
 /// `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes

@@ -2,62 +2,31 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "stages/artifact/dataset.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/make_cub200.h"
 #include "stages/stages.h"
-#include "tests/support/pictures.h"
+#include "tests/support/image_stage_fixture.h"
 #include "tests/support/program.h"
-#include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 
-class Cub200 : public testing::Test {
+class Cub200 : public ImageStageTest {
  protected:
-  void SetUp() override { make_cub200(folder_ / "data", {.classes = 3, .per_class = 20, .size = 40, .seed = 3}); }
-  runner::Result<std::unique_ptr<runner::Stage>> create(Json options) {
-    options["root"] = (folder_ / "data").string();
-    value_ = stage_options("data/cub200", options.dump());
-    runner::ConfigReader reader(value_, "/data");
-    return kDataCub200.create(reader);
-  }
-  runner::Outputs run(Json options) {
-    auto stage = create(std::move(options));
-    EXPECT_TRUE(stage) << (stage ? "" : stage.errors().front().message);
-    return (*stage)->run(runner::Inputs({}), context_);
-  }
-  static std::shared_ptr<const Dataset> part(const runner::Outputs& outputs, const std::string& name) {
-    const auto found = outputs.find(name);
-    return found == outputs.end() ? nullptr : std::static_pointer_cast<const Dataset>(found->second);
-  }
-  static std::vector<std::string> names(const Dataset& data) {
-    std::vector<std::string> result;
-    for (std::int64_t i = 0; i < data.describe().size; ++i) result.push_back(data.sample_name(i));
-    return result;
-  }
-  std::filesystem::path set(const std::string& below) const { return folder_ / ("data/CUB_200_2011/" + below); }
-
-  PictureFolder folder_;
-  RecordingContext context_;
-  runner::Value value_;
+  Cub200() : ImageStageTest(kDataCub200) {}
+  void SetUp() override { make_cub200(data(), {.classes = 3, .per_class = 20, .size = 40, .seed = 3}); }
+  std::filesystem::path set(const std::string& below) const { return data() / "CUB_200_2011" / below; }
 };
 
 TEST_F(Cub200, HoldsOutTheSameShareOfEachClass) {
   const auto outputs = run({{"validation", 0.3}, {"split_seed", 42}});
   EXPECT_THAT(context_.said, ElementsAre("3 classes; 21 images for training, 9 for validation, 30 for test"));
   std::vector<int> counts(3);
-  for (std::int64_t i = 0; i < 9; ++i)
-    ++counts[static_cast<std::size_t>(part(outputs, "validation")->sample(0, i)->at("label").item<std::int64_t>())];
+  for (std::int64_t i = 0; i < 9; ++i) ++counts[static_cast<std::size_t>(label(*part(outputs, "validation"), i))];
   EXPECT_THAT(counts, ElementsAre(3, 3, 3));
   EXPECT_THAT(part(outputs, "train")->describe().classes,
               ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
@@ -90,13 +59,13 @@ TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
 }
 
 TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
-  EXPECT_TRUE((*create(Json::object()))->uses_seed());
+  EXPECT_TRUE((*create())->uses_seed());
   EXPECT_FALSE((*create({{"split_seed", 42}}))->uses_seed());
   EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", 42}, {"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
-  const std::string before = (*create(Json::object()))->fingerprint();
+  const std::string before = (*create())->fingerprint();
   write_bytes(set("classes.txt"), {'1', ' ', 'a', '\n', '2', ' ', 'b', '\n', '3', ' ', 'c', '\n'});
-  EXPECT_NE((*create(Json::object()))->fingerprint(), before);
+  EXPECT_NE((*create())->fingerprint(), before);
 }
 
 TEST_F(Cub200, HoldingOutAllIsRefused) {
@@ -124,8 +93,8 @@ class BoxedCub200 : public Cub200 {
                           {"augment", augment},
                           {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}};
     name_ = part(run(options), port)->sample_name(0);
-    const Image image = boxed_picture();
-    write_bytes(set(name_), encode_png(image.width, image.height, image.pixels.data()));
+    const Image boxed = boxed_picture();
+    write_bytes(set(name_), encode_png(boxed.width, boxed.height, boxed.pixels.data()));
     const std::string images = file_text(set("images.txt"));
     const std::string above = "\n" + images.substr(0, images.find(name_.substr(std::string("images/").size())));
     const std::string number = above.substr(above.rfind('\n') + 1);
@@ -135,8 +104,6 @@ class BoxedCub200 : public Cub200 {
     write_bytes(set("bounding_boxes.txt"), {boxes.begin(), boxes.end()});
     return part(run(options), port);
   }
-  static at::Tensor image(const Dataset& data, std::int64_t epoch = 0) { return data.sample(epoch, 0)->at("image"); }
-
   std::string name_;
 };
 
@@ -174,8 +141,8 @@ TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
   for (const char* const port : {"train", "test"}) {
     const auto data = part(outputs, port);
     for (std::int64_t i = 0; i < data->describe().size; ++i) {
-      const at::Tensor image = data->sample(0, i)->at("image");
-      (image[0].equal(image[1]) && image[1].equal(image[2]) ? gray : coloured) += 1;
+      const at::Tensor pixels = image(*data, 0, i);
+      (pixels[0].equal(pixels[1]) && pixels[1].equal(pixels[2]) ? gray : coloured) += 1;
     }
   }
   EXPECT_GE(gray, 9);  // of twelve, three of which may be held out

@@ -3,72 +3,32 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"
-#include "tests/support/pictures.h"
+#include "tests/support/image_stage_fixture.h"
 #include "tests/support/planning_context.h"
-#include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class ImageFolder : public testing::Test {
+class ImageFolder : public ImageStageTest {
  protected:
-  runner::Result<std::unique_ptr<runner::Stage>> create(const std::string& options) {
-    Json json = Json::parse(options);
-    if (!json.contains("root")) json["root"] = (folder_ / "photos").string();
-    value_ = stage_options("data/image_folder", json.dump());
-    runner::ConfigReader reader(value_, "/data");
-    return kDataImageFolder.create(reader);
-  }
-  /// "code pointer: message" of each error.
-  std::vector<std::string> errors(const std::string& options) {
-    const auto stage = create(options);
-    if (stage) return {};
-    std::vector<std::string> result;
-    for (const auto& error : stage.errors())
-      result.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message);
-    return result;
-  }
-  runner::Outputs run(const std::string& options) {
-    auto stage = create(options);
-    EXPECT_TRUE(stage) << (stage ? "" : stage.errors().front().message);
-    return (*stage)->run(runner::Inputs({}), context_);
-  }
-  static std::shared_ptr<const Dataset> part(const runner::Outputs& outputs, const std::string& name) {
-    const auto found = outputs.find(name);
-    return found == outputs.end() ? nullptr : std::static_pointer_cast<const Dataset>(found->second);
-  }
+  ImageFolder() : ImageStageTest(kDataImageFolder) {}
   void add_photos(int classes = 2, int each = 10) {
     for (int label = 0; label < classes; ++label) {
       for (int i = 0; i < each; ++i)
-        folder_.add("photos/c" + std::to_string(label) + "/" + std::to_string(100 + i) + ".jpg",
+        folder_.add("data/c" + std::to_string(label) + "/" + std::to_string(100 + i) + ".jpg",
                     static_cast<std::uint64_t>(label * 100 + i), 40 + i, 33);
     }
   }
-
-  PictureFolder folder_;
-  RecordingContext context_;
-  runner::Value value_;
 };
-
-at::Tensor image(const Dataset& data, std::int64_t epoch, std::int64_t index) {
-  return data.sample(epoch, index)->at("image");
-}
 
 TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
   add_photos();
@@ -86,7 +46,7 @@ TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
   PlanningContext planning;
   const auto planned = (*stage)->plan(runner::Inputs({}), planning);
   ASSERT_TRUE(planned);
-  EXPECT_FALSE(fs::exists(folder_ / "photos"));
+  EXPECT_FALSE(fs::exists(folder_ / "data"));
   const auto made = (*stage)->run(runner::Inputs({}), context_);
   for (const char* name : {"train", "test"}) {
     const auto expected = part(made, name), found = part(*planned, name);
@@ -173,7 +133,7 @@ TEST_F(ImageFolder, CachedImageIsNotReadAgain) {
   add_photos();
   const auto train = part(run(R"({"image_size": 16, "cache_mib": 10})"), "train");
   const at::Tensor before = image(*train, 0, 2);
-  fs::remove(folder_ / ("photos/" + train->sample_name(2)));
+  fs::remove(folder_ / ("data/" + train->sample_name(2)));
   EXPECT_TRUE(image(*train, 5, 2).equal(before));
 }
 
@@ -182,8 +142,7 @@ TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
   for (int y = 0; y < 300; ++y) {
     for (int x = 0; x < 1200; ++x) smooth.row(y)[x] = static_cast<std::uint8_t>((x / 3 + y) / 3);
   }
-  for (const char* const name : {"photos/a/1.jpg", "photos/a/2.jpg"})
-    write_bytes(folder_ / name, encode_jpeg(smooth, 95));
+  for (const char* const name : {"data/a/1.jpg", "data/a/2.jpg"}) write_bytes(folder_ / name, encode_jpeg(smooth, 95));
   const auto exact = part(run(R"({"image_size": 32})"), "train"),
              fast = part(run(R"({"image_size": 32, "decode": "fast"})"), "train");
   EXPECT_LT((image(*exact, 0, 0) - image(*fast, 0, 0)).abs().max().item<float>(), 0.05);
@@ -192,7 +151,7 @@ TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
 
 TEST_F(ImageFolder, CorruptImageStopsByName) {
   add_photos();
-  fs::resize_file(folder_ / "photos/c0/100.jpg", 300);
+  fs::resize_file(folder_ / "data/c0/100.jpg", 300);
   const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}})"), "train");
   try {
     train->sample(0, 0);
@@ -207,12 +166,12 @@ TEST_F(ImageFolder, CorruptImageStopsByName) {
 
 TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
   add_photos();
-  write_bytes(folder_ / "photos/c0/100.jpg", {});
-  fs::remove(folder_ / "photos/c0/101.jpg");
-  folder_.add("photos/c0/101.jpg");
+  write_bytes(folder_ / "data/c0/100.jpg", {});
+  fs::remove(folder_ / "data/c0/101.jpg");
+  folder_.add("data/c0/101.jpg");
   const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}, "on_corrupt": "skip"})"), "train");
   EXPECT_FALSE(train->sample(0, 0).has_value());
-  fs::remove(folder_ / "photos/c0/101.jpg");
+  fs::remove(folder_ / "data/c0/101.jpg");
   try {
     train->sample(0, 1);
     FAIL();
@@ -242,20 +201,20 @@ TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
   EXPECT_EQ(part(run(options), "test")->describe().size, 2);
   EXPECT_EQ(context_.said.size(), 1u);
   EXPECT_THAT(errors(R"({"make": {"classes": 3, "per_class": 5, "size": 16}})").at(0), HasSubstr("E0314 /data/make: "));
-  fs::remove(folder_ / "photos/.retort-made.json");
+  fs::remove(folder_ / "data/.retort-made.json");
   EXPECT_THAT(errors(options).at(0), HasSubstr("E0610 /data/make: "));
 }
 
 TEST_F(ImageFolder, CreatingChangesNothingInTheWorld) {
   EXPECT_THAT(errors(R"({"make": {"classes": 2, "per_class": 5, "size": 16}})"), IsEmpty());
-  EXPECT_FALSE(fs::exists(folder_ / "photos"));
+  EXPECT_FALSE(fs::exists(folder_ / "data"));
 }
 
 TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
   add_photos();
   const std::string first = (*create("{}"))->fingerprint();
   EXPECT_EQ((*create(R"({"image_size": 16})"))->fingerprint(), first);
-  folder_.add("photos/c1/999.jpg", 1, 40, 33);
+  folder_.add("data/c1/999.jpg", 1, 40, 33);
   EXPECT_NE((*create("{}"))->fingerprint(), first);
 
   const std::string made =
@@ -293,8 +252,8 @@ TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
 }
 
 TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
-  folder_.add("photos/train/a/1.jpg");
-  folder_.add("photos/val/a/1.jpg");
+  folder_.add("data/train/a/1.jpg");
+  folder_.add("data/val/a/1.jpg");
   run("{}");
   EXPECT_THAT(context_.said, testing::Contains("not used, since there is a folder 'train': val"));
 }

@@ -1,0 +1,116 @@
+#include "stages/data/image_stage.h"
+
+#include <string>
+#include <utility>
+
+#include <torch/torch.h>
+
+#include "runner/stage/plan_context.h"
+#include "runner/text/join.h"
+#include "stages/data/fetch_dataset.h"
+#include "stages/fetch/callbacks.h"
+
+namespace stages {
+namespace {
+
+using runner::StageError;
+
+class ImageStage final : public runner::Stage {
+ public:
+  /// Without a list the images are to be obtained first.
+  ImageStage(ImageOptions options, ImageSource source, std::optional<ImageList> list)
+      : options_(std::move(options)), source_(std::move(source)), list_(std::move(list)) {}
+
+  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+    if (list_) return std::nullopt;
+    if (source_.foresee) return parts_of(source_.foresee(), context);
+    throw StageError(runner::ErrorCode::kMissingFolder, "the data is not here yet, and planning does not fetch it")
+        .at("/root")
+        .with_help("`retort run` fetches it, and so does `retort data fetch`");
+  }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    if (!list_) {
+      source_.obtain(context);
+      list_ = listed();
+    }
+    return parts_of(*list_, context);
+  }
+
+  std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) : ""; }
+
+  bool uses_seed() const override {
+    const bool splits = source_.split && !(list_ && list_->divided);
+    return changes_images(options_.images.augment) || (splits && !source_.split_seed);
+  }
+
+ private:
+  ImageList listed() const {
+    auto list = source_.list();
+    if (list) return *std::move(list);
+    const runner::Diagnostic& first = list.errors().front();
+    throw StageError(first.code, first.message).at("/root").with_help(first.help);
+  }
+
+  runner::Outputs parts_of(ImageList images, runner::RunContext& context) const {
+    if (!images.ignored.empty())
+      context.say("not used, since there is a folder 'train': " + runner::join(images.ignored, ", "));
+    if (source_.split && !images.divided) {
+      split(images, *source_.split,
+            source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.seed());
+    }
+    const auto list = std::make_shared<const ImageList>(std::move(images));
+    const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
+    context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
+                count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
+    return datasets(list, context);
+  }
+
+  runner::Outputs datasets(const std::shared_ptr<const ImageList>& list, runner::RunContext& context) const {
+    ImageDatasetOptions images = options_.images;
+    if (images.loader.pinned && !(context.device().starts_with("cuda") && torch::cuda::is_available())) {
+      context.say("loader.pinned has no effect: nothing is copied to a GPU");
+      images.loader.pinned = false;
+    }
+    const auto cache = options_.cache_mib > 0 ? std::make_shared<ImageCache>(options_.cache_mib << 20) : nullptr;
+    const auto part = [&](Part part) {
+      return std::make_shared<const ImageDataset>(list, part, images, context.seed(), cache);
+    };
+    runner::Outputs outputs = {{"train", part(Part::kTrain)}, {"test", part(Part::kTest)}};
+    if (!(*list)[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);
+    return outputs;
+  }
+
+  const ImageOptions options_;
+  const ImageSource source_;
+  std::optional<ImageList> list_;
+};
+
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader& reader, ImageOptions options,
+                                                           ImageSource source) {
+  std::optional<ImageList> list;
+  if (!source.obtain) {
+    auto listed = source.list();
+    if (listed) list = *std::move(listed);
+    else
+      for (const runner::Diagnostic& problem : listed.errors())
+        reader.fail("root", problem.code, problem.message, problem.help);
+  }
+  if (auto errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<ImageStage>(std::move(options), std::move(source), std::move(list)));
+}
+
+std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader, std::string_view name,
+                                                       const std::filesystem::path& root) {
+  bool download = false;
+  reader.read("download", download);
+  if (!download || has_dataset(name, root)) return {};
+  return [name = std::string(name), root](runner::RunContext& context) {
+    fetch_dataset(name, root, callbacks_of(context));
+  };
+}
+
+}  // namespace stages

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/data/image_list.h"
+#include "stages/data/image_options.h"
+
+namespace stages {
+
+/// Where the images of a data stage come from: what one kind of them has that another has not.
+struct ImageSource {
+  /// Lists what is there. Everything wrong is reported at once, without a place in the recipe.
+  std::function<runner::Result<ImageList>()> list;
+  /// Fetches or makes what is to be listed; empty: it is there.
+  std::function<void(runner::RunContext&)> obtain = {};
+  /// What `list` will find after `obtain`; empty: that is not known, so nothing can be planned before.
+  std::function<ImageList()> foresee = {};
+  /// How the images for training are divided, unless the folders have divided them; nullopt: not at all.
+  std::optional<SplitOptions> split = {};
+  std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's
+};
+
+/// A data stage of images: puts out a dataset for each part of the list, under "train", "validation" and "test", and
+/// says how many images each has. Without images for validation there is no such output; an empty test set stays, so
+/// that who needs it can say so. The options beside `options` have been read; what is wrong with any of them, and with
+/// what is listed, which is blamed on `root`, is in the result. What is to be obtained first is listed when it is run:
+///
+///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
+///     const ImageOptions options = read_image_options(reader);
+///     return image_stage(reader, options, {.list = [root = options.root] { return list_birds(root); },
+///                                          .obtain = read_download(reader, "birds", options.root)});
+///   }
+runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader& reader, ImageOptions options,
+                                                           ImageSource source);
+
+/// Reads the option `download`. Gives back what fetches the published data set `name` into `root`; empty where the
+/// recipe does not want that, or the data set is there.
+std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader, std::string_view name,
+                                                       const std::filesystem::path& root);
+
+}  // namespace stages

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/dataset.h"
+#include "tests/support/pictures.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+/// Tests of a data stage of images: makes stages of one kind, whose root is the folder data() unless their options say
+/// another, and runs them.
+class ImageStageTest : public testing::Test {
+ protected:
+  using Json = nlohmann::ordered_json;
+
+  explicit ImageStageTest(const runner::StageKind& kind) : kind_(kind) {}
+
+  std::filesystem::path data() const { return folder_ / "data"; }
+
+  /// `options`: a mapping, or its text.
+  runner::Result<std::unique_ptr<runner::Stage>> create(const Json& options = Json::object()) {
+    Json json = options.is_string() ? Json::parse(options.get<std::string>()) : options;
+    if (!json.contains("root")) json["root"] = data().string();
+    std::string schema(kind_.name);
+    schema.replace(schema.find('.'), 1, "/");
+    value_ = stage_options(schema, json.dump());
+    runner::ConfigReader reader(value_, "/data");
+    return kind_.create(reader);
+  }
+
+  /// "E0601 /data/root: there is no folder 'gone'" for each error.
+  std::vector<std::string> errors(const Json& options = Json::object()) {
+    const auto stage = create(options);
+    std::vector<std::string> result;
+    if (stage) return result;
+    for (const runner::Diagnostic& error : stage.errors())
+      result.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message);
+    return result;
+  }
+
+  runner::Outputs run(const Json& options = Json::object()) {
+    auto stage = create(options);
+    if (!stage) throw std::invalid_argument(stage.errors().front().message);
+    return (*stage)->run(runner::Inputs({}), context_);
+  }
+
+  /// The dataset at `port`; null where there is none.
+  static std::shared_ptr<const stages::Dataset> part(const runner::Outputs& outputs, const std::string& port) {
+    const auto found = outputs.find(port);
+    return found == outputs.end() ? nullptr : std::static_pointer_cast<const stages::Dataset>(found->second);
+  }
+
+  static std::vector<std::string> names(const stages::Dataset& data) {
+    std::vector<std::string> result;
+    for (std::int64_t i = 0; i < data.describe().size; ++i) result.push_back(data.sample_name(i));
+    return result;
+  }
+
+  static at::Tensor image(const stages::Dataset& data, std::int64_t epoch = 0, std::int64_t index = 0) {
+    return data.sample(epoch, index)->at("image");
+  }
+
+  static std::int64_t label(const stages::Dataset& data, std::int64_t index) {
+    return data.sample(0, index)->at("label").item<std::int64_t>();
+  }
+
+  const runner::StageKind& kind_;
+  PictureFolder folder_;
+  RecordingContext context_;
+  runner::Value value_;
+};
