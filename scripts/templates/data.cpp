@@ -1,79 +1,51 @@
-#include <memory>
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 
-#include <torch/torch.h>
-
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
-#include "stages/artifact/dataset.h"
-#include "stages/random/random.h"
+#include "stages/data/annotation_files.h"
+#include "stages/data/image_files.h"
+#include "stages/data/image_stage.h"
 
 namespace stages {
 namespace {
 
-/// The options of schemas/data/novel.schema.json.
-struct NovelConfig {
-  std::int64_t size = 0;
-  std::int64_t classes = 0;
-};
+/// Lists the images that root/images.csv names, a line each: FILE,CLASS. Everything wrong is reported at once.
+runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool allow_outside) {
+  constexpr const char* kTable = "images.csv";
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  AnnotationFiles files(root);
+  ImageList list{.root = root};
+  files.for_lines(kTable, kMostBytes, [&](std::size_t number, std::string_view line) {
+    const std::size_t comma = std::min(line.find(','), line.size());
+    const std::string_view file = line.substr(0, comma), name = line.substr(std::min(comma + 1, line.size()));
+    if (!is_image_path(file) || name.empty())
+      return files.fault(kTable, number, "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg or .png");
+    const auto found = std::ranges::find(list.classes, name);
+    list[Part::kTrain].push_back({std::string(file), found - list.classes.begin()});
+    if (found == list.classes.end()) list.classes.emplace_back(name);
+  });
+  if (files.is_faultless() && list.classes.empty()) files.fault(kTable, "it lists no image");
+  runner::Diagnostics errors = files.errors();
+  if (errors.empty()) check_files(list, allow_outside, errors);
+  if (!errors.empty()) return errors;
+  list.annotations = files.digest();
+  return list;
+}
 
-/// One part of the data. A sample is a function of (seed, part, index).
-class NovelDataset final : public Dataset {
- public:
-  NovelDataset(const NovelConfig& config, std::uint64_t seed, std::uint64_t part)
-      : config_(config), seed_(seed), part_(part) {}
-
-  DatasetDescription describe() const override {
-    DatasetDescription description;
-    description.size = config_.size;
-    description.tensors = {{"image", {3, kSide, kSide}, at::kFloat}, {"label", {}, at::kLong}};
-    for (std::int64_t i = 0; i < config_.classes; ++i) description.classes.push_back("class" + std::to_string(i));
-    return description;
-  }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    const std::int64_t label = index % config_.classes;
-    Random random({seed_, part_, static_cast<std::uint64_t>(index)});
-    at::Tensor image = torch::empty({3, kSide, kSide});
-    for (float& value : std::span(image.mutable_data_ptr<float>(), static_cast<std::size_t>(image.numel()))) {
-      value = static_cast<float>(static_cast<double>(label) + random.uniform(-1, 1));
-    }
-    return NamedTensors{{"image", image}, {"label", torch::tensor(label)}};
-  }
-  std::string sample_name(std::int64_t index) const override { return "sample" + std::to_string(index); }
-  LoaderOptions loader() const override { return {}; }
-
- private:
-  static constexpr std::int64_t kSide = 8;
-  const NovelConfig config_;
-  const std::uint64_t seed_, part_;
-};
-
-class Novel final : public runner::Stage {
- public:
-  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
-    NovelConfig config;
-    reader.read("size", config.size);
-    reader.read("classes", config.classes);
-    if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
-    return std::unique_ptr<runner::Stage>(std::make_unique<Novel>(config));
-  }
-
-  explicit Novel(const NovelConfig& config) : config_(config) {}
-
-  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    const auto part = [&](std::uint64_t number) {
-      return std::make_shared<NovelDataset>(config_, context.seed(), number);
-    };
-    return {{"train", part(0)}, {"validation", part(1)}, {"test", part(2)}};
-  }
-
- private:
-  const NovelConfig config_;
-};
+runner::Result<std::unique_ptr<runner::Stage>> create_novel(runner::ConfigReader& reader) {
+  const ImageOptions options = read_image_options(reader);
+  ImageSource source;
+  source.list = [root = options.root, outside = options.allow_outside] { return list_novel(root, outside); };
+  double test = 0;
+  reader.read("test", test);
+  source.split = {.train = 1 - test, .validation = 0, .test = test};
+  return image_stage(reader, options, std::move(source));
+}
 
 }  // namespace
 
-extern const runner::StageKind kDataNovel = {.name = "data.novel", .create = Novel::create};
+extern const runner::StageKind kDataNovel = {.name = "data.novel", .create = create_novel};
 
 }  // namespace stages

@@ -1,54 +1,65 @@
+#include <fstream>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "stages/artifact/dataset.h"
 #include "stages/stages.h"
-#include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/image_stage_fixture.h"
 
 namespace stages {
 namespace {
 
-/// The part `port` that a stage with these options puts out.
-std::shared_ptr<const Dataset> novel_part(const std::string& port, const std::string& options = "{}") {
-  const runner::Value value = stage_options("data/novel", options);
-  runner::ConfigReader reader(value, "/data");
-  const auto stage = kDataNovel.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
-  RecordingContext context;
-  return runner::Inputs({{port, {(*stage)->run(runner::Inputs({}), context).at(port)}}}).get<Dataset>(port);
-}
-
-TEST(DataNovel, UnknownOptionIsNotIgnored) {
-  const runner::Value value = stage_options("data/novel", R"({"sise": 3})");
-  runner::ConfigReader reader(value, "/data");
-  const auto stage = kDataNovel.create(reader);
-  ASSERT_FALSE(stage);
-  EXPECT_EQ(stage.errors()[0].pointer, "/data/sise");
-}
-
-TEST(DataNovel, SamplesAreAsDescribed) {
-  const auto data = novel_part("train", R"({"size": 10, "classes": 3})");
-  const DatasetDescription description = data->describe();
-  EXPECT_EQ(description.size, 10);
-  EXPECT_EQ(description.classes.size(), 3);
-  for (std::int64_t i = 0; i < description.size; ++i) {
-    const NamedTensors sample = data->sample(0, i).value();
-    for (const TensorSpec& spec : description.tensors) {
-      EXPECT_EQ(sample.at(spec.name).sizes(), spec.shape);
-      EXPECT_EQ(sample.at(spec.name).dtype(), spec.dtype);
+class DataNovel : public ImageStageTest {
+ protected:
+  DataNovel() : ImageStageTest(kDataNovel) {}
+  /// Ten images of each of two classes.
+  void SetUp() override {
+    std::string table;
+    for (int i = 0; i < 20; ++i) {
+      const std::string file = "photos/" + std::to_string(i) + ".jpg";
+      folder_.add("data/" + file, static_cast<std::uint64_t>(i), 30, 20);
+      table += file + (i % 2 ? ",tulip\n" : ",rose\n");
     }
-    EXPECT_EQ(sample.at("label").item<std::int64_t>(), i % 3);
+    write_table(table);
+  }
+  void write_table(const std::string& text) { std::ofstream(data() / "images.csv") << text; }
+};
+
+TEST_F(DataNovel, UnknownOptionIsNotIgnored) {
+  EXPECT_THAT(errors({{"rot", "data"}}), testing::Contains(testing::HasSubstr("/data/rot: ")));
+}
+
+TEST_F(DataNovel, SamplesAreAsDescribed) {
+  const auto train = part(run({{"image_size", 16}}), "train");
+  EXPECT_EQ(train->describe().size, 16);
+  EXPECT_THAT(train->describe().classes, testing::ElementsAre("rose", "tulip"));
+  EXPECT_EQ(image(*train).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
+  for (std::int64_t i = 0; i < train->describe().size; ++i) {
+    const int number = std::stoi(train->sample_name(i).substr(std::string("photos/").size()));
+    EXPECT_EQ(label(*train, i), number % 2);
   }
 }
 
-TEST(DataNovel, SampleIsAFunctionOfPartAndIndex) {
-  const auto image = [](const auto& data, std::int64_t index) { return data->sample(0, index)->at("image"); };
-  EXPECT_TRUE(image(novel_part("train"), 5).equal(image(novel_part("train"), 5)));
-  EXPECT_FALSE(image(novel_part("train"), 5).equal(image(novel_part("train"), 9)));
-  EXPECT_FALSE(image(novel_part("train"), 5).equal(image(novel_part("test"), 5)));
+TEST_F(DataNovel, SeedSaysWhatIsHeldOut) {
+  const auto held_out = [&](std::uint64_t seed) {
+    context_.seed_value = seed;
+    return names(*part(run(), "test"));
+  };
+  EXPECT_EQ(held_out(1).size(), 4);
+  EXPECT_EQ(held_out(1), held_out(1));
+  EXPECT_NE(held_out(1), held_out(2));
+}
+
+TEST_F(DataNovel, FaultsOfTheTableAreToldByLine) {
+  write_table("photos/0.jpg,rose\n../secret.jpg,rose\nphotos/1.jpg\n");
+  EXPECT_THAT(errors(), testing::ElementsAre(testing::HasSubstr("images.csv', line 2: it is not of the form"),
+                                             testing::HasSubstr("images.csv', line 3: it is not of the form")));
+}
+
+TEST_F(DataNovel, FileThatIsNotThereIsTold) {
+  write_table("photos/0.jpg,rose\nphotos/gone.jpg,rose\n");
+  EXPECT_THAT(errors(), testing::ElementsAre(testing::HasSubstr("1 of 2 images are not in")));
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct NovelConfig {
 /// Children: first, second.
 class NovelNetwork final : public PrecisionModule {
  public:
-  NovelNetwork(std::int64_t inputs, std::int64_t hidden, std::int64_t classes)
-      : first_(register_module("first", std::make_shared<Linear>(inputs, hidden, true, at::kFloat))),
-        second_(register_module("second", std::make_shared<Linear>(hidden, classes, true, at::kFloat))) {}
+  NovelNetwork(std::int64_t inputs, std::int64_t hidden, std::int64_t classes, const at::TensorOptions& tensors)
+      : first_(register_module("first", std::make_shared<Linear>(inputs, hidden, true, tensors))),
+        second_(register_module("second", std::make_shared<Linear>(hidden, classes, true, tensors))) {}
 
   at::Tensor forward(const at::Tensor& image) const {
     const OwnPrecision own(*this);
@@ -41,9 +41,7 @@ class NovelModel final : public Model {
   explicit NovelModel(const NovelConfig& config) : config_(config) {}
 
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
-    if (data.classes.empty()) throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes");
-    const auto network = std::make_shared<NovelNetwork>(values_of_image(data), config_.hidden_size,
-                                                        static_cast<std::int64_t>(data.classes.size()));
+    const auto network = network_for(data, at::kFloat);
     const torch::NoGradGuard no_graph;
     const at::Generator generator = at::detail::createCPUGenerator(seed);
     for (at::Tensor& weight : network->parameters()) {
@@ -52,12 +50,21 @@ class NovelModel final : public Model {
     }
     return network;
   }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return network_for(data, at::TensorOptions(at::kFloat).device(at::kMeta));
+  }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     return {{"logits", dynamic_cast<const NovelNetwork&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override { return false; }
 
  private:
+  std::shared_ptr<NovelNetwork> network_for(const DatasetDescription& data, const at::TensorOptions& tensors) const {
+    if (data.classes.empty()) throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes");
+    return std::make_shared<NovelNetwork>(values_of_image(data), config_.hidden_size,
+                                          static_cast<std::int64_t>(data.classes.size()), tensors);
+  }
+
   static std::int64_t values_of_image(const DatasetDescription& data) {
     for (const TensorSpec& tensor : data.tensors) {
       if (tensor.name == "image") return c10::multiply_integers(tensor.shape);

@@ -44,5 +44,16 @@ TEST(ModelNovel, WeightsFollowFromTheSeed) {
   EXPECT_FALSE(first_weight(1).equal(first_weight(2)));
 }
 
+TEST(ModelNovel, OutlineIsTheSameNetworkWithoutValues) {
+  const DatasetDescription data = TinyDataset(6).describe();
+  const auto network = novel_model()->build(data, 1), outline = novel_model()->outline(data);
+  const auto expected = network->named_parameters(), found = outline->named_parameters();
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& item : expected) {
+    EXPECT_TRUE(found[item.key()].is_meta());
+    EXPECT_EQ(found[item.key()].sizes(), item.value().sizes());
+  }
+}
+
 }  // namespace
 }  // namespace stages
