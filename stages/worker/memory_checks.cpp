@@ -6,27 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/stage/stage.h"
 #include "runner/text/bytes.h"
-#include "runner/stage/run_context.h"
-#include "stages/artifact/dataset.h"
-#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/random/dropout.h"
 #include "stages/machine/memory_meter.h"
-#include "stages/memory/out_of_memory.h"
-#include "stages/numerics/recomputable_module.h"
-#include "stages/train/covariance_loss.h"
-#include "stages/train/loss.h"
-#include "stages/train/trainer.h"
-#include "stages/weights/weights.h"
+#include "stages/worker/small_training.h"
 
 #ifdef RETORT_LIBTORCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -54,159 +44,6 @@ std::string in_text(double number) {
   std::snprintf(text, sizeof text, "%.1e", number);
   return text;
 }
-
-/// Numbers between -1 and 1 that no generator makes.
-at::Tensor values(at::IntArrayRef shape, double pace) {
-  return (torch::arange(c10::multiply_integers(shape), torch::kFloat) * pace).sin().reshape(shape);
-}
-
-/// A layer followed by dropout, which can be computed again.
-class SmallBlock : public RecomputableModule {
- public:
-  SmallBlock() {
-    weight_ = register_parameter("weight", values({16, 4}, 0.7));
-    dropout_ = register_module("dropout", std::make_shared<Dropout>(0.2));
-  }
-  bool is_block() const override { return true; }
-
- private:
-  at::Tensor compute(const at::Tensor& x) const override {
-    const OwnPrecision own(*this);
-    return dropout_->forward(own(x).matmul(weight_.t()).tanh());
-  }
-
-  at::Tensor weight_;
-  std::shared_ptr<Dropout> dropout_;
-};
-
-/// The same, followed by another layer.
-class SmallNetwork : public torch::nn::Module {
- public:
-  SmallNetwork() {
-    block_ = register_module("block", std::make_shared<SmallBlock>());
-    last_ = register_parameter("last", values({3, 16}, 1.3));
-  }
-  at::Tensor forward(const at::Tensor& x) const { return block_->forward(x).matmul(last_.t()); }
-
- private:
-  std::shared_ptr<SmallBlock> block_;
-  at::Tensor last_;
-};
-
-/// Its cross-entropy, a loss in which every sample meets every other, or the logits' covariance.
-class SmallStep final : public TrainingStep {
- public:
-  explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
-      : is_coupled_(is_coupled), covariance_(covariance) {}
-  std::vector<LossTerm> terms() const override {
-    return {{"loss", is_coupled_ ? Coupling::kWholeBatch : Coupling::kPerSample}};
-  }
-  bool mixes_samples() const override { return false; }
-  std::optional<BadUnit> find_bad_unit(const Batch&) const override {
-    if (before_step) before_step();
-    return {};
-  }
-  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
-    return {{"logits", dynamic_cast<SmallNetwork&>(network).forward(part["image"])}};
-  }
-  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    const at::Tensor& logits = encoded.at("logits");
-    if (covariance_) return {{"loss", covariance_loss(logits, *covariance_) * weight(part)}};
-    if (!is_coupled_) return {{"loss", cross_entropy_sum(logits, part["label"], 0)}};
-    return {{"loss", logits.matmul(logits.t()).logsumexp(1).sum()}};
-  }
-
-  std::function<void()> before_step;
-
- private:
-  const bool is_coupled_;
-  const std::optional<CovarianceForm> covariance_;  // the loss is this, where it is set
-};
-
-class SmallData final : public Dataset {
- public:
-  static constexpr std::int64_t kSize = 16;
-  DatasetDescription describe() const override {
-    return {.size = kSize,
-            .tensors = {{"image", {4}, torch::kFloat}, {"label", {}, torch::kLong}},
-            .classes = {"a", "b", "c"}};
-  }
-  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    return NamedTensors{{"image", all_[index]}, {"label", torch::tensor(index % 3)}};
-  }
-  std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
-  LoaderOptions loader() const override { return {}; }
-
- private:
-  const at::Tensor all_ = values({kSize, 4}, 2.1);
-};
-
-/// A run without an observer, in a folder that is removed with it.
-class QuietRun final : public runner::RunContext {
- public:
-  QuietRun() {
-    std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
-    if (!mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), name);
-    folder_ = name;
-  }
-  ~QuietRun() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  void metric(std::string_view, double, std::int64_t) override {}
-  void progress(const runner::Progress& progress) override {
-    if (on_step) on_step(progress.step);
-  }
-  void say(std::string_view) override {}
-  bool cancelled() const override { return false; }
-  bool take_save_request() override { return false; }
-  bool resuming() const override { return false; }
-  void resumed(std::int64_t) override {}
-  std::int64_t flush() override { return 0; }
-  std::uint64_t seed() const override { return 7; }
-  std::string_view recipe_hash() const override { return ""; }
-  std::string_view device() const override { return "cpu"; }
-  const std::filesystem::path& folder() const override { return folder_; }
-  bool smoke() const override { return false; }
-
-  std::function<void(std::int64_t)> on_step;
-
- private:
-  std::filesystem::path folder_;
-};
-
-/// A training of two steps.
-class SmallTraining {
- public:
-  SmallTraining() {
-    options_.epochs = 1;
-    options_.batch_size = SmallData::kSize / 2;
-    options_.optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
-    options_.keep = Keep::kLast;
-    options_.monitor = "loss";
-  }
-  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is called when a step has
-  /// been computed, before it writes a weight.
-  void run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step = {}) {
-    options_.replays = replays;
-    context_.on_step = std::move(on_step);
-    SmallStep step(false);
-    step.before_step = [&, steps = 0]() mutable {
-      if (++steps == 2) CountingAllocator::innermost()->refuse(refused);
-    };
-    train(step, *network_, {std::make_shared<SmallData>(), nullptr}, options_, MemoryPolicy(), context_);
-  }
-  at::Tensor weights() const {
-    std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : stages::weights(*network_)) all.push_back(tensor.detach().flatten().clone());
-    return torch::cat(all);
-  }
-
- private:
-  TrainerOptions options_;
-  QuietRun context_;
-  const std::shared_ptr<SmallNetwork> network_ = std::make_shared<SmallNetwork>();
-};
 
 constexpr std::int64_t kRefused = 12;  // some block in the midst of a step
 
@@ -380,7 +217,7 @@ class Checks {
       labels.push_back(i % 3);
       indices.push_back(i);
     }
-    Batch batch({{"image", values({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
+    Batch batch({{"image", sines({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
     batch.indices = indices;
     return batch;
   }

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "stages/train/covariance_loss.h"
+#include "stages/train/training_step.h"
+
+namespace stages {
+
+// A network, its steps and a training of them that take no time, to try out on them what memory policies stand on.
+
+/// Numbers between -1 and 1 that no generator makes.
+at::Tensor sines(at::IntArrayRef shape, double pace);
+
+/// Two layers, of which the first drops and can be computed again: (n, 4) to (n, 3).
+class SmallNetwork : public torch::nn::Module {
+ public:
+  SmallNetwork();
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  class Block;
+  std::shared_ptr<Block> block_;
+  at::Tensor last_;
+};
+
+/// The network's cross-entropy, a loss in which every sample meets every other, or its logits' covariance.
+class SmallStep final : public TrainingStep {
+ public:
+  explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
+      : is_coupled_(is_coupled), covariance_(covariance) {}
+  std::vector<LossTerm> terms() const override {
+    return {{"loss", is_coupled_ ? Coupling::kWholeBatch : Coupling::kPerSample}};
+  }
+  bool mixes_samples() const override { return false; }
+  std::optional<BadUnit> find_bad_unit(const Batch&) const override {
+    if (before_step) before_step();
+    return {};
+  }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override;
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override;
+
+  std::function<void()> before_step;
+
+ private:
+  const bool is_coupled_;
+  const std::optional<CovarianceForm> covariance_;  // the loss is this, where it is set
+};
+
+/// A training of two steps, in a folder that is gone with it. Needs a CountingAllocator.
+class SmallTraining {
+ public:
+  SmallTraining();
+  ~SmallTraining();
+
+  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is called when a step has
+  /// been computed, before it writes a weight.
+  void run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step = {});
+  /// All of them in one tensor.
+  at::Tensor weights() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace stages
