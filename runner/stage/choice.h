@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,14 @@ T choice(ConfigReader& reader, std::string_view key, std::span<const std::pair<s
 template <typename T>
 T choice(ConfigReader& reader, std::string_view key, std::initializer_list<std::pair<std::string_view, T>> table) {
   return choice<T>(reader, key, std::span(table.begin(), table.size()));
+}
+
+/// Reads the value of `key` into `field`; the word "auto" is nullopt.
+template <typename T>
+void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
+  const Value* const value = reader.raw(key);
+  if (value && value->text() && *value->text() == "auto") field.reset();
+  else reader.read(key, field.emplace());
 }
 
 }  // namespace runner

@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
@@ -88,11 +88,9 @@ class Features final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
     FeaturesConfig config;
-    std::string storage;
     reader.read("cache", config.cache);
     reader.read("batch_size", config.batch_size);
-    reader.read("storage", storage);
-    config.storage = storage == "bf16" ? at::kBFloat16 : at::kFloat;
+    config.storage = runner::choice<at::ScalarType>(reader, "storage", {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}});
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Features>(config));
   }

@@ -1,22 +1,16 @@
-#include <array>
-#include <string_view>
-#include <utility>
-
+#include "runner/stage/choice.h"
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_stage.h"
 
 namespace stages {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, FlowerParts>, 3> kFlowerParts = {
-    {{"published", FlowerParts::kPublished},
-     {"train_and_validation", FlowerParts::kTrainAndValidation},
-     {"swapped", FlowerParts::kSwapped}}};
-
 runner::Result<std::unique_ptr<runner::Stage>> create_flowers102(runner::ConfigReader& reader) {
   const ImageOptions options = read_image_options(reader);
-  FlowerParts parts = FlowerParts::kPublished;
-  read_word(reader, "parts", kFlowerParts, parts);
+  const auto parts = runner::choice<FlowerParts>(reader, "parts",
+                                                 {{"published", FlowerParts::kPublished},
+                                                  {"train_and_validation", FlowerParts::kTrainAndValidation},
+                                                  {"swapped", FlowerParts::kSwapped}});
   return image_stage(reader, options,
                      {.list = [root = options.root, parts,
                                outside = options.allow_outside] { return list_flowers102(root, parts, outside); },

@@ -1,7 +1,11 @@
 #include "stages/data/image_options.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
+#include "runner/stage/choice.h"
 #include "stages/data/image_transform.h"
 
 namespace stages {
@@ -32,16 +36,16 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
 }
 
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
-  read_word(reader, "decode", kDecodes, images.decode);
-  read_word(reader, "on_corrupt", kOnCorrupt, images.on_corrupt);
+  images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
+  images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
   std::int64_t image_size = 0;
   reader.read("image_size", image_size);
   images.image_size = static_cast<int>(image_size);
 
   ConfigReader& resize = reader.section("resize");
-  read_word(resize, "interpolation", kInterpolations, images.resize.interpolation);
-  read_word(resize, "crop_offset", kCropOffsets, images.resize.crop_offset);
-  read_word(resize, "shape", kResizeShapes, images.resize.shape);
+  images.resize.interpolation = runner::choice<Interpolation>(resize, "interpolation", kInterpolations);
+  images.resize.crop_offset = runner::choice<CropOffset>(resize, "crop_offset", kCropOffsets);
+  images.resize.shape = runner::choice<ResizeShape>(resize, "shape", kResizeShapes);
   resize.read("crop_fraction", images.resize.crop_fraction);
   if (images.resize.shape == ResizeShape::kSquare && images.resize.crop_fraction != 1) {
     resize.fail("crop_fraction", ErrorCode::kOptionConflict, "shape: square crops nothing, so crop_fraction must be 1",

@@ -2,9 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runner/text/bytes.h"
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/machine/allocator_settings.h"
@@ -13,11 +14,13 @@ namespace stages {
 namespace {
 
 /// One precision for all, or by the names of modules with that of all others as "default".
-PrecisionMap precision_map(const runner::Value& value) {
-  if (value.text()) return precision_from(*value.text());
+PrecisionMap read_precision(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("precision");
+  if (!value || !value->map()) return runner::choice<Precision>(reader, "precision", kPrecisions);
   PrecisionMap map;
-  for (const runner::Entry& entry : *value.map()) {
-    const Precision precision = precision_from(*entry.value.text());
+  runner::ConfigReader& modules = reader.section("precision");
+  for (const runner::Entry& entry : *value->map()) {
+    const auto precision = runner::choice<Precision>(modules, entry.key, kPrecisions);
     if (entry.key == "default") map.base = precision;
     else map.rules.push_back({entry.key, precision});
   }
@@ -25,23 +28,30 @@ PrecisionMap precision_map(const runner::Value& value) {
 }
 
 /// "none", "block" or a list of names.
-ActivationCheckpointing recomputed_modules(const runner::Value& value) {
+ActivationCheckpointing read_checkpointing(runner::ConfigReader& reader) {
+  constexpr const char* kKey = "activation_checkpointing";
   ActivationCheckpointing modules;
-  if (const runner::Value::List* names = value.list()) {
-    for (const runner::Value& name : *names) modules.modules.push_back(*name.text());
-  } else {
-    modules.blocks = *value.text() == "block";
-  }
+  const runner::Value* const value = reader.raw(kKey);
+  if (value && value->list()) reader.read(kKey, modules.modules);
+  else modules.blocks = runner::choice<bool>(reader, kKey, {{"none", false}, {"block", true}});
   return modules;
 }
 
 /// YAML's on and off are words; true and false are not.
-bool is_on(const runner::Value& value) { return value.text() ? *value.text() == "on" : std::get<bool>(value.data); }
+bool read_switch(runner::ConfigReader& reader, std::string_view key) {
+  bool is_on = false;
+  const runner::Value* const value = reader.raw(key);
+  if (value && value->text()) return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}});
+  reader.read(key, is_on);
+  return is_on;
+}
 
 /// Bytes of "8GiB"; nullopt for "auto".
-std::optional<std::int64_t> budget(const std::string& text, runner::ConfigReader& reader) {
-  const auto bytes = runner::bytes_from(text);
-  if (bytes && *bytes == 0)
+std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("budget");
+  const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;
+  if (!bytes) return runner::choice<std::optional<std::int64_t>>(reader, "budget", {{"auto", std::nullopt}});
+  if (*bytes == 0)
     reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of 0 bytes holds no weight",
                 "give it the size of a device, or auto");
   return bytes;
@@ -81,27 +91,19 @@ class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
     auto policy = std::make_shared<MemoryPolicy>();
-    runner::Value micro_batch;
-    runner::Value precision;
-    runner::Value activation_checkpointing, two_pass;
-    std::string layout, budget_text;
     policy->pointer = reader.pointer();
-    reader.read("micro_batch", micro_batch);
-    reader.read("precision", precision);
+    runner::read_or_auto(reader, "micro_batch", policy->micro_batch);
+    policy->precision = read_precision(reader);
     reader.read("tf32", policy->tf32);
-    reader.read("layout", layout);
-    reader.read("budget", budget_text);
+    policy->layout = runner::choice<std::optional<Layout>>(
+        reader, "layout",
+        {{"auto", std::nullopt}, {"contiguous", Layout::kContiguous}, {"channels_last", Layout::kChannelsLast}});
+    policy->budget = read_budget(reader);
     reader.read("memory_fraction", policy->memory_fraction);
-    policy->budget = budget(budget_text, reader);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);
-    reader.read("activation_checkpointing", activation_checkpointing);
-    reader.read("two_pass", two_pass);
-    if (const auto* units = std::get_if<std::int64_t>(&micro_batch.data)) policy->micro_batch = *units;
-    policy->precision = precision_map(precision);
-    policy->activation_checkpointing = recomputed_modules(activation_checkpointing);
-    policy->two_pass = is_on(two_pass);
-    if (layout != "auto") policy->layout = layout_from(layout);
+    policy->activation_checkpointing = read_checkpointing(reader);
+    policy->two_pass = read_switch(reader, "two_pass");
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

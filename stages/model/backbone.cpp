@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/stage.h"
 #include "stages/model/image_size.h"
+#include "stages/numerics/precision.h"
 #include "stages/weights/saved_weights.h"
 
 namespace stages {
@@ -14,30 +15,6 @@ namespace {
 using runner::ConfigReader;
 using runner::ErrorCode;
 using runner::StageError;
-
-std::string word(ConfigReader& reader, std::string_view key) {
-  std::string text;
-  reader.read(key, text);
-  return text;
-}
-
-/// Reads `key`, a number or the word "auto", which is nullopt.
-template <typename T>
-void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
-  const runner::Value* value = reader.raw(key);
-  if (value && value->text() && *value->text() == "auto") return;
-  reader.read(key, field.emplace());
-}
-
-Feature feature_of(const std::string& name) {
-  if (name == "projected") return Feature::kProjected;
-  return name == "projected_before_norm" ? Feature::kProjectedBeforeNorm : Feature::kPooled;
-}
-
-at::ScalarType dtype_of(const std::string& name) {
-  if (name == "bf16") return at::kBFloat16;
-  return name == "fp16" ? at::kHalf : at::kFloat;
-}
 
 void check_weights(ConfigReader& reader, const std::string& reference) {
   try {
@@ -119,8 +96,8 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   ConfigReader& reader = parent.section("backbone");
   BackboneConfig backbone;
   backbone.pointer = reader.pointer();
-  const std::string kind = word(reader, "kind");
-  backbone.family = kind == "vit" ? BackboneFamily::kVit : BackboneFamily::kClip;
+  backbone.family = runner::choice<BackboneFamily>(
+      reader, "kind", {{"clip_vision", BackboneFamily::kClip}, {"vit", BackboneFamily::kVit}});
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
   reader.read("hidden_size", tower.block.hidden_size);
@@ -128,18 +105,19 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   reader.read("num_attention_heads", tower.block.num_attention_heads);
   reader.read("num_hidden_layers", tower.num_hidden_layers);
   reader.read("patch_size", tower.patch_size);
-  read_or_auto(reader, "image_size", backbone.image_size);
-  read_or_auto(reader, "layer_norm_eps", backbone.layer_norm_eps);
-  const std::string activation = word(reader, "hidden_act");
-  if (activation == "gelu") backbone.hidden_act = Activation::kGelu;
-  if (activation == "quick_gelu") backbone.hidden_act = Activation::kQuickGelu;
-  backbone.has_timm_names = word(reader, "names") == "timm";
-  backbone.dtype = dtype_of(word(reader, "dtype"));
-  if (word(reader, "position_resize") == "bicubic_antialias")
-    backbone.position_resize = PositionResize::kBicubicAntialias;
+  runner::read_or_auto(reader, "image_size", backbone.image_size);
+  runner::read_or_auto(reader, "layer_norm_eps", backbone.layer_norm_eps);
+  backbone.hidden_act = runner::choice<std::optional<Activation>>(
+      reader, "hidden_act",
+      {{"auto", std::nullopt}, {"gelu", Activation::kGelu}, {"quick_gelu", Activation::kQuickGelu}});
+  backbone.has_timm_names = runner::choice<bool>(reader, "names", {{"transformers", false}, {"timm", true}});
+  backbone.dtype = scalar_type(runner::choice<Precision>(reader, "dtype", kPrecisions));
+  backbone.position_resize = runner::choice<PositionResize>(
+      reader, "position_resize",
+      {{"bicubic", PositionResize::kBicubic}, {"bicubic_antialias", PositionResize::kBicubicAntialias}});
   if (backbone.family == BackboneFamily::kClip) {
     reader.read("projection_dim", backbone.projection_dim);
-    backbone.feature = feature_of(word(reader, "features"));
+    backbone.feature = runner::choice<Feature>(reader, "features", kFeatures);
   }
   tower.block.fused_qkv = backbone.has_timm_names;
   tower.patch_bias = backbone.family == BackboneFamily::kVit;

@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/model/image_size.h"
@@ -40,32 +40,6 @@ class ClipVisionStage : public runner::Stage {
   const ClipVisionConfig config_;
 };
 
-/// Reads `key`, an integer or the word "auto", which is nullopt.
-void read_integer_or_auto(runner::ConfigReader& reader, std::string_view key, std::optional<std::int64_t>& field) {
-  const runner::Value* value = reader.raw(key);
-  if (value && value->text() && *value->text() == "auto") {
-    field.reset();
-    return;
-  }
-  std::int64_t number = 0;
-  reader.read(key, number);
-  field = number;
-}
-
-Activation read_activation(runner::ConfigReader& reader) {
-  std::string name;
-  reader.read("hidden_act", name);
-  return name == "gelu" ? Activation::kGelu : Activation::kQuickGelu;
-}
-
-Feature read_feature(runner::ConfigReader& reader) {
-  std::string name;
-  reader.read("features", name);
-  if (name == "projected") return Feature::kProjected;
-  if (name == "projected_before_norm") return Feature::kProjectedBeforeNorm;
-  return Feature::kPooled;
-}
-
 runner::Result<std::unique_ptr<runner::Stage>> create_tower(runner::ConfigReader& reader) {
   ClipVisionConfig config;
   config.pointer = reader.pointer();
@@ -74,13 +48,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_tower(runner::ConfigReader
   reader.read("intermediate_size", tower.block.intermediate_size);
   reader.read("num_attention_heads", tower.block.num_attention_heads);
   reader.read("layer_norm_eps", tower.block.layer_norm_eps);
-  tower.block.hidden_act = read_activation(reader);
+  tower.block.hidden_act = runner::choice<Activation>(reader, "hidden_act", kActivations);
   reader.read("num_hidden_layers", tower.num_hidden_layers);
   reader.read("patch_size", tower.patch_size);
-  read_integer_or_auto(reader, "image_size", config.image_size);
+  runner::read_or_auto(reader, "image_size", config.image_size);
   reader.read("projection_dim", config.projection_dim);
-  read_integer_or_auto(reader, "num_classes", config.num_classes);
-  config.feature = read_feature(reader);
+  runner::read_or_auto(reader, "num_classes", config.num_classes);
+  config.feature = runner::choice<Feature>(reader, "features", kFeatures);
   reader.read("attention_dropout", tower.block.attention_dropout);
   reader.read("drop_path", tower.drop_path);
   reader.read("dropout", config.dropout);

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
@@ -88,9 +88,7 @@ class FineTunedStage : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader, FineTunedConfig config) {
   config.pointer = reader.pointer();
   config.backbone = read_backbone(reader);
-  const runner::Value* classes = reader.raw("num_classes");
-  const bool is_auto = classes && classes->text() && *classes->text() == "auto";
-  if (!is_auto) reader.read("num_classes", config.num_classes.emplace());
+  runner::read_or_auto(reader, "num_classes", config.num_classes);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<FineTunedStage>(std::move(config)));
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "stages/model/vision_tower.h"
 #include "stages/tensor/named_tensors.h"
@@ -15,6 +18,12 @@ enum class Feature {
   kProjected,            ///< the same, projected [image_embeds of CLIPVisionModelWithProjection]
   kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:, 0]]
 };
+
+/// What recipes call them.
+inline constexpr std::array<std::pair<std::string_view, Feature>, 3> kFeatures = {
+    {{"pooled", Feature::kPooled},
+     {"projected", Feature::kProjected},
+     {"projected_before_norm", Feature::kProjectedBeforeNorm}}};
 
 /// True if the feature is a projection, so that there must be one.
 bool is_projected(Feature feature);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "runner/stage/config_reader.h"
+#include "runner/stage/choice.h"
 #include "stages/model/expression.h"
 
 namespace stages {
@@ -82,11 +82,11 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   options.rank_pattern = read_patterns<std::int64_t>(reader, "rank_pattern");
   options.alpha_pattern = read_patterns<double>(reader, "alpha_pattern");
   reader.read("modules_to_save", options.modules_to_save);
-  std::string word;
-  reader.read("bias", word);
-  options.bias = word == "all" ? LoraBias::kAll : word == "lora_only" ? LoraBias::kAdapted : LoraBias::kNone;
-  reader.read("initialization", word);
-  options.initialization = word == "gaussian" ? LoraInitialization::kGaussian : LoraInitialization::kKaiming;
+  options.bias = runner::choice<LoraBias>(
+      reader, "bias", {{"none", LoraBias::kNone}, {"all", LoraBias::kAll}, {"lora_only", LoraBias::kAdapted}});
+  options.initialization = runner::choice<LoraInitialization>(
+      reader, "initialization",
+      {{"kaiming", LoraInitialization::kKaiming}, {"gaussian", LoraInitialization::kGaussian}});
   return options;
 }
 

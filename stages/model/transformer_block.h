@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "stages/random/dropout.h"
 #include "stages/model/layers.h"
@@ -16,7 +18,9 @@ enum class Activation {
   kGelu,       ///< x · Φ(x), by the error function
 };
 
-/// "quick_gelu" or "gelu".
+/// What recipes and configs call them.
+inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
+    {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
 std::string_view name(Activation activation);
 at::Tensor activate(Activation activation, const at::Tensor& x);
 

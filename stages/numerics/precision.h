@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
@@ -11,7 +13,10 @@ namespace stages {
 /// Number formats of a training step: bf16 and fp16 are autocast, weights and their gradients stay float32.
 enum class Precision { kFp32, kBf16, kFp16 };
 
-/// "fp32", "bf16" or "fp16".
+/// What recipes and records call them.
+inline constexpr std::array<std::pair<std::string_view, Precision>, 3> kPrecisions = {
+    {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}}};
+/// The precision that a record names. Throws std::invalid_argument for any other name.
 Precision precision_from(const std::string& name);
 std::string_view name(Precision precision);
 /// The type of a product's result.

@@ -61,13 +61,15 @@ void write_merged(const fs::path& folder, FineTunedClassifier& network, const Ch
   save_head(folder, {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes});
 }
 
+/// The layout that a request calls `names`; of "" the network's own.
 WeightLayout layout_named(const std::string& names, WeightLayout own) {
+  if (names.empty()) return own;
   if (names == "clip_vision") return WeightLayout::kClip;
   if (names == "clip_inner") return WeightLayout::kClipInner;
   if (names == "hf_vit") return WeightLayout::kVit;
   if (names == "hf_vit_v5") return WeightLayout::kVit5;
   if (names == "timm") return is_fused(own) ? own : WeightLayout::kTimm;
-  return own;
+  throw std::invalid_argument("no names of modules are called '" + names + "'");
 }
 
 void write_adapter(const fs::path& folder, const FineTunedClassifier& network, const Checkpoint& checkpoint,
@@ -109,7 +111,9 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
                   "the weights of this run are in '" + checkpoint.file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  if (request.at("what") == "merged") write_merged(folder.draft(), *network, checkpoint);
+  const std::string what = request.at("what");
+  if (what != "merged" && what != "adapter") throw std::invalid_argument("nothing to export is called '" + what + "'");
+  if (what == "merged") write_merged(folder.draft(), *network, checkpoint);
   else write_adapter(folder.draft(), *network, checkpoint, request.at("names"), request.at("head_inside"));
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();

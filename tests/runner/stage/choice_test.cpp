@@ -60,5 +60,19 @@ TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
   EXPECT_FALSE(choice<ReadSize>(reader, "other", {{"sized", read_size}}));
 }
 
+TEST(ReadOrAuto, AutoIsNoValueAndAnyOtherWordAMistake) {
+  const Value config = from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
+  ConfigReader reader(config, "");
+  std::optional<std::int64_t> size, depth = 3, width;
+  read_or_auto(reader, "size", size);
+  read_or_auto(reader, "depth", depth);
+  read_or_auto(reader, "width", width);
+  EXPECT_EQ(size, 7);
+  EXPECT_EQ(depth, std::nullopt);
+  const Diagnostics errors = reader.finish();
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].pointer, "/width");
+}
+
 }  // namespace
 }  // namespace runner

@@ -126,6 +126,11 @@ TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
                   "/memory/budget: a budget of 0 bytes holds no weight | give it the size of a device, or auto"));
 }
 
+TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
+  EXPECT_THAT(errors_of(R"({"budget": "plenty"})"),
+              testing::ElementsAre(testing::StartsWith("/memory/budget: 'budget' may be 'plenty' by its schema")));
+}
+
 TEST(MemoryPolicy, ExpandableSegmentsHaveNoSizeToSplit) {
   EXPECT_THAT(
       errors_of(R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 128}})"),
