@@ -1,43 +1,27 @@
 #include "stages/fetch/download.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "runner/disk/descriptor.h"
-#include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"
 #include "stages/fetch/http.h"
+#include "stages/fetch/partial_file.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 using runner::ErrorCode;
 using runner::StageError;
-
-constexpr std::uintmax_t kLargestNote = 16 << 10;
 
 /// A server that fails now and may not the next time.
 struct PassingFailure : std::runtime_error {
   explicit PassingFailure(const std::string& what, double wait = 0) : std::runtime_error(what), wait(wait) {}
   double wait;  // seconds that the server asks for
 };
-
-[[noreturn]] void cannot_write(const fs::path& path, int error, ErrorCode otherwise = ErrorCode::kCannotWrite) {
-  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise,
-                   "cannot write '" + path.string() + "': " + std::generic_category().message(error))
-      .with_help("make room, or choose another folder");
-}
 
 std::optional<std::int64_t> number(std::string_view text) {
   std::int64_t value = 0;
@@ -71,87 +55,6 @@ std::optional<ContentRange> content_range(std::string_view text) {
   return ContentRange{*begin, number(text.substr(slash + 1)).value_or(0)};
 }
 
-/// A file that is being fetched, and how much of it is there.
-class PartialFile {
- public:
-  PartialFile(const Download& what, runner::Storage& storage)
-      : path_(what.file.string() + ".part"), note_(path_.string() + ".json"), url_(what.url), storage_(storage) {
-    struct stat status = {};
-    if (::lstat(path_.c_str(), &status) == 0) {
-      if (S_ISREG(status.st_mode)) bytes_ = status.st_size;
-      else begin_anew();  // not ours
-    }
-    if (bytes_ > 0) read_note();
-  }
-
-  const fs::path& path() const { return path_; }
-  std::int64_t bytes() const { return bytes_; }
-  /// Of the server's file that this is the beginning of; empty where it is not known.
-  const std::string& validator() const { return validator_; }
-
-  void begin_anew() {
-    file_ = {};
-    for (const fs::path& path : {path_, note_}) {
-      if (storage_.remove(path) != 0 && errno != ENOENT) cannot_write(path, errno);
-    }
-    bytes_ = 0;
-    validator_.clear();
-  }
-
-  /// To be called before the first append to an empty file.
-  void note(const std::string& validator) {
-    validator_ = validator;
-    runner::write_atomically(note_, json{{"url", url_}, {"validator", validator}}.dump() + "\n", storage_);
-  }
-
-  void append(std::string_view bytes) {
-    if (!file_.is_open()) open();
-    while (!bytes.empty()) {
-      const ssize_t size = storage_.write(*file_, bytes.data(), bytes.size());
-      if (size < 0 && errno == EINTR) continue;
-      if (size < 0) cannot_write(path_, errno);
-      bytes_ += size;
-      bytes.remove_prefix(static_cast<std::size_t>(size));
-    }
-  }
-
-  /// Gives it its name.
-  void publish(const fs::path& file) {
-    if (!file_.is_open()) open();
-    if (storage_.sync(*file_) != 0) cannot_write(path_, errno);
-    file_ = {};
-    if (storage_.rename(path_, file) != 0) cannot_write(file, errno, ErrorCode::kCannotCreate);
-    storage_.remove(note_);
-    runner::sync_folder(file.parent_path(), storage_);
-  }
-
- private:
-  void open() {
-    file_ = runner::Descriptor(bytes_ > 0 ? ::open(path_.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
-                                          : (storage_.remove(path_), storage_.create(path_)));
-    if (!file_.is_open()) cannot_write(path_, errno, ErrorCode::kCannotCreate);
-  }
-
-  void read_note() {
-    std::error_code error;
-    const std::uintmax_t size = fs::file_size(note_, error);
-    if (error || size > kLargestNote) return;
-    std::ifstream file(note_);
-    const json note = json::parse(file, nullptr, /*allow_exceptions=*/false);
-    if (!note.is_object() || note.value("url", json()) != url_) return;
-    const auto validator = note.find("validator");
-    if (validator != note.end() && validator->is_string()) validator_ = validator->get<std::string>();
-    if (std::ranges::any_of(validator_, [](unsigned char c) { return c < ' '; })) validator_.clear();
-  }
-
-  const fs::path path_, note_;
-  const std::string url_;
-  runner::Storage& storage_;
-  runner::Descriptor file_;
-  std::int64_t bytes_ = 0;
-  std::string validator_;
-};
-
 class Fetching {
  public:
   Fetching(const Download& what, const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage)
@@ -160,7 +63,7 @@ class Fetching {
         patience_(patience),
         storage_(storage),
         name_(what.name.empty() ? what.file.filename().string() : what.name),
-        part_(what, storage),
+        part_(what.file, what.url, storage),
         progress_(callbacks, "download " + name_, part_.bytes(), 0) {}
 
   std::int64_t run() {
@@ -342,7 +245,7 @@ std::int64_t download(const Download& what, const FetchCallbacks& callbacks, con
       check_sum(what.file, what.file.filename().string(), *what.checksum, callbacks);
       return 0;
     } catch (const StageError& damaged) {
-      if (storage.remove(what.file) != 0) cannot_write(what.file, errno);
+      if (storage.remove(what.file) != 0) PartialFile::cannot_write(what.file, errno);
     }
   }
   return Fetching(what, callbacks, patience, storage).run();

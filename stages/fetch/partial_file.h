@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "runner/disk/descriptor.h"
+#include "runner/disk/storage.h"
+#include "runner/error/error_code.h"
+
+namespace stages {
+
+/// A file that is being fetched: it grows as <file>.part, beside a note <file>.part.json that says
+/// what it is the beginning of, and gets its name when it is whole. Both survive a process that is killed; the next
+/// PartialFile of the same name finds them. Throws runner::StageError (kDiskFull, kCannotWrite, kCannotCreate).
+class PartialFile {
+ public:
+  /// What is there of `file`. A note of another url is not believed. `storage` is borrowed.
+  PartialFile(const std::filesystem::path& file, std::string url, runner::Storage& storage);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::int64_t bytes() const { return bytes_; }
+  /// Of the server's file that this is the beginning of; empty where it is not known.
+  const std::string& validator() const { return validator_; }
+
+  void begin_anew();
+  /// To be called before the first append to an empty file.
+  void note(const std::string& validator);
+  void append(std::string_view bytes);
+  /// Gives it its name.
+  void publish(const std::filesystem::path& file);
+
+  /// Throws the error of a system call that has failed with `error` on `path`.
+  [[noreturn]] static void cannot_write(const std::filesystem::path& path, int error,
+                                        runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);
+
+ private:
+  void open();
+  void read_note();
+
+  const std::filesystem::path path_, note_;
+  const std::string url_;
+  runner::Storage& storage_;
+  runner::Descriptor file_;
+  std::int64_t bytes_ = 0;
+  std::string validator_;
+};
+
+}  // namespace stages
