@@ -136,10 +136,10 @@ class Reader {
     push_new(std::bit_cast<double>(bits));
   }
 
-  /// One instruction; false after the last.
-  bool step() {
-    const std::size_t began = at_;
-    const auto code = static_cast<unsigned char>(take(1)[0]);
+  // Each group of instructions gives back whether the code is one of its own, which it has then done.
+
+  /// What says something of the pickle itself.
+  bool skip_frame(unsigned char code) {
     switch (code) {
       case 0x80:
         if (const std::uint64_t protocol = number(1); protocol < 2 || protocol > 5) {
@@ -149,9 +149,14 @@ class Reader {
       case 0x95:
         number(8);
         return true;  // a frame: its length says nothing that the program does not
-      case '.':
+      default:
         return false;
+    }
+  }
 
+  /// A number, a text, or None.
+  bool push_literal(unsigned char code) {
+    switch (code) {
       case 'N':
         push_new(std::monostate());
         return true;
@@ -193,7 +198,14 @@ class Reader {
       case 0x8e:
         push_new(take(number(8)));
         return true;
+      default:
+        return false;
+    }
+  }
 
+  /// What makes lists, tuples and dictionaries, and fills them.
+  bool use_containers(unsigned char code) {
+    switch (code) {
       case '}':
         push_new(PickledMap());
         return true;
@@ -244,7 +256,14 @@ class Reader {
         set(top(), items);
         return true;
       }
+      default:
+        return false;
+    }
+  }
 
+  /// What drops values, doubles them, keeps them and recalls them.
+  bool use_memory(unsigned char code) {
+    switch (code) {
       case '0':
         pop();
         return true;
@@ -269,7 +288,14 @@ class Reader {
       case 'j':
         push(remembered(number(4)));
         return true;
+      default:
+        return false;
+    }
+  }
 
+  /// What names a function or class, calls it, or gives its result a state.
+  bool call(unsigned char code) {
+    switch (code) {
       case 'c': {
         const std::string_view module = line();
         push(builder_.global(module, line()));
@@ -295,8 +321,16 @@ class Reader {
         push(builder_.storage(pop()));
         return true;
       default:
-        break;
+        return false;
     }
+  }
+
+  /// One instruction; false after the last.
+  bool step() {
+    const std::size_t began = at_;
+    const auto code = static_cast<unsigned char>(take(1)[0]);
+    if (code == '.') return false;
+    if (skip_frame(code) || push_literal(code) || use_containers(code) || use_memory(code) || call(code)) return true;
     char text[80];
     std::snprintf(text, sizeof text, "its pickle has the code 0x%02x at byte %zu, which torch.save does not write",
                   code, began);
