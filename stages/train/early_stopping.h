@@ -3,35 +3,39 @@
 #include <cstdint>
 #include <optional>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace stages {
 
-/// Which epoch was best by one number, and when waiting for a better one has taken long enough.
+/// Which epoch was best by one number, and when waiting for a better one has taken long enough. An epoch that is not
+/// validated is not waited for.
 class EarlyStopping {
  public:
-  /// `patience`: epochs without a better one after which to stop; nullopt: never.
+  /// `patience`: validations in a row without a better one after which to stop; nullopt: never.
   EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience);
 
-  /// What `epoch` reached. True if that is better than every epoch before; a value that is not a number never is.
+  /// What the validation of `epoch` gave. True if that is better than every validation before; a value that is not a
+  /// number never is.
   bool observe(std::int64_t epoch, double value);
 
-  /// True if `epoch` is the last that patience allows.
-  bool exhausted(std::int64_t epoch) const;
+  /// True if the latest validation was the last that patience allows.
+  bool exhausted() const { return patience_ && waited_ >= *patience_; }
 
   /// nullopt until an epoch has been observed with a finite value.
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// Continues from what another has observed.
-  void restore(std::optional<std::int64_t> best_epoch, double best) {
-    best_epoch_ = best_epoch;
-    best_ = best;
-  }
+  /// All that must be saved to continue as if never interrupted. load_state() throws std::invalid_argument for anything
+  /// else.
+  nlohmann::json state() const;
+  void load_state(const nlohmann::json& state);
 
  private:
   const bool higher_is_better_;
   const std::optional<std::int64_t> patience_;
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
+  std::int64_t waited_ = 0;  // validations since the best, or since the start
 };
 
 }  // namespace stages

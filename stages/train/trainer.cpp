@@ -139,7 +139,7 @@ class Training {
     if (context_.resuming()) resume();
     if (observer_) show("start", 0, weights(network_));
     memory_.begin();
-    while (epoch_ < epochs_ && !stopping_.exhausted(epoch_)) {
+    while (epoch_ < epochs_ && !stopping_.exhausted()) {
       run_epoch();
       finish_epoch();
     }
@@ -187,7 +187,7 @@ class Training {
     const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
     if (metric) scheduler_.observe(*metric);
     const bool is_best = metric && stopping_.observe(epoch_, *metric);
-    const bool is_last = epoch_ == epochs_ || stopping_.exhausted(epoch_);
+    const bool is_last = epoch_ == epochs_ || stopping_.exhausted();
     if (is_best || is_last || save_clock_.is_due_after_epoch(epoch_)) save(metric);
     if (epoch_ < epochs_ && is_last) {
       context_.say("stopped after epoch " + std::to_string(epoch_) + ": no better validation " + options_.monitor +
@@ -337,9 +337,7 @@ class Training {
     }
     state.random = generator_state(device_);
     state.schedule = scheduler_.state();
-    if (stopping_.best_epoch()) {
-      state.stopping = {{"best_epoch", *stopping_.best_epoch()}, {"best", stopping_.best()}};
-    }
+    state.stopping = stopping_.state();
     state.plan = to_json(execution_.plan());
     state.epoch_so_far = to_json(so_far_);
     return state;
@@ -377,7 +375,7 @@ class Training {
     }
     scheduler_.load_state(state.schedule);
     set_generator_state(state.random, device_);
-    if (!state.stopping.is_null()) stopping_.restore(state.stopping.at("best_epoch"), state.stopping.at("best"));
+    stopping_.load_state(state.stopping);
     so_far_ = epoch_so_far_from_json(state.epoch_so_far);
     done_ = state.step;
     epoch_ = state.epoch;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace stages {
 namespace {
@@ -23,22 +24,59 @@ TEST(EarlyStopping, HigherAccuracyIsBetter) {
   EXPECT_TRUE(stopping.observe(3, 0.6));
 }
 
-TEST(EarlyStopping, PatienceCountsEpochsSinceTheBest) {
+TEST(EarlyStopping, PatienceCountsValidationsSinceTheBest) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
-  stopping.observe(1, 1.0);
-  stopping.observe(2, 1.1);
-  EXPECT_FALSE(stopping.exhausted(2));
-  stopping.observe(3, 1.2);
-  EXPECT_TRUE(stopping.exhausted(3));
+  EXPECT_FALSE(stopping.exhausted());
+  stopping.observe(5, 1.0);
+  EXPECT_FALSE(stopping.exhausted());
+  stopping.observe(10, 1.1);
+  EXPECT_FALSE(stopping.exhausted());
+  stopping.observe(15, 1.2);
+  EXPECT_TRUE(stopping.exhausted());
+}
+
+TEST(EarlyStopping, BetterOneBeginsTheWaitAnew) {
+  EarlyStopping stopping(/*higher_is_better=*/true, 2);
+  for (const double value : {0.5, 0.4, 0.6, 0.5}) {
+    stopping.observe(1, value);
+    EXPECT_FALSE(stopping.exhausted());
+  }
+  stopping.observe(1, 0.6);
+  EXPECT_TRUE(stopping.exhausted());
 }
 
 TEST(EarlyStopping, NotANumberIsNeverBest) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
   EXPECT_FALSE(stopping.observe(1, std::nan("")));
   EXPECT_EQ(stopping.best_epoch(), std::nullopt);
-  EXPECT_FALSE(stopping.exhausted(1));
+  EXPECT_FALSE(stopping.exhausted());
   EXPECT_FALSE(stopping.observe(2, std::nan("")));
-  EXPECT_TRUE(stopping.exhausted(2));
+  EXPECT_TRUE(stopping.exhausted());
+}
+
+TEST(EarlyStopping, StateGoesOnWithTheWait) {
+  for (const std::vector<double>& seen :
+       std::vector<std::vector<double>>{{}, {std::nan("")}, {0.5, 0.25}, {0.5, 0.7}}) {
+    EarlyStopping before(/*higher_is_better=*/false, 2), after(/*higher_is_better=*/false, 2);
+    std::int64_t epoch = 0;
+    for (const double value : seen) before.observe(++epoch, value);
+    after.load_state(nlohmann::json::parse(before.state().dump()));
+    for (const double value : {0.6, 0.6}) {
+      ++epoch;
+      EXPECT_EQ(after.observe(epoch, value), before.observe(epoch, value));
+      EXPECT_EQ(after.exhausted(), before.exhausted());
+      EXPECT_EQ(after.best_epoch(), before.best_epoch());
+      EXPECT_EQ(after.best(), before.best());
+    }
+  }
+}
+
+TEST(EarlyStopping, AnythingElseIsNoState) {
+  EarlyStopping stopping(/*higher_is_better=*/false, 2);
+  for (const char* text :
+       {"null", R"({"best_epoch": 1, "best": 0.5})", R"({"best_epoch": 1, "best": 0.5, "waited": -1})",
+        R"({"best_epoch": "a", "best": 0.5, "waited": 1})", R"({"best_epoch": 1, "waited": 1})"})
+    EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::invalid_argument) << text;
 }
 
 }  // namespace

@@ -157,6 +157,17 @@ TEST(Resume, AtEveryStep) {
   expect_the_same_when_stopped_at(kAsItIs, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 }
 
+TEST(Resume, ValidationsWithoutABetterOneAreRemembered) {
+  const Change stuck = [](TinyTraining& training) {
+    training.options.optimizer = SgdOptions{.learning_rate = 1e-30};
+    training.options.epochs = 12;
+    training.options.validate_every = 2;
+    training.options.patience = 2;
+  };
+  EXPECT_EQ(in_one_go(stuck).said.back(), "stopped after epoch 6: no better validation loss since epoch 2");
+  expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
+}
+
 TEST(Resume, StoppedInTheMidstOfAValidationItValidatesAgain) {
   const Change small = [](TinyTraining& training) { training.options.batch_size = 4; };
   const Outcome whole = in_one_go(small);

@@ -381,6 +381,16 @@ TEST(Trainer, StopsWhenPatienceIsOver) {
   EXPECT_EQ(training.context.said.back(), "stopped after epoch 4: no better validation loss since epoch 2");
 }
 
+TEST(Trainer, PatienceCountsValidations) {
+  TinyTraining training;
+  training.options.epochs = 20;
+  training.options.validate_every = 5;
+  training.options.patience = 3;
+  training.run();
+  EXPECT_EQ(training.context.values("validation/loss").size(), 4U);
+  EXPECT_EQ(training.context.values("train/epoch_loss").size(), 20U);
+}
+
 TEST(Trainer, PlateauOfTheValidationLowersTheRate) {
   ScriptedTraining training;
   training.options.epochs = 6;
