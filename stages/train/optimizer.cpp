@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include <torch/torch.h>
 
@@ -45,8 +46,28 @@ at::Tensor Optimizer::zeros(const Slot& slot, const Part& part) {
   return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
 }
 
+void Optimizer::take_step(Slot& slot, const std::optional<at::Tensor>& skip) {
+  slot.undecided = slot.fresh && skip;
+  slot.fresh = false;
+}
+
+bool Optimizer::skipped_first_steps() const {
+  // A dry run's skip has no value: its steps count as taken.
+  return first_skip_.defined() && !first_skip_.is_meta() && first_skip_.item<float>() == 1;
+}
+
+void Optimizer::decide_first_steps() {
+  if (!first_skip_.defined()) return;
+  const bool skipped = skipped_first_steps();
+  for (Slot& slot : slots_) {
+    if (std::exchange(slot.undecided, false)) slot.fresh = skipped;
+  }
+  first_skip_.reset();
+}
+
 void Optimizer::prepare() {
   const torch::NoGradGuard no_graph;
+  decide_first_steps();
   for (Slot& slot : slots_) {
     if (slot.ready || !slot.parameter.grad().defined()) continue;
     for (const Part& part : parts()) slot.*part.second = zeros(slot, part);
@@ -58,6 +79,7 @@ void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Te
                      std::optional<at::Tensor> divisor) {
   assert(rates.size() == options_.size());
   const torch::NoGradGuard no_graph;
+  decide_first_steps();
   if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels read a float32
     at::_foreach_div_(gradients(), *divisor);
     divisor.reset();
@@ -71,6 +93,7 @@ void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Te
     step_sgd(group, rates[group], skip, divisor, /*fresh=*/false);
     step_sgd(group, rates[group], skip, divisor, /*fresh=*/true);
   }
+  if (std::ranges::any_of(slots_, &Slot::undecided)) first_skip_ = *skip;
 }
 
 void Optimizer::step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
@@ -83,7 +106,7 @@ void Optimizer::step_sgd(std::size_t group, const Rates& rates, const std::optio
     parameters.push_back(slot.parameter);
     gradients.push_back(slot.parameter.grad());
     if (slot.momentum.defined()) momenta.push_back(slot.momentum);
-    slot.fresh = false;
+    take_step(slot, skip);
   }
   if (parameters.empty()) return;
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, rates.momentum.value_or(options.momentum),
@@ -104,7 +127,7 @@ void Optimizer::step_adam(std::size_t group, const Rates& rates, const std::opti
     squares.push_back(slot.square);
     if (options.amsgrad) maxima.push_back(slot.maximum);
     ages.push_back(slot.age);
-    slot.fresh = false;
+    take_step(slot, skip);
   }
   if (parameters.empty()) return;
   at::_foreach_add_(ages, one_);
@@ -130,9 +153,10 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 
 NamedTensors Optimizer::state() const {
   std::vector<NamedTensors::Item> items;
+  const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
     // A momentum that no step has filled is none: the first gradient replaces it.
-    if (slot.fresh) continue;
+    if (slot.fresh || (slot.undecided && skipped)) continue;
     for (const auto& [name, member] : parts()) items.emplace_back(slot.name + "." + name, slot.*member);
   }
   return NamedTensors(std::move(items));
@@ -168,6 +192,7 @@ void Optimizer::load_state(const NamedTensors& state) {
   }
   if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
   slots_ = std::move(loaded);
+  first_skip_.reset();
 }
 
 }  // namespace stages

@@ -24,7 +24,8 @@ struct ParameterGroup {
 /// Moves parameters along their gradients, by LibTorch's fused kernels on the CPU and on GPUs.
 ///
 /// prepare() allocates whatever step() will write, so that step(), which must not fail halfway, allocates nothing.
-/// A parameter without a gradient is left alone and its state does not age.
+/// A parameter without a gradient is left alone and its state does not age; so is every parameter in a step that is
+/// skipped, whose next one is its first if it had none before.
 class Optimizer {
  public:
   /// At least one group, whose optimizers differ in the learning rate and the weight decay alone. The parameters are
@@ -32,7 +33,8 @@ class Optimizer {
   explicit Optimizer(const std::vector<ParameterGroup>& groups);
   Optimizer(OptimizerOptions options, NamedTensors parameters);
 
-  /// Makes the state of parameters that have a gradient for the first time.
+  /// Makes the state of parameters that have a gradient for the first time. Waits for a GPU only after a step that was
+  /// the first for some of them and might have been skipped.
   void prepare();
 
   /// The names of the groups, and their rates before any schedule.
@@ -67,12 +69,19 @@ class Optimizer {
     at::Tensor mean, square, maximum;  ///< Adam: first and second moment, the largest second moment
     at::Tensor age;                    ///< Adam: steps taken, a float32 where the kernels read it
     bool ready = false, fresh = true;  ///< state allocated; no step taken yet
+    bool undecided = false;            ///< not fresh if first_skip_ is 0
   };
   /// A tensor of every slot, under the name it is saved by.
   using Part = std::pair<const char*, at::Tensor Slot::*>;
 
   /// The tensors that the rule needs.
   std::vector<Part> parts() const;
+  /// Notes that a step is taken, which `skip` may undo.
+  static void take_step(Slot& slot, const std::optional<at::Tensor>& skip);
+  /// True if the latest step was skipped; asked only where it was the first of some parameter.
+  bool skipped_first_steps() const;
+  /// Makes those parameters fresh again whose first step was skipped.
+  void decide_first_steps();
   /// One of them for a parameter: all zero.
   static at::Tensor zeros(const Slot& slot, const Part& part);
   void step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
@@ -83,7 +92,8 @@ class Optimizer {
   std::vector<std::string> names_;         // of the groups
   std::vector<OptimizerOptions> options_;  // of each group
   std::vector<Slot> slots_;
-  at::Tensor one_;  // what ages are counted up by: torch takes memory for a number, for a tensor none
+  at::Tensor first_skip_;  // of the latest step, if it was the first of some parameter
+  at::Tensor one_;         // what ages are counted up by: torch takes memory for a number, for a tensor none
 };
 
 }  // namespace stages

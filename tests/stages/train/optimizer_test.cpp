@@ -128,6 +128,47 @@ TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
   }
 }
 
+TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
+  for (const OptimizerOptions& options :
+       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1}),
+        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5})}) {
+    at::Tensor x = torch::ones(40, torch::requires_grad()), y = torch::ones(40, torch::requires_grad());
+    Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
+    const at::Tensor one = torch::ones({}), zero = torch::zeros({});
+    for (int skipped = 0; skipped < 2; ++skipped) {
+      x.mutable_grad() = torch::full(40, std::nan(""));
+      skipping.prepare();
+      skipping.step({kTenth}, one);
+      EXPECT_EQ(skipping.state().size(), 0);
+    }
+    for (int step = 0; step < 3; ++step) {
+      x.mutable_grad() = torch::linspace(-1, 1, 40) + step;
+      y.mutable_grad() = x.grad().clone();
+      skipping.prepare();
+      plain.prepare();
+      skipping.step({kTenth}, zero);
+      plain.step({kTenth});
+      EXPECT_TRUE(x.equal(y));
+      ASSERT_EQ(skipping.state().size(), plain.state().size());
+      for (const auto& [name, tensor] : plain.state()) EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
+    }
+  }
+}
+
+TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
+  at::Tensor x = torch::ones(1, torch::requires_grad());
+  const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5};
+  Optimizer before(options, {{"x", x}}), after(options, {{"x", x}});
+  x.mutable_grad() = torch::full(1, std::nan(""));
+  before.prepare();
+  before.step({kTenth}, torch::ones({}));
+  after.load_state(before.state());
+  x.mutable_grad() = torch::ones(1);
+  after.prepare();
+  after.step({kTenth});
+  EXPECT_FLOAT_EQ(after.state().at("x.momentum").item<float>(), 1.0F);  // not 0.5
+}
+
 TEST(Optimizer, CycledMomentumReplacesItsOwn) {
   at::Tensor x = torch::ones(1, torch::requires_grad());
   Optimizer optimizer(kAdamW, {{"x", x}});
