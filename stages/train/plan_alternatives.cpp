@@ -13,9 +13,8 @@ namespace {
 using runner::MemoryPlan;
 using runner::PlanAlternative;
 
-std::string option_of(const MemoryPolicy& policy, const std::string& name) {
-  return policy.pointer.substr(1) + "." + name;
-}
+/// `stage` is a place in the recipe, "/memory".
+std::string option_of(const std::string& stage, const std::string& name) { return stage.substr(1) + "." + name; }
 
 std::string option_text(const ActivationCheckpointing& checkpointing) {
   if (checkpointing.blocks) return "block";
@@ -43,8 +42,8 @@ struct Alternative {
 
 class Alternatives {
  public:
-  Alternatives(MemoryPlan& plan, const MemoryPolicy& policy, std::int64_t units, const PlanUnder& under)
-      : plan_(plan), policy_(policy), units_(units), under_(under) {}
+  Alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under)
+      : plan_(plan), policy_(policy), batch_(batch), units_(batch.units), under_(under) {}
 
   void add() {
     const bool has_blocks = policy_.activation_checkpointing.blocks;
@@ -103,15 +102,30 @@ class Alternatives {
 
   static std::int64_t predicted(const MemoryPlan& plan) { return plan.predicted; }
 
+  /// What changes the recipe so. gradient_accumulation_steps, beside which a micro_batch is refused, gives way to one.
+  std::vector<std::string> overrides_of(const Alternative& way) const {
+    std::vector<std::string> overrides;
+    const auto set = [&](const std::string& stage, const std::string& text) {
+      overrides.push_back(option_of(stage, text));
+    };
+    if (way.micro_batch > 0 && way.micro_batch != policy_.micro_batch) {
+      if (!batch_.accumulated_by.empty()) {
+        set(batch_.accumulated_by, "gradient_accumulation_steps=1");
+        set(batch_.accumulated_by, "batch_size=" + std::to_string(batch_.size));
+      }
+      set(policy_.pointer, "micro_batch=" + std::to_string(way.micro_batch));
+    }
+    if (way.two_pass != policy_.two_pass) set(policy_.pointer, "two_pass=on");
+    if (way.blocks && !policy_.activation_checkpointing.blocks) set(policy_.pointer, "activation_checkpointing=block");
+    return overrides;
+  }
+
   /// False where it cannot be, which is listed once.
   bool consider(const Alternative& way) {
-    PlanAlternative alternative;
-    if (way.micro_batch > 0 && way.micro_batch != policy_.micro_batch)
-      alternative.overrides.push_back(option_of(policy_, "micro_batch=") + std::to_string(way.micro_batch));
-    if (way.two_pass != policy_.two_pass) alternative.overrides.push_back(option_of(policy_, "two_pass=on"));
-    if (way.blocks && !policy_.activation_checkpointing.blocks)
-      alternative.overrides.push_back(option_of(policy_, "activation_checkpointing=block"));
+    PlanAlternative alternative{.overrides = overrides_of(way)};
     if (alternative.overrides.empty()) return true;
+    const auto listed = std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
+    if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
     alternative.exactness = is_cut ? "exact" : "bit";
     try {
@@ -127,15 +141,16 @@ class Alternatives {
 
   MemoryPlan& plan_;
   const MemoryPolicy& policy_;
+  const CutBatch& batch_;
   const std::int64_t units_;
   const PlanUnder& under_;
 };
 
 }  // namespace
 
-void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const PlanUnder& under) {
-  const auto add = [&](const std::string& name, const std::string& value, MemoryPolicy without) {
-    runner::OptionEffect effect{option_of(policy, name), value};
+void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under) {
+  const auto add_option = [&](const std::string& option, const std::string& value, const MemoryPolicy& without) {
+    runner::OptionEffect effect{option, value};
     try {
       effect.bytes = under(without).predicted - plan.predicted;
     } catch (const runner::StageError& error) {
@@ -143,13 +158,21 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Plan
     }
     plan.options.push_back(std::move(effect));
   };
+  const auto add = [&](const std::string& name, const std::string& value, const MemoryPolicy& without) {
+    add_option(option_of(policy.pointer, name), value, without);
+  };
   const auto add_without_effect = [&](const std::string& name, const std::string& value, const std::string& why) {
-    plan.options.push_back({option_of(policy, name), value, 0, why});
+    plan.options.push_back({option_of(policy.pointer, name), value, 0, why});
   };
   MemoryPolicy without = policy;
   if (policy.micro_batch) {
     without.micro_batch.reset();
-    add("micro_batch", std::to_string(*policy.micro_batch), without);
+    if (batch.accumulated_by.empty()) {
+      add("micro_batch", std::to_string(*policy.micro_batch), without);
+    } else {
+      add_option(option_of(batch.accumulated_by, "gradient_accumulation_steps"),
+                 std::to_string(batch.size / *policy.micro_batch), without);
+    }
     without = policy;
   }
   if (policy.two_pass) {
@@ -185,8 +208,8 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Plan
   if (policy.tf32) add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
 }
 
-void add_alternatives(MemoryPlan& plan, const MemoryPolicy& policy, std::int64_t units, const PlanUnder& under) {
-  Alternatives(plan, policy, units, under).add();
+void add_alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under) {
+  Alternatives(plan, policy, batch, under).add();
 }
 
 }  // namespace stages

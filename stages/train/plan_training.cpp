@@ -160,9 +160,11 @@ runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanCon
   plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;
   plan.threads = backend.threads;
   set_budget(plan, training.policy, context);
-  add_option_effects(plan, training.policy, trace);
+  const TrainerOptions& options = training.options;
+  const CutBatch batch{options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by};
+  add_option_effects(plan, training.policy, batch, trace);
   if (context.wants_alternatives() || !plan.fits()) {
-    add_alternatives(plan, training.policy, std::min(training.options.batch_size, training.data.size), trace);
+    add_alternatives(plan, training.policy, batch, trace);
   }
   return plan;
 }

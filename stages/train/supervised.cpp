@@ -83,6 +83,7 @@ void check_labels(const Dataset& train, const Dataset* validation) {
 struct SupervisedConfig {
   TrainerOptions trainer;
   std::int64_t gradient_accumulation_steps = 1;
+  std::string pointer;  // where the recipe says all this, "/train"
   double label_smoothing = 0;
   std::optional<std::string> warm_start;
 };
@@ -92,6 +93,7 @@ class Supervised final : public runner::Stage {
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
     SupervisedConfig config;
     TrainerOptions& trainer = config.trainer;
+    config.pointer = reader.pointer();
     reader.read("warm_start", config.warm_start);
     reader.read("epochs", trainer.epochs);
     reader.read("batch_size", trainer.batch_size);
@@ -225,6 +227,7 @@ class Supervised final : public runner::Stage {
     }
     policy.micro_batch = options.batch_size;
     options.batch_size *= times;
+    options.accumulated_by = config_.pointer;
     context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" + std::to_string(times) + " x " +
                 std::to_string(*policy.micro_batch) + ")");
   }

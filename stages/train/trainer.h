@@ -33,14 +33,15 @@ struct TrainerOptions {
   std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
   std::optional<double> gradient_clip_norm;
-  std::int64_t validate_every = 1;  ///< epochs; the last epoch is always validated
-  std::optional<std::int64_t> patience;
-  std::string monitor;  ///< what says which epoch is best: "loss" or one of the step's scores
+  std::int64_t validate_every = 1;       ///< epochs; the last epoch is always validated
+  std::optional<std::int64_t> patience;  ///< validations in a row without a better one after which to stop
+  std::string monitor;                   ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kBest;
   SaveOptions checkpoint;
-  std::int64_t log_every = 1;                ///< steps
-  std::int64_t replays = 0;                  ///< how often one step is run again that ran out of memory
+  std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
+  std::int64_t log_every = 1;  ///< steps
+  std::int64_t replays = 0;    ///< how often one step is run again that ran out of memory
   std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
   std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
 };

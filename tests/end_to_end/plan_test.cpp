@@ -54,6 +54,20 @@ TEST_F(Plan, SmallerPartsOfABatchNeedLess) {
   EXPECT_LT(needs("train.batch_size=2"), needs());
 }
 
+TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
+  for (const std::string cut : {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"}) {
+    SCOPED_TRACE(cut);
+    const json offered = answer(cut).at("plans").at(0).at("alternatives");
+    EXPECT_GE(offered.size(), 4U);
+    for (const json& one : offered) {
+      if (one.contains("refused")) continue;
+      std::string overrides = cut;
+      for (const json& override : one.at("overrides")) overrides += " " + override.get<std::string>();
+      EXPECT_EQ(needs(overrides), one.at("predicted")) << overrides;
+    }
+  }
+}
+
 TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
   const json alone = answer("memory.micro_batch=2");
   const std::string budget = std::to_string(alone.at("plans").at(0).at("predicted").get<double>() / (1 << 20) + 0.1);

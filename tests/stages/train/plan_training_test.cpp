@@ -1,6 +1,7 @@
 #include "stages/train/plan_training.h"
 
 #include <algorithm>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -170,6 +171,22 @@ TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
   const auto fits = [&](const runner::PlanAlternative& one) { return one.refused.empty() && one.predicted < whole; };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
   EXPECT_THAT(std::ranges::find_if(plan.alternatives, fits)->overrides, ElementsAre("memory.micro_batch=15"));
+}
+
+TEST(PlanTraining, NothingIsOfferedTwice) {
+  for (const std::int64_t micro_batch : {0, 8, 4, 3}) {
+    for (const std::int64_t budget : {std::int64_t{1} << 30, std::int64_t{1} << 20}) {
+      TowerPlanning planning;
+      if (micro_batch > 0) planning.policy.micro_batch = micro_batch;
+      planning.context.budget_value = {"a test", budget};
+      planning.context.alternatives = true;
+      std::set<std::vector<std::string>> offered;
+      const runner::MemoryPlan plan = planning.plan();
+      EXPECT_FALSE(plan.alternatives.empty());
+      for (const runner::PlanAlternative& one : plan.alternatives)
+        EXPECT_TRUE(offered.insert(one.overrides).second) << runner::override_text(one.overrides);
+    }
+  }
 }
 
 TEST(PlanTraining, OptionsSayWhatTheySave) {
