@@ -32,8 +32,7 @@ at::Tensor AdaptableLayer::merged_weight() const {
 
 void AdaptableLayer::merge() {
   if (!adapter_ || is_merged_) return;
-  const torch::NoGradGuard no_graph;
-  weight.copy_(merged_weight());
+  weight.set_data(merged_weight());
   is_merged_ = true;
 }
 

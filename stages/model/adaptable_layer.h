@@ -22,7 +22,8 @@ class AdaptableLayer : public PrecisionModule {
   /// The weight that gives at once what the layer and its adapter give, in the weight's type but summed in float32 at
   /// least. Throws std::domain_error where it is not finite.
   at::Tensor merged_weight() const;
-  /// Puts merged_weight() in the weight's place. The adapter then takes no part and gets no gradient. Does nothing
+  /// Puts merged_weight() in the weight's place, in memory of its own: the weight may share its memory with others that
+  /// are not merged. The adapter then takes no part and gets no gradient. Does nothing
   /// where there is no adapter or it is merged.
   void merge();
 

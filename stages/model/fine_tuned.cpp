@@ -19,6 +19,14 @@ using runner::StageError;
 
 bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
+/// Gives every parameter that is trained memory of its own: that of a file's weights is the Model's, which makes the
+/// next network from it.
+void own_what_is_trained(const torch::nn::Module& network) {
+  for (at::Tensor parameter : network.parameters()) {
+    if (parameter.requires_grad()) parameter.set_data(parameter.detach().clone());
+  }
+}
+
 FineTunedClassifier& as_classifier(torch::nn::Module& network) {
   auto* classifier = dynamic_cast<FineTunedClassifier*>(&network);
   if (!classifier) throw std::logic_error("not a network that FineTuned::build() has made");
@@ -83,6 +91,7 @@ void FineTuned::adapt(FineTunedClassifier& network, std::uint64_t seed) const {
     for (const auto& item : network.named_parameters()) {
       if (is_of_head(item.key())) item.value().requires_grad_(true);
     }
+    own_what_is_trained(network);
     if (config_.adapter) load_adapters(network);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);

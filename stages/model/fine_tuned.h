@@ -53,7 +53,8 @@ class FineTuned : public Model, public ShrinkableModel {
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved, std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
 
-  /// A FineTunedClassifier; `seed` is that of its head and adapters.
+  /// A FineTunedClassifier; `seed` is that of its head and adapters. It shares with `saved` what stays frozen, and
+  /// nothing that is trained.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.

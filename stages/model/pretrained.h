@@ -37,7 +37,8 @@ struct PretrainedReport {
 /// of transformers, timm, OpenAI or open_clip, by whichever names they have (weight_names.h). Fused and separate
 /// projections are cut and joined, OpenAI's projection is transposed, and position embeddings are resized. Everything
 /// or nothing: where the report does not fit() the network is as before. A weight of the file's type and shape shares
-/// its memory from then on. Throws runner::StageError where the names are of no layout that is known.
+/// its memory from then on: it must not be written in place. Throws runner::StageError where the names are of no layout
+/// that is known.
 PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize);
 
 }  // namespace stages
