@@ -11,10 +11,12 @@ namespace stages {
 
 ClassScores::ClassScores(std::vector<double> logits) : logits_(std::move(logits)) {
   assert(!logits_.empty());
-  const double largest = *std::ranges::max_element(logits_);
-  double sum = 0;
-  for (const double logit : logits_) sum += std::exp(logit - largest);
-  log_sum_ = largest + std::log(sum);
+  largest_ = *std::ranges::max_element(logits_);
+  std::vector<double> exponentials;
+  exponentials.reserve(logits_.size());
+  for (const double logit : logits_) exponentials.push_back(std::exp(logit - largest_));
+  std::ranges::sort(exponentials);
+  sum_ = std::accumulate(exponentials.begin(), exponentials.end(), 0.0);
 }
 
 std::int64_t ClassScores::predicted() const { return std::ranges::max_element(logits_) - logits_.begin(); }
@@ -42,10 +44,12 @@ std::vector<std::int64_t> ClassScores::best(std::int64_t count) const {
 }
 
 double ClassScores::log_probability(std::int64_t label) const {
-  return logits_[static_cast<std::size_t>(label)] - log_sum_;
+  return logits_[static_cast<std::size_t>(label)] - largest_ - std::log(sum_);
 }
 
-double ClassScores::probability(std::int64_t label) const { return std::exp(log_probability(label)); }
+double ClassScores::probability(std::int64_t label) const {
+  return std::exp(logits_[static_cast<std::size_t>(label)] - largest_) / sum_;
+}
 
 ClassScores class_scores(const at::Tensor& logits, std::int64_t row) {
   const at::Tensor values = logits[row].to(at::kDouble).contiguous();

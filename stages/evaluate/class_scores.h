@@ -19,13 +19,16 @@ class ClassScores {
   std::int64_t rank(std::int64_t label) const;
   /// The `count` best classes in that order, or all if there are fewer.
   std::vector<std::int64_t> best(std::int64_t count) const;
-  /// The logarithm of the class's share of the softmax.
-  double log_probability(std::int64_t label) const;
+  /// The class's share of the softmax. Two shares that are equal in exact arithmetic have the same bits on every
+  /// processor: neither the order of the other classes nor what is added to all logits changes a rank.
   double probability(std::int64_t label) const;
+  /// Its logarithm.
+  double log_probability(std::int64_t label) const;
 
  private:
   std::vector<double> logits_;
-  double log_sum_ = 0;  // of the exponentials
+  double largest_ = 0;
+  double sum_ = 0;  // of the exponentials of the differences from the largest, smallest first
 };
 
 /// Row `row` of logits (n, classes) on the CPU, of any floating type.

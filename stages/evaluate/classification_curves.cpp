@@ -17,6 +17,18 @@ constexpr std::int64_t kGrid = 100;       // parts of the mean curve
 constexpr std::size_t kMostPoints = 400;  // of a curve that is written
 constexpr std::size_t kMostCurves = 20;   // whose curves are written
 
+/// Of each sample the share of each class. torch's softmax would rank samples of equal shares by the last bit, which is
+/// another on every kind of processor.
+std::vector<double> shares_of(const at::Tensor& logits) {
+  std::vector<double> shares;
+  shares.reserve(static_cast<std::size_t>(logits.numel()));
+  for (std::int64_t row = 0; row < logits.size(0); ++row) {
+    const ClassScores scores = class_scores(logits, row);
+    for (std::int64_t label = 0; label < scores.classes(); ++label) shares.push_back(scores.probability(label));
+  }
+  return shares;
+}
+
 RocCurve mean_curve(const std::vector<std::optional<RocCurve>>& curves, double area) {
   RocCurve mean{{0}, {0}, area};
   for (std::int64_t i = 0; i <= kGrid; ++i) {
@@ -46,8 +58,8 @@ Json json_of(const std::optional<double>& number) { return number ? Json(*number
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
-  const at::Tensor shares = logits.to(at::kDouble).softmax(1).contiguous(), truths = labels.contiguous();
-  const double* share = shares.const_data_ptr<double>();
+  const at::Tensor truths = labels.contiguous();
+  const std::vector<double> share = shares_of(logits);
   const std::int64_t* truth = truths.const_data_ptr<std::int64_t>();
 
   ClassificationCurves curves;
@@ -56,7 +68,7 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     std::vector<Detected> detected;
     detected.reserve(static_cast<std::size_t>(samples));
     for (std::int64_t row = 0; row < samples; ++row)
-      detected.push_back({share[row * classes + label], truth[row] == label});
+      detected.push_back({share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
     curves.of_class.push_back(roc_curve(std::move(detected)));
     if (!curves.of_class.back()) continue;
     area += curves.of_class.back()->area;
@@ -71,7 +83,7 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     pairs.reserve(static_cast<std::size_t>(samples * classes));
     for (std::int64_t row = 0; row < samples; ++row) {
       for (std::int64_t label = 0; label < classes; ++label) {
-        pairs.push_back({share[row * classes + label], truth[row] == label});
+        pairs.push_back({share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
       }
     }
     curves.micro = roc_curve(std::move(pairs));
@@ -79,7 +91,7 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
   std::vector<Confidence> predictions;
   for (std::int64_t row = 0; row < samples; ++row) {
     const std::int64_t predicted = class_scores(logits, row).predicted();
-    predictions.push_back({share[row * classes + predicted], predicted == truth[row]});
+    predictions.push_back({share[static_cast<std::size_t>(row * classes + predicted)], predicted == truth[row]});
   }
   curves.calibration = calibration(predictions, kBins);
   return curves;

@@ -1,7 +1,9 @@
 #include "stages/evaluate/classification_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -118,6 +120,38 @@ TEST_P(ScikitLearn, AreasUnderTheCurves) {
 
 TEST_P(ScikitLearn, ErrorOfCalibration) {
   expect(classification_curves(logits_, labels_).calibration.error, recorded_.at("ece_15"), "calibration");
+}
+
+TEST(ClassScores, SharesThatAreEqualInExactArithmeticHaveTheSameBits) {
+  std::vector<double> logits = {-2.5, -1.375, 0.25, 0.75, 1.5, 3.125};
+  const double own = logits[3];
+  std::set<double> shares, logarithms;
+  do {
+    for (const double shift : {0.0, 1.0, -17.25}) {
+      std::vector<double> shifted = logits;
+      for (double& logit : shifted) logit += shift;
+      const ClassScores scores(shifted);
+      const auto label = std::ranges::find(logits, own) - logits.begin();
+      shares.insert(scores.probability(label));
+      logarithms.insert(scores.log_probability(label));
+    }
+  } while (std::ranges::next_permutation(logits).found);
+  EXPECT_EQ(shares.size(), 1U);
+  EXPECT_EQ(logarithms.size(), 1U);
+}
+
+TEST(ClassificationCurves, SamplesOfEqualSharesAreOneStepOfTheCurve) {
+  std::vector<double> others = {-2.3, -1.1, 0.2, 0.7};
+  std::vector<std::vector<double>> rows;
+  std::vector<std::int64_t> labels;
+  do {
+    rows.push_back({0.5});
+    rows.back().insert(rows.back().end(), others.begin(), others.end());
+    labels.push_back(static_cast<std::int64_t>(rows.size() % 2));
+  } while (std::ranges::next_permutation(others).found);
+  const ClassificationCurves curves = classification_curves(matrix(rows), torch::tensor(labels));
+  EXPECT_EQ(curves.of_class[0]->area, 0.5);
+  EXPECT_THAT(curves.of_class[0]->false_positives, ElementsAre(0, 1));
 }
 
 TEST(EvaluationResults, LastOfTwoClassesOfOneNameIsReported) {
