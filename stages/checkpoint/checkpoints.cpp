@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runner/disk/new_file.h"
+#include "runner/disk/new_folder.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 
 namespace stages {
@@ -26,43 +27,6 @@ bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) || name == "latest.part" ||
          name == "best.part";
 }
-
-/// Removes what it can of `path` and all below it; links are removed, not followed.
-void remove_all(const fs::path& path, runner::Storage& storage) {
-  std::error_code error;
-  if (fs::is_directory(fs::symlink_status(path, error))) {
-    std::vector<fs::path> inside;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-      inside.push_back(entry->path());
-    }
-    for (const fs::path& item : inside) remove_all(item, storage);
-  }
-  storage.remove(path);
-}
-
-/// A folder that is removed again unless it gets its name.
-class UnfinishedFolder {
- public:
-  UnfinishedFolder(fs::path path, runner::Storage& storage) : path_(std::move(path)), storage_(storage) {
-    if (storage.make_folder(path_) != 0) throw WriteError(write_diagnostic(path_, errno, ErrorCode::kCannotCreate));
-  }
-  ~UnfinishedFolder() {
-    if (!is_named_) remove_all(path_, storage_);
-  }
-  UnfinishedFolder(const UnfinishedFolder&) = delete;
-  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-  void name(const fs::path& path) {
-    if (storage_.rename(path_, path) != 0) throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
-    is_named_ = true;
-  }
-
- private:
-  const fs::path path_;
-  runner::Storage& storage_;
-  bool is_named_ = false;
-};
 
 fs::path hidden(const fs::path& folder, const CheckpointName& name, const char* ending) {
   return folder / ("." + to_text(name) + ending);
@@ -86,10 +50,9 @@ fs::path Checkpoints::save(const TrainingState& state) {
   for (const CheckpointName& other : list_checkpoints(folder_)) {
     if (other.step == name.step) name.again = std::max(name.again, other.again + 1);
   }
-  UnfinishedFolder unfinished(hidden(folder_, name, ".part"), storage_);
-  write_checkpoint(unfinished.path(), state, storage_);
-  unfinished.name(folder_ / to_text(name));
-  runner::sync_folder(folder_, storage_);
+  runner::NewFolder unfinished(folder_ / to_text(name), hidden(folder_, name, ".part"), storage_);
+  write_checkpoint(unfinished.draft(), state, storage_);
+  unfinished.publish();
   point(kLatest, name);
 
   const std::vector<Saved> all = saved();
@@ -220,7 +183,7 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
     }
     // Under another name first, so that one that is half removed is not taken for a checkpoint.
     const fs::path old = hidden(folder_, one.name, ".old");
-    if (storage_.rename(folder_ / to_text(one.name), old) == 0) remove_all(old, storage_);
+    if (storage_.rename(folder_ / to_text(one.name), old) == 0) runner::remove_all(old, storage_);
   }
 }
 
@@ -230,7 +193,7 @@ void Checkpoints::remove_leftovers() {
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
     if (is_leftover(entry->path().filename().string())) found.push_back(entry->path());
   }
-  for (const fs::path& path : found) remove_all(path, storage_);
+  for (const fs::path& path : found) runner::remove_all(path, storage_);
 }
 
 }  // namespace stages

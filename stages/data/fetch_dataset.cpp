@@ -12,6 +12,7 @@
 
 #include "runner/disk/descriptor.h"
 #include "runner/disk/new_file.h"
+#include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
 
 namespace stages {
@@ -122,13 +123,10 @@ class DatasetFetching {
       throw;
     }
     const fs::path draft = work_ / "unpacked";
-    try {
-      lay_out(draft);
-      publish(draft);
-    } catch (...) {
-      remove_tree(draft);
-      throw;
-    }
+    remove_tree(draft);  // of one that was killed
+    runner::NewFolder unpacked(folder_, draft, storage_);
+    lay_out(draft);
+    unpacked.publish();
     remove_tree(work_);
     fetched.files = files_below(folder_);
     return fetched;
@@ -212,10 +210,8 @@ class DatasetFetching {
     return given == given_.end() ? work_ / file.name : given->second;
   }
 
-  /// Makes `draft` the data set.
+  /// Makes `draft`, an empty folder, the data set.
   void lay_out(const fs::path& draft) {
-    remove_tree(draft);  // of one that was killed
-    make_folder(draft, storage_);
     for (const PublishedFile& file : dataset_.files) {
       if (file.is_archive) {
         check_room(work_, unpacked_size(file.bytes), storage_);
@@ -243,13 +239,6 @@ class DatasetFetching {
       throw StageError(ErrorCode::kMissingFile, "cannot read '" + from.string() + "'");
     }
     runner::NewFile(to, storage_).append(bytes);
-  }
-
-  void publish(const fs::path& draft) {
-    const runner::Descriptor opened(::open(draft.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.is_open()) ::syncfs(*opened);  // thousands of small files, at once
-    if (storage_.rename(draft, folder_) != 0) cannot_create(folder_, errno);
-    runner::sync_folder(wish_.root, storage_);
   }
 
   const PublishedDataset& dataset_;

@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "runner/disk/storage.h"
+
 namespace stages {
 
 /// How many shapes are drawn for a set of images that is made. Same numbers, same bytes.
@@ -23,6 +25,7 @@ inline constexpr int kMadeQuality = 92;
 struct MakeCallbacks {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  ///< images
   std::function<bool()> cancelled;
+  runner::Storage* storage = &runner::disk();  ///< that the images are written to; borrowed
 };
 
 /// Throws runner::StageError, kNotAllowedValue, for images that cannot be made; `fewest` are needed of each class.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/weights/new_folder.h"
+#include "runner/disk/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"
 
@@ -50,7 +50,7 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images, 
   check(images, kFewest);
   const auto seed = static_cast<std::uint64_t>(images.seed);
   const std::string top = "CUB_200_2011/";
-  NewFolder made(folder, "/root");
+  runner::NewFolder made(folder, *callbacks.storage, "/root");
   made.create("CUB_200_2011");
   made.create(top + "images");
   std::string classes, names, labels, parts, boxes;  // the text files

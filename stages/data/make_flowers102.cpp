@@ -10,7 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/mat_file.h"
-#include "stages/weights/new_folder.h"
+#include "runner/disk/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"
 
@@ -36,7 +36,7 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
         .with_help("a set of this form has at most " + std::to_string(kMost));
   }
   const auto seed = static_cast<std::uint64_t>(images.seed);
-  NewFolder made(folder, "/root");
+  runner::NewFolder made(folder, *callbacks.storage, "/root");
   made.create("flowers-102");
   made.create("flowers-102/jpg");
 

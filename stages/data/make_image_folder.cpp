@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/jpeg_writer.h"
-#include "stages/weights/new_folder.h"
+#include "runner/disk/new_folder.h"
 #include "stages/data/shapes.h"
 
 namespace stages {
@@ -30,7 +30,7 @@ nlohmann::ordered_json numbers(const MadeImages& images) {
 
 void make_image_folder(const fs::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
   check(images, 1);
-  NewFolder made(folder, "/root");
+  runner::NewFolder made(folder, *callbacks.storage, "/root");
   std::int64_t done = 0;
   for (std::int64_t label = 0; label < images.classes; ++label) {
     const auto shape = static_cast<std::size_t>(label);

@@ -15,6 +15,7 @@
 
 #include "runner/disk/descriptor.h"
 #include "runner/disk/new_file.h"
+#include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
 #include "stages/fetch/http.h"
@@ -253,9 +254,13 @@ class HubFetching {
   /// Puts the links into the snapshot, which appears with all of them where it is new.
   void link(const fs::path& snapshot, const std::vector<std::pair<std::string, std::string>>& links) {
     std::error_code error;
-    const bool is_new = !fs::exists(snapshot, error);
-    const fs::path folder = is_new ? home_ / "snapshots" / ("." + commit_ + ".part") : snapshot;
-    if (is_new) fs::remove_all(folder, error);  // of one that was killed
+    std::optional<runner::NewFolder> fresh_snapshot;
+    if (!fs::exists(snapshot, error)) {
+      const fs::path draft = home_ / "snapshots" / ("." + commit_ + ".part");
+      fs::remove_all(draft, error);  // of one that was killed
+      fresh_snapshot.emplace(snapshot, draft, storage_);
+    }
+    const fs::path folder = fresh_snapshot ? fresh_snapshot->draft() : snapshot;
     for (const auto& [name, blob] : links) {
       const fs::path path = folder / name;
       make_cache_folders(path.parent_path());
@@ -267,9 +272,9 @@ class HubFetching {
       storage_.remove(fresh);
       if (::symlink(target.c_str(), fresh.c_str()) != 0) cannot_create_cache(path, errno);
       if (storage_.rename(fresh, path) != 0) cannot_create_cache(path, errno);
+      if (!fresh_snapshot) runner::sync_folder(path.parent_path(), storage_);
     }
-    if (is_new && storage_.rename(folder, snapshot) != 0) cannot_create_cache(snapshot, errno);
-    runner::sync_folder(snapshot.parent_path(), storage_);
+    if (fresh_snapshot) fresh_snapshot->publish();
   }
 
   void write_ref() {

@@ -12,7 +12,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
-#include "stages/weights/new_folder.h"
+#include "runner/disk/new_folder.h"
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
 #include "stages/worker/trained_checkpoint.h"
@@ -100,7 +100,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
   const runner::Graph graph = runner::graph_from_json(request.at("graph"));
   const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
-  NewFolder folder(request.at("out").get<std::string>());
+  runner::NewFolder folder(request.at("out").get<std::string>());
   use_threads(graph.threads);
   const auto loaded = load_trained(graph, request.at("node").get<std::string>(), trained, "cpu", context);
   if (!loaded) return loaded.errors();

@@ -13,6 +13,7 @@
 #include "runner/stage/stage.h"
 #include "runner/disk/write_error.h"
 #include "stages/checkpoint/checkpoint_folder.h"
+#include "tests/support/durable_storage.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/power_cut_storage.h"
 #include "tests/support/temporary_folder.h"
@@ -57,6 +58,14 @@ TEST_F(CheckpointsTest, SavedIsLoaded) {
   EXPECT_TRUE(found->passed_over.empty());
   expect_same(found->state, training_state(1234, 0.5));
   expect_same(checkpoints().load_best()->state, training_state(1234, 0.5));
+}
+
+TEST_F(CheckpointsTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+  DurableStorage storage;
+  Checkpoints saved = checkpoints({}, storage);
+  for (const std::int64_t step : {1, 2, 3}) saved.save(training_state(step, 1.0 / static_cast<double>(step)));
+  EXPECT_GE(storage.renamed, 9);  // a folder and two pointers each
+  EXPECT_EQ(storage.early, Names());
 }
 
 TEST_F(CheckpointsTest, BestIsTheOldestOfTheBest) {

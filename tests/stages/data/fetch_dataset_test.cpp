@@ -11,6 +11,7 @@
 
 #include "runner/disk/fault.h"
 #include "runner/cli/data_names.h"
+#include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"
@@ -78,6 +79,14 @@ TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
   EXPECT_EQ(listener_.said.front(),
             "fetching toys, " + size_text(fetched.received) + ", into '" + (folder_ / "data/toys").string() + "'");
   EXPECT_EQ(server_.seen().at(0).target, "/published/pictures.tgz");
+}
+
+TEST_F(FetchDatasetTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+  DurableStorage storage;
+  fetch({}, storage);
+  EXPECT_GE(storage.renamed, 3);  // two files and the folder
+  EXPECT_THAT(storage.early, IsEmpty());
+  EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
 TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {

@@ -12,6 +12,7 @@
 #include "stages/data/image_reader.h"
 #include "stages/data/resize.h"
 #include "stages/data/shapes.h"
+#include "tests/support/durable_storage.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -65,6 +66,15 @@ TEST(MakeImageFolder, SameNumbersSameBytes) {
   EXPECT_EQ(contents(folder / "a"), contents(folder / "b"));
   EXPECT_NE(contents(folder / "a"), contents(folder / "c"));
   EXPECT_EQ(contents(folder / "a").size(), 25u);
+}
+
+TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
+  const PictureFolder folder;
+  DurableStorage storage;
+  make_image_folder(folder / "a", {.classes = 2, .per_class = 3, .size = 16}, {.storage = &storage});
+  EXPECT_EQ(storage.renamed, 1);
+  EXPECT_THAT(storage.early, testing::IsEmpty());
+  EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
 TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {

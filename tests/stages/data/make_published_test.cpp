@@ -12,6 +12,7 @@
 #include "stages/data/image_reader.h"
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_flowers102.h"
+#include "tests/support/durable_storage.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"
 
@@ -50,6 +51,14 @@ TEST_P(MakePublished, SameNumbersSameBytes) {
   GetParam()(folder_ / "c", {.classes = 5, .per_class = 4, .size = 24, .seed = 6}, {});
   EXPECT_EQ(contents(folder_ / "a"), contents(folder_ / "b"));
   EXPECT_NE(contents(folder_ / "a"), contents(folder_ / "c"));
+}
+
+TEST_P(MakePublished, EverythingIsOnTheDiskBeforeItHasItsName) {
+  DurableStorage storage;
+  GetParam()(folder_ / "a", {.classes = 3, .per_class = 4, .size = 24}, {.storage = &storage});
+  EXPECT_EQ(storage.renamed, 1);
+  EXPECT_THAT(storage.early, testing::IsEmpty());
+  EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
 TEST_P(MakePublished, CancelledLeavesNothing) {

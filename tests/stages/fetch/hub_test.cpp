@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
+#include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/hub_server.h"
@@ -51,6 +52,14 @@ TEST_F(HubTest, CacheIsLaidOutAsTheLibraryDoes) {
   std::set<std::string> blobs;
   for (const auto& entry : fs::directory_iterator(home() / "blobs")) blobs.insert(entry.path().filename());
   EXPECT_EQ(blobs, (std::set<std::string>{hub_.config_blob(), hub_.weights_blob()}));
+}
+
+TEST_F(HubTest, EverythingIsOnTheDiskBeforeItHasItsName) {
+  DurableStorage storage;
+  fetch({}, storage);
+  EXPECT_GE(storage.renamed, 3);  // two blobs and the snapshot
+  EXPECT_THAT(storage.early, testing::IsEmpty());
+  EXPECT_TRUE(storage.has_flushed_the_latest_name());
 }
 
 TEST_F(HubTest, WhatIsThereIsNotFetchedAgain) {

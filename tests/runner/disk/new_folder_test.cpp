@@ -1,0 +1,111 @@
+#include "runner/disk/new_folder.h"
+
+#include <cerrno>
+#include <fstream>
+#include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/disk/fault.h"
+#include "tests/support/durable_storage.h"
+#include "tests/support/program.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::IsEmpty;
+
+void fill(NewFolder& folder) {
+  folder.create("disc");
+  folder.write("disc/a.txt", "one");
+  std::ofstream(folder.draft() / "other.txt") << "written by somebody else";
+  folder.write("b.txt", "two");
+}
+
+TEST(NewFolder, AppearsWhole) {
+  const TemporaryFolder folder;
+  {
+    NewFolder made(folder / "new/below/shapes/");
+    fill(made);
+    EXPECT_FALSE(fs::exists(folder / "new/below/shapes"));
+    made.publish();
+  }
+  EXPECT_EQ(file_text(folder / "new/below/shapes/disc/a.txt"), "one");
+  EXPECT_EQ(file_text(folder / "new/below/shapes/b.txt"), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "new/below"), {}), 1);
+}
+
+TEST(NewFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
+  const TemporaryFolder folder;
+  DurableStorage storage;
+  NewFolder made(folder / "shapes", storage);
+  fill(made);
+  made.publish();
+  EXPECT_EQ(storage.renamed, 1);
+  EXPECT_THAT(storage.early, IsEmpty());
+  EXPECT_TRUE(storage.has_flushed_the_latest_name());
+}
+
+TEST(NewFolder, WithoutPublishNothingIsLeft) {
+  const TemporaryFolder folder;
+  {
+    NewFolder made(folder / "shapes");
+    fill(made);
+  }
+  {
+    NewFolder made(folder / "shapes", folder / ".shapes.part");
+    fill(made);
+    EXPECT_TRUE(fs::exists(folder / ".shapes.part/disc/a.txt"));
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "empty");
+  NewFolder made(folder / "empty");
+  fill(made);
+  made.publish();
+  EXPECT_TRUE(fs::exists(folder / "empty/b.txt"));
+  try {
+    NewFolder again(folder / "empty", disk(), "/root");
+    FAIL();
+  } catch (const WriteError& error) {
+    EXPECT_EQ(error.code, ErrorCode::kFolderExists);
+    EXPECT_EQ(error.option, "/root");
+    EXPECT_EQ(error.what(), "'" + (folder / "empty").string() + "' exists already");
+  }
+}
+
+/// What is left, and what is said, where call `count` of a storage fails.
+std::optional<WriteError> failure_at(int count, const fs::path& place) {
+  FaultyStorage storage(disk(), Fault{.point = Fault::Point::kAny, .count = count, .deed = Fault::Deed::kFail});
+  try {
+    NewFolder made(place, storage, "/root");
+    fill(made);
+    made.publish();
+    return std::nullopt;
+  } catch (const WriteError& error) {
+    return error;
+  }
+}
+
+TEST(NewFolder, WhateverFailsItIsThereWholeOrNotAtAll) {
+  int failures = 0;
+  for (int count = 1;; ++count) {
+    const TemporaryFolder folder;
+    const auto failure = failure_at(count, folder / "shapes");
+    if (fs::exists(folder / "shapes")) EXPECT_TRUE(fs::exists(folder / "shapes/disc/a.txt")) << count;
+    else EXPECT_TRUE(failure) << count;
+    if (!failure) break;
+    ++failures;
+    EXPECT_EQ(failure->option, "/root");
+    EXPECT_EQ(failure->help, "make room, or choose another folder");
+  }
+  EXPECT_GT(failures, 8);
+}
+
+}  // namespace
+}  // namespace runner
