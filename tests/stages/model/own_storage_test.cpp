@@ -119,6 +119,14 @@ std::vector<SharedModel> every_model() {
 INSTANTIATE_TEST_SUITE_P(Every, NetworksOfOneModel, testing::ValuesIn(every_model()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(NetworksOfEveryKind, AreAmongThese) {
+  std::set<std::string_view> shown;
+  for (const SharedModel& model : every_model()) shown.insert(model.kind->name);
+  for (const runner::StageKind* kind : all_kinds()) {
+    if (kind->name.starts_with("model.")) EXPECT_TRUE(shown.contains(kind->name)) << kind->name;
+  }
+}
+
 TEST(NetworksOfAnAdapter, LeaveTheWeightsOfTheFileAsTheyAre) {
   const SavedTower saved;
   const SharedModel plain = {"", &kModelLora, {{"bias", "all"}, {"backbone", small()}}};
