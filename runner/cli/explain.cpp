@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "runner/error/error_text.h"
 #include "runner/schema/kind_listing.h"
 #include "runner/schema/option_listing.h"
 #include "runner/schema/schema_phrase.h"
@@ -130,16 +129,15 @@ std::string indented(std::string_view text) {
 }
 
 Explanation explain_code(const ErrorInfo& error) {
-  const ErrorText& text = text_of(error.code);
   const int exit = static_cast<int>(error.exit);
-  return {name(error.code) + ": " + std::string(error.title) + "\n  " + std::string(text.cause) +
-              "\n\n  For example:\n" + indented(text.example) + "\n\n  " + std::string(text.remedy) +
+  return {name(error.code) + ": " + std::string(error.title) + "\n  " + std::string(error.cause) +
+              "\n\n  For example:\n" + indented(error.example) + "\n\n  " + std::string(error.remedy) +
               "\n  The program ends with " + std::to_string(exit) + ".\n",
           {{"code", name(error.code)},
            {"title", error.title},
-           {"cause", text.cause},
-           {"example", text.example},
-           {"remedy", text.remedy},
+           {"cause", error.cause},
+           {"example", error.example},
+           {"remedy", error.remedy},
            {"exit", exit}}};
 }
 

@@ -128,11 +128,14 @@ enum class ErrorCode : int {
   kBadSchema = 902,
 };
 
-/// What `retort explain E0123` says, and how the program ends.
+/// One row of the table of errors: how the program ends, and what `retort explain E0123` says.
 struct ErrorInfo {
   ErrorCode code;
   ExitCode exit;
   std::string_view title;
+  std::string_view cause;    ///< when it is reported
+  std::string_view example;  ///< something that is reported so: a line of a file, a command, a situation
+  std::string_view remedy;
 };
 
 /// The whole table, in order of number.

@@ -1,16 +1,9 @@
 #include "runner/cli/explain.h"
 
-#include <algorithm>
-#include <cctype>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "runner/error/error_text.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {
@@ -145,56 +138,6 @@ TEST(Explain, EveryShippedOptionAndKindIsExplained) {
       EXPECT_NE(option["help"], "") << key;
     }
   }
-}
-
-TEST(ErrorText, EveryCodeHasOneInTheOrderOfTheTable) {
-  for (std::size_t i = 0; i < all_errors().size(); ++i) {
-    ASSERT_LT(i, error_texts().size()) << name(all_errors()[i].code) << " has no text in runner/error/error_text.cpp";
-    ASSERT_EQ(name(error_texts()[i].code), name(all_errors()[i].code)) << "the texts of runner/error/error_text.cpp";
-    EXPECT_FALSE(error_texts()[i].cause.empty());
-    EXPECT_FALSE(error_texts()[i].example.empty());
-    EXPECT_TRUE(error_texts()[i].cause.ends_with('.')) << error_texts()[i].cause;
-    EXPECT_TRUE(error_texts()[i].remedy.ends_with('.')) << error_texts()[i].remedy;
-  }
-  EXPECT_EQ(error_texts().size(), all_errors().size());
-}
-
-/// Every word of the sources that looks like a constant, outside the tables of the codes themselves.
-std::set<std::string> constants_in_the_sources() {
-  std::set<std::string> words;
-  for (const char* folder : {"runner", "stages"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
-      const std::string stem = entry.path().stem();
-      if (!entry.is_regular_file() || stem == "error_code" || stem == "error_text") continue;
-      std::ifstream file(entry.path());
-      std::stringstream text;
-      text << file.rdbuf();
-      std::string word;
-      for (const char c : text.str() + ' ') {
-        if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') word += c;
-        else {
-          if (word.starts_with('k')) words.insert(word);
-          word.clear();
-        }
-      }
-    }
-  }
-  return words;
-}
-
-// The enumeration is the only place that knows the constants' names.
-TEST(ErrorText, EveryCodeIsStillReportedSomewhere) {
-  std::ifstream header(std::filesystem::path(RETORT_SOURCE_DIR) / "runner/error/error_code.h");
-  const std::set<std::string> used = constants_in_the_sources();
-  std::size_t codes = 0;
-  for (std::string line; std::getline(header, line);) {
-    const std::size_t start = line.find("  k"), end = line.find(" = ");
-    if (start != 0 || end == line.npos) continue;
-    ++codes;
-    EXPECT_TRUE(used.contains(line.substr(2, end - 2))) << line << " is reported nowhere";
-  }
-  EXPECT_EQ(codes, all_errors().size());
 }
 
 }  // namespace
