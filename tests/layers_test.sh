@@ -90,6 +90,15 @@ check_includes() {
   )"
 }
 
+check_run_layout() {
+  # RETORT_CACHE/nodes is another folder: the index of what runs have finished.
+  forbid "the names in a run's folder stand in runner/stage/run_layout alone" "$(
+    code '/ *"(nodes|\.retort|checkpoints|outputs|metrics\.jsonl?|curves\.json|log\.txt|summary\.json|finished\.json|reused\.json|plan\.json|manifest\.json)' \
+      runner stages |
+      but_not '^runner/stage/run_layout\.cpp:|^runner/record/node_index\.cpp:.*own / "nodes"|//.*/ *"'
+  )"
+}
+
 check_one_loop() {
   # What computes activations again in the backward pass takes the gradient through them itself.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
@@ -167,6 +176,7 @@ check_program() {
 check() {
   cd "$1"
   check_includes
+  check_run_layout
   check_one_loop
   check_kinds
   check_files
@@ -221,6 +231,8 @@ self_test() {
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
+  expect "the names in a run's folder stand in runner/stage/run_layout alone" \
+    <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'
   expect "gradients are computed in stages/train/gradient.cpp alone" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'
   expect "the optimizer is stepped in one place alone" \

@@ -11,6 +11,7 @@
 #include "runner/stage/plan_context.h"
 #include "runner/execute/dry_run.h"
 #include "runner/execute/executor.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 
@@ -44,8 +45,8 @@ class DryContext : public PlanContext {
     const auto found = options_.checkpoints.find(node_.id);
     if (found != options_.checkpoints.end()) return found->second;
     if (node_.cacheable || result_.state != DryNode::State::kReused) return std::nullopt;
-    return TrainedWeights{std::filesystem::path(result_.why) / "nodes" / node_.id / "checkpoints",
-                          TrainedWeights::Choice::kKept, /*reused=*/true};
+    return TrainedWeights{RunLayout(result_.why).node(node_.id).checkpoints(), TrainedWeights::Choice::kKept,
+                          /*reused=*/true};
   }
   bool reuses() const override { return node_.cacheable && result_.state == DryNode::State::kReused; }
   bool wants(std::string_view output) const override { return wanted_.contains(std::string(output)); }

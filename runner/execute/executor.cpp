@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
 #include "runner/graph/node_key.h"
@@ -152,7 +153,8 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   std::vector<bool> runs(graph_.nodes.size(), false);
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
-    const auto finished = options.resume ? read_finished(options.folder / "nodes" / node.id) : std::nullopt;
+    const auto finished =
+        options.resume ? read_finished(RunLayout(options.folder).node(node.id).folder()) : std::nullopt;
     // Consumers come after what they consume, so it is known by now whether node i is needed.
     const bool is_done = finished && finished->key == keys_[i];
     const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
@@ -251,7 +253,7 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
 /// A node that need not be run: it has finished here before, or its files are another run's.
 ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
-  const std::filesystem::path folder = options.folder / "nodes" / node.id;
+  const std::filesystem::path folder = RunLayout(options.folder).node(node.id).folder();
   if (!reuse || !reuse->taken(index)) {
     if (const auto finished = read_finished(folder)) {
       if (!finished->reused_from.empty()) world_.emit(Reused{node.id, finished->reused_from});
@@ -308,7 +310,7 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
       context.say("needs " + size_text(dry.plan->predicted) + " by its plan, of " + size_text(*dry.plan->budget) +
                   " (" + dry.plan->budget_from + ")");
     }
-    write_atomically(context.folder() / "plan.json", to_json(*dry.plan).dump(2) + "\n");
+    write_atomically(NodeLayout(context.folder()).plan(), to_json(*dry.plan).dump(2) + "\n");
   }
   return stages_[index]->run(inputs, context);
 }
@@ -348,7 +350,8 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(context.folder() / "reused.json");  // of a resumed run, before something was changed
+        std::filesystem::remove(
+            NodeLayout(context.folder()).reused());  // of a resumed run, before something was changed
       }
       finished.reuse_key = reuse->key(index);
     }

@@ -10,6 +10,7 @@
 
 #include "runner/execute/executor.h"
 #include "runner/stage/run_context.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 
@@ -21,7 +22,7 @@ class NodeContext : public RunContext {
       : index_(index),
         node_(graph.nodes[index]),
         graph_(graph),
-        folder_(options.folder / "nodes" / node_.id),
+        folder_(RunLayout(options.folder).node(node_.id).folder()),
         options_(options),
         device_(device),
         world_(world),
@@ -63,7 +64,7 @@ class NodeContext : public RunContext {
     const auto found = options_.checkpoints.find(node_.id);
     if (found != options_.checkpoints.end()) return found->second;
     if (node_.cacheable || !is_taken()) return std::nullopt;
-    return TrainedWeights{folder_ / "checkpoints", TrainedWeights::Choice::kKept, /*reused=*/true};
+    return TrainedWeights{NodeLayout(folder_).checkpoints(), TrainedWeights::Choice::kKept, /*reused=*/true};
   }
   bool reuses() const override { return node_.cacheable && is_taken(); }
   void not_reused(std::string_view why) override {

@@ -9,6 +9,7 @@
 #include "runner/execute/executor.h"
 #include "runner/record/finished_node.h"
 #include "runner/record/metrics_file.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -31,7 +32,7 @@ bool is_training(const Node& node) { return node.kind.starts_with("train."); }
 
 std::vector<NodeMetric> metrics_of(const fs::path& run, const std::string& node) {
   std::vector<NodeMetric> metrics;
-  for (MetricLine& line : read_metrics(run / "metrics.jsonl").lines) metrics.push_back(std::move(line.metric));
+  for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines) metrics.push_back(std::move(line.metric));
   std::erase_if(metrics, [&](const NodeMetric& metric) { return metric.node != node; });
   return metrics;
 }
@@ -66,7 +67,9 @@ bool Reuse::looks_for(std::size_t index) const {
 
 json Reuse::document(std::size_t index) const { return node_document(graph_, facts_, index, options_.reuse->world); }
 
-fs::path Reuse::folder(std::size_t index) const { return options_.folder / "nodes" / graph_.nodes[index].id; }
+fs::path Reuse::folder(std::size_t index) const {
+  return RunLayout(options_.folder).node(graph_.nodes[index].id).folder();
+}
 
 std::string Reuse::key(std::size_t index) const {
   return nodes_[index].is_eligible && is_steady(index) ? document_key(document(index)) : "";
@@ -115,9 +118,10 @@ std::optional<Reuse::Taken> Reuse::take_indexed(std::size_t index, const std::st
     nodes_[index].was_damaged = true;
     return std::nullopt;
   }
-  give_files(found->run / "nodes" / node.id, found->files, folder(index));
+  give_files(RunLayout(found->run).node(node.id).folder(), found->files, folder(index));
   const json record = {{"schema", 1}, {"from", found->run.string()}, {"key", key}};
-  write_atomically(folder(index) / "reused.json", record.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  write_atomically(NodeLayout(folder(index)).reused(),
+                   record.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   return taken;
 }
 
@@ -128,7 +132,7 @@ void Reuse::drop(std::size_t index) {
   if (index_) index_->remove(graph_.nodes[index].kind, graph_.nodes[index].id, node.tried);
   std::error_code ignored;
   for (const NodeFile& file : node_files(folder(index))) fs::remove(folder(index) / file.name, ignored);
-  fs::remove(folder(index) / "reused.json", ignored);
+  fs::remove(NodeLayout(folder(index)).reused(), ignored);
 }
 
 std::optional<std::string> Reuse::why_anew(std::size_t index) const {

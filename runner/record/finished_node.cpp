@@ -4,11 +4,11 @@
 
 #include "runner/disk/file_system.h"
 #include "runner/disk/new_file.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
 
-constexpr const char* kFile = "finished.json";
 constexpr std::size_t kLargest = 4096;
 
 }  // namespace
@@ -20,11 +20,11 @@ void write_finished(const std::filesystem::path& folder, const FinishedNode& nod
                                        {"peak_memory_bytes", node.peak_memory_bytes},
                                        {"reused_from", node.reused_from},
                                        {"reuse_key", node.reuse_key}};
-  write_atomically(folder / kFile, json.dump(2) + "\n", storage);
+  write_atomically(NodeLayout(folder).finished(), json.dump(2) + "\n", storage);
 }
 
 std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
-  const auto text = real_file_system().read(folder / kFile, kLargest);
+  const auto text = real_file_system().read(NodeLayout(folder).finished(), kLargest);
   if (!text) return std::nullopt;
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("schema", nlohmann::json()) != 1) return std::nullopt;

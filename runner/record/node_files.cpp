@@ -10,13 +10,12 @@
 #include "runner/disk/descriptor.h"
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_ours(const std::string& name) { return name == "finished.json" || name == "reused.json"; }
 
 /// How the file `name` is now; nullopt where there is no regular file of that name.
 std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
@@ -43,7 +42,7 @@ std::vector<NodeFile> node_files(const fs::path& folder) {
   std::vector<NodeFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     std::string name = entry.path().lexically_relative(folder).generic_string();
-    if (is_ours(name)) continue;
+    if (NodeLayout::is_account(name)) continue;
     if (auto file = look_at(folder, name)) files.push_back(*std::move(file));
   }
   std::ranges::sort(files, {}, &NodeFile::name);

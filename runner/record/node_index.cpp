@@ -9,6 +9,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/graph/node_document.h"
 #include "runner/disk/new_file.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -75,7 +76,7 @@ std::optional<IndexedNode> NodeIndex::find(const std::string& kind, const std::s
                                            const std::string& key) const {
   auto node = read(file(kind, id, key));
   const bool is_sound =
-      node && document_key(node->document) == key && are_unchanged(node->run / "nodes" / id, node->files);
+      node && document_key(node->document) == key && are_unchanged(RunLayout(node->run).node(id).folder(), node->files);
   if (is_sound) return node;
   remove(kind, id, key);
   return std::nullopt;

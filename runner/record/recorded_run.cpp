@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/file_system.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -23,15 +24,15 @@ json read_object(const fs::path& path) {
 }
 
 /// The folders that hold a whole record, the latest first: a kill may leave the last one without.
-std::vector<fs::path> whole_records(const fs::path& folder) {
+std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
   const auto add = [&](const fs::path& path) {
     // environment.json is written last.
-    if (real_file_system().is_file(path / "environment.json")) records.insert(records.begin(), path);
+    if (real_file_system().is_file(path / RunRecord::kEnvironment)) records.insert(records.begin(), path);
   };
-  add(folder);
+  add(run.records());
   for (int number = 1;; ++number) {
-    const fs::path next = folder / ("resume-" + std::to_string(number));
+    const fs::path next = run.resume(number);
     if (!real_file_system().is_folder(next)) return records;
     add(next);
   }
@@ -40,12 +41,13 @@ std::vector<fs::path> whole_records(const fs::path& folder) {
 /// The newest run below outputs/, for advice; empty where there is none.
 std::string newest_run() {
   const FileSystem& files = real_file_system();
-  std::vector<std::string> days = files.list("outputs");
+  const fs::path outputs = default_runs_folder("");
+  std::vector<std::string> days = files.list(outputs);
   for (auto day = days.rbegin(); day != days.rend(); ++day) {
-    std::vector<std::string> times = files.list(fs::path("outputs") / *day);
+    std::vector<std::string> times = files.list(outputs / *day);
     for (auto time = times.rbegin(); time != times.rend(); ++time) {
-      const fs::path run = fs::path("outputs") / *day / *time;
-      if (files.is_file(run / ".retort" / "run.json")) return run.string();
+      const fs::path run = outputs / *day / *time;
+      if (files.is_file(RunLayout(run).mark())) return run.string();
     }
   }
   return "";
@@ -65,10 +67,10 @@ Diagnostic no_run(const std::string& what) {
 Result<RecordedRun> read_run(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   if (!files.is_folder(folder)) return no_run("there is no folder '" + folder.string() + "'");
-  const fs::path own = folder / ".retort";
-  if (read_object(own / "run.json").value("schema", json()) != 1)
+  const RunLayout layout(folder);
+  if (read_object(layout.mark()).value("schema", json()) != 1)
     return no_run("'" + folder.string() + "' is not the folder of a run");
-  const std::vector<fs::path> records = whole_records(own);
+  const std::vector<fs::path> records = whole_records(layout);
   if (records.empty()) {
     return Diagnostic{ErrorCode::kNoRun,
                       {},
@@ -77,9 +79,9 @@ Result<RecordedRun> read_run(const fs::path& folder) {
                       "nothing is lost: remove the folder and run it again"};
   }
   RecordedRun run{
-      .folder = folder, .recipe = records.front() / "recipe.yaml", .device = {}, .threads = 0, .status = {}};
-  const json environment = read_object(records.front() / "environment.json");
-  const json summary = read_object(folder / "summary.json");
+      .folder = folder, .recipe = records.front() / RunRecord::kRecipe, .device = {}, .threads = 0, .status = {}};
+  const json environment = read_object(records.front() / RunRecord::kEnvironment);
+  const json summary = read_object(layout.summary());
   const json device = environment.value("device", json()), threads = environment.value("threads", json());
   if (!device.is_string() || !threads.is_number_integer() || !files.is_file(run.recipe)) {
     return Diagnostic{ErrorCode::kNoRun,
@@ -90,7 +92,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   }
   run.device = device;
   run.threads = threads;
-  const json source = read_object(own / "source.json").value("run", json());
+  const json source = read_object(layout.source()).value("run", json());
   if (source.is_string()) run.source = source;
   if (summary.contains("status") && summary["status"].is_string()) run.status = summary["status"];
   return run;

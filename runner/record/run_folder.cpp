@@ -33,7 +33,7 @@ Diagnostic cannot_create(const fs::path& path, int error) {
 }
 
 Diagnostic taken(const fs::path& path) {
-  const bool is_ours = fs::exists(path / ".retort");
+  const bool is_ours = fs::exists(RunLayout(path).records());
   return {ErrorCode::kRunFolderTaken,
           {},
           std::string(kPointer),
@@ -43,8 +43,8 @@ Diagnostic taken(const fs::path& path) {
 
 /// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
 Result<fs::path> claim(const fs::path& path, Storage& storage) {
-  if (storage.make_folder(path / ".retort") != 0)
-    return errno == EEXIST ? taken(path) : cannot_create(path / ".retort", errno);
+  const fs::path records = RunLayout(path).records();
+  if (storage.make_folder(records) != 0) return errno == EEXIST ? taken(path) : cannot_create(records, errno);
   // The names of the run and of its record survive a power cut.
   sync_folder(path.parent_path(), storage);
   sync_folder(path, storage);
@@ -90,7 +90,7 @@ bool is_secret(std::string key) {
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
                                    std::chrono::system_clock::time_point now, Storage& storage) {
   const fs::path given = run_dir.empty() ? "" : (base / run_dir).lexically_normal();
-  const fs::path day = base / "outputs" / local_time(now, "%Y-%m-%d");
+  const fs::path day = default_runs_folder(base) / local_time(now, "%Y-%m-%d");
   try {
     make_folders(given.empty() ? day : given.parent_path(), storage);
     return given.empty() ? create_in(day, local_time(now, "%H-%M-%S"), storage) : create_given(given, storage);
@@ -104,31 +104,32 @@ Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& b
 }
 
 RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log)
-    : folder_(std::move(folder)),
-      records_(folder_ / ".retort"),
+    : layout_(std::move(folder)),
+      records_(layout_.records()),
       storage_(storage),
       metrics_(std::move(metrics)),
       log_(std::move(log)),
       log_left_(log_limit) {}
 
 RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
-    : RunFolder(folder, storage, log_limit, MetricsFile::make(folder / "metrics.jsonl", storage),
-                NewFile(folder / "log.txt", storage)) {
-  record_json("run.json", Json{{"schema", 1}, {"id", folder_.filename().string()}, {"build", build_id()}});
-  sync_folder(folder_, storage);  // what is appended to the two from now on is not lost with their names
+    : RunFolder(folder, storage, log_limit, MetricsFile::make(RunLayout(folder).metrics(), storage),
+                NewFile(RunLayout(folder).log(), storage)) {
+  record_json(RunRecord::kMark, Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
+  sync_folder(path(), storage);  // what is appended to the two from now on is not lost with their names
 }
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_limit) {
-  MetricsFile metrics = MetricsFile::reopen(folder / "metrics.jsonl", storage);
+  const RunLayout layout(folder);
+  MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
   // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
-  AtomicFile log(folder / "log.txt", storage);
-  std::ifstream old(folder / "log.txt");
+  AtomicFile log(layout.log(), storage);
+  std::ifstream old(layout.log());
   std::size_t size = 0;
   for (std::string line; std::getline(old, line) && size < log_limit; size += line.size() + 1) log.append(line + "\n");
   RunFolder result(std::move(folder), storage, log_limit - std::min(size, log_limit), std::move(metrics),
                    log.commit_and_release());
   for (int number = 1;; ++number) {
-    const fs::path records = result.records_ / ("resume-" + std::to_string(number));
+    const fs::path records = layout.resume(number);
     if (storage.make_folder(records) == 0) {
       sync_folder(result.records_, storage);
       result.records_ = records;
@@ -138,21 +139,21 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_l
   }
 }
 
-void RunFolder::record(const std::string& name, std::string_view text) {
+void RunFolder::record(std::string_view name, std::string_view text) {
   write_atomically(records_ / name, text, storage_);
 }
 
-void RunFolder::record_json(const std::string& name, const Json& json) {
+void RunFolder::record_json(std::string_view name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-void RunFolder::record_of_node(const std::string& node, const std::string& name, const Json& json) {
-  write_atomically(folder_ / "nodes" / node / name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
-                   storage_);
+void RunFolder::record_history(const std::string& node, const Json& json) {
+  write_atomically(layout_.node(node).training_metrics(),
+                   json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", storage_);
 }
 
 double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
-  const auto text = real_file_system().read(folder_ / "nodes" / node / "training_metrics.json", 64 << 20);
+  const auto text = real_file_system().read(layout_.node(node).training_metrics(), 64 << 20);
   const Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
   TrainingHistory history(0);  // so that the first epoch's seconds are its end
   for (const auto& [metric, time] : kept) history.see(metric, time);
@@ -175,8 +176,7 @@ void RunFolder::log(double seconds, std::string_view line) {
 }
 
 void RunFolder::summary(const Json& summary) {
-  write_atomically(folder_ / "summary.json", summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n",
-                   storage_);
+  write_atomically(layout_.summary(), summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", storage_);
 }
 
 std::string overrides_yaml(const std::vector<std::string>& overrides) {

@@ -12,6 +12,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/error/result.h"
 #include "runner/record/metrics_file.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 
@@ -21,16 +22,8 @@ namespace runner {
 Result<std::filesystem::path> create_run_folder(const std::string& run_dir, const std::filesystem::path& base,
                                                 std::chrono::system_clock::time_point now, Storage& storage = disk());
 
-/// The record of one run; the only writer of everything in its folder outside nodes/. Throws WriteError.
-///
-///   .retort/run.json     marks the folder as ours
-///   .retort/…            what was asked: config, overrides, recipe, environment, graph
-///   .retort/source.json  of an evaluation: whose weights it took
-///   nodes/<id>/          one node's files, written by the worker; but for training_metrics.json
-///   .retort/resume-1/    … when it was resumed for the first time: overrides, recipe, environment
-///   metrics.jsonl        one measured number a line (metrics_file.h)
-///   log.txt              what was said, and what the worker printed
-///   summary.json         how it went; replaced as a whole
+/// The record of one run (run_layout.h): the only writer of everything in its folder outside nodes/, and of the
+/// training_metrics.json in there. Throws WriteError.
 class RunFolder {
  public:
   /// A new run in a `folder` from create_run_folder(). `log_limit`: bytes after which log.txt takes no more. `storage`
@@ -39,13 +32,13 @@ class RunFolder {
   /// The run in `folder` again, which nobody else may be at work on (run_lock.h).
   static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
 
-  const std::filesystem::path& path() const { return folder_; }
+  const std::filesystem::path& path() const { return layout_.folder(); }
 
-  /// A file of .retort/, e.g. "recipe.yaml"; of a run that was resumed, of .retort/resume-N/.
-  void record(const std::string& name, std::string_view text);
-  void record_json(const std::string& name, const nlohmann::ordered_json& json);
-  /// A file of nodes/<node>/, which the worker has made.
-  void record_of_node(const std::string& node, const std::string& name, const nlohmann::ordered_json& json);
+  /// A file of .retort/, one of RunRecord; of a run that was resumed, of .retort/resume-N/.
+  void record(std::string_view name, std::string_view text);
+  void record_json(std::string_view name, const nlohmann::ordered_json& json);
+  /// training_metrics.json of `node`, whose folder the worker has made.
+  void record_history(const std::string& node, const nlohmann::ordered_json& json);
   /// When a training began whose metrics are `kept`, at least one, in seconds after the run's start: by what its
   /// training_metrics.json says that the first epoch took, or else with its first metric.
   double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;
@@ -57,7 +50,8 @@ class RunFolder {
  private:
   RunFolder(std::filesystem::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log);
 
-  std::filesystem::path folder_, records_;
+  RunLayout layout_;
+  std::filesystem::path records_;
   Storage& storage_;
   MetricsFile metrics_;
   NewFile log_;

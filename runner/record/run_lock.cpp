@@ -8,6 +8,8 @@
 #include <cstring>
 #include <thread>
 
+#include "runner/stage/run_layout.h"
+
 namespace runner {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr auto kPatience = 3s;  // the kernel ends the worker of a retort that w
 constexpr auto kPause = 20ms;
 
 Result<Descriptor> open_record(const std::filesystem::path& run_folder) {
-  const auto path = run_folder / ".retort";
+  const auto path = RunLayout(run_folder).records();
   Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (file.is_open()) return file;
   return Diagnostic{

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "runner/disk/file_system.h"
+#include "runner/stage/checkpoint_name.h"
+#include "runner/stage/run_layout.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -13,12 +15,6 @@ namespace fs = std::filesystem;
 using WeightsChoice = TrainedWeights::Choice;
 
 fs::path whole(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
-
-std::vector<std::string> checkpoint_names(const fs::path& folder) {
-  std::vector<std::string> names = real_file_system().list(folder);
-  std::erase_if(names, [](const std::string& name) { return !name.starts_with("step-"); });
-  return names;
-}
 
 std::string listed(const TrainedNodes& trained) {
   std::string text;
@@ -36,13 +32,14 @@ Diagnostic nothing_saved(const RecordedRun& run, const std::string& id) {
 }
 
 Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {
-  const std::vector<std::string> names = checkpoint_names(saved);
+  const std::vector<CheckpointName> names = list_checkpoints(saved);
   return {ErrorCode::kNoCheckpoint,
           {},
           "",
           "there is no checkpoint in '" + which + "'",
-          names.empty() ? "give best, latest, or the folder of one"
-                        : "give best, latest, or the folder of one, such as " + (saved / names.back()).string()};
+          names.empty()
+              ? "give best, latest, or the folder of one"
+              : "give best, latest, or the folder of one, such as " + (saved / to_text(names.front())).string()};
 }
 
 }  // namespace
@@ -63,9 +60,9 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
   Diagnostics errors;
   for (const Node& node : graph.nodes) {
     if (!node.kind.starts_with("train.")) continue;
-    const fs::path saved = run.folder / "nodes" / node.id / "checkpoints";
+    const fs::path saved = RunLayout(run.folder).node(node.id).checkpoints();
     trained[node.id] = {whole(saved), choice};
-    if (!is_folder && checkpoint_names(saved).empty()) errors.push_back(nothing_saved(run, node.id));
+    if (!is_folder && list_checkpoints(saved).empty()) errors.push_back(nothing_saved(run, node.id));
   }
   if (!errors.empty()) return errors;
   if (trained.empty()) {
@@ -84,7 +81,8 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
                       "--checkpoint best and --checkpoint latest apply to all of them"};
   }
   TrainedWeights& weights = trained.begin()->second;
-  if (!real_file_system().is_file(fs::path(which) / "manifest.json")) return no_such_checkpoint(which, weights.folder);
+  if (!real_file_system().is_file(fs::path(which) / kCheckpointManifest))
+    return no_such_checkpoint(which, weights.folder);
   weights = {whole(which), WeightsChoice::kThis};
   return trained;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/file_system.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -14,8 +15,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestResults = 256 << 20;
-constexpr const char* kMetrics = "metrics.json";
-constexpr const char* kCurves = "curves.json";
 
 /// What is wrong with a file.
 struct Damage : std::runtime_error {
@@ -133,19 +132,20 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
 Result<RecordedEvaluation> read_evaluation(const fs::path& folder, const std::string& node) {
   RecordedEvaluation result;
   result.node = node;
-  const fs::path own = folder / "nodes" / node;
+  const NodeLayout own = RunLayout(folder).node(node);
   const auto take = [&](const Json& json) { take_metrics(json, result); };
-  if (auto damage = read(own / kMetrics, folder, take)) return *std::move(damage);
-  if (!real_file_system().is_file(own / kCurves)) return result;
+  if (auto damage = read(own.metrics(), folder, take)) return *std::move(damage);
+  if (!real_file_system().is_file(own.curves())) return result;
   const auto add = [&](const Json& json) { take_curves(json, result); };
-  if (auto damage = read(own / kCurves, folder, add)) return *std::move(damage);
+  if (auto damage = read(own.curves(), folder, add)) return *std::move(damage);
   return result;
 }
 
 std::vector<std::string> evaluated_nodes(const fs::path& folder) {
   const FileSystem& files = real_file_system();
-  std::vector<std::string> nodes = files.list(folder / "nodes");
-  std::erase_if(nodes, [&](const std::string& node) { return !files.is_file(folder / "nodes" / node / kMetrics); });
+  const RunLayout layout(folder);
+  std::vector<std::string> nodes = files.list(layout.nodes());
+  std::erase_if(nodes, [&](const std::string& node) { return !files.is_file(layout.node(node).metrics()); });
   return nodes;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/file_system.h"
+#include "runner/stage/run_layout.h"
 #include "runner/text/printable.h"
 #include "runner/report/decimal.h"
 #include "runner/record/metrics_file.h"
@@ -21,7 +22,7 @@ constexpr std::size_t kLargestSummary = 64 << 20;
 constexpr std::size_t kShown = 5;  // classes, and pairs of them
 
 Json read_summary(const RecordedRun& run) {
-  const auto text = real_file_system().read(run.folder / "summary.json", kLargestSummary);
+  const auto text = real_file_system().read(RunLayout(run.folder).summary(), kLargestSummary);
   Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
   return json.is_object() ? json : Json::object();
 }
@@ -158,7 +159,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
   if (const auto found = summary.find("recipe"); found != summary.end() && found->is_string()) report.recipe = *found;
   if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number()) report.seconds = *found;
 
-  const RecordedMetrics metrics = read_metrics(run.folder / "metrics.jsonl");
+  const RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
   double latest = 0;  // the end of what came before a training's first metric
   for (const auto& [metric, time] : metrics.lines) {

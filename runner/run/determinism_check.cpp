@@ -5,6 +5,7 @@
 #include "runner/run/progress_display.h"
 #include "runner/run/supervise.h"
 #include "runner/disk/write_error.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -20,7 +21,7 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     const std::string run = compare ? "run 2" : "run 1";
     const std::filesystem::path folder = scratch / run;
     std::error_code error;
-    std::filesystem::create_directories(folder / ".retort", error);
+    std::filesystem::create_directories(RunLayout(folder).records(), error);
     if (error) return write_diagnostic(folder, error.value(), ErrorCode::kCannotCreate);
 
     Conversation conversation;

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/text/duration.h"
 #include "runner/record/environment_record.h"
@@ -150,7 +151,7 @@ class Run {
   /// Writes what is new of trainings.
   void write_histories() {
     for (const std::string& node : unwritten_) {
-      folder_->record_of_node(node, "training_metrics.json", histories_.at(node).to_json());
+      folder_->record_history(node, histories_.at(node).to_json());
     }
     unwritten_.clear();
   }
@@ -213,13 +214,13 @@ class Run {
       log("resumed");
     } else {
       folder_.emplace(path, surroundings_.storage);
-      folder_->record("config.yaml", write_yaml(request_.composition.unresolved));
+      folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
     }
-    folder_->record("overrides.yaml", overrides_yaml(request_.overrides));
-    folder_->record("recipe.yaml", write_yaml(as_unresolved(request_.recipe.resolved)));
-    folder_->record_json("graph.json", graph_record(ready));
+    folder_->record(RunRecord::kOverrides, overrides_yaml(request_.overrides));
+    folder_->record(RunRecord::kRecipe, write_yaml(as_unresolved(request_.recipe.resolved)));
+    folder_->record_json(RunRecord::kGraph, graph_record(ready));
     if (!request_.trained.empty()) {
-      folder_->record_json("source.json",
+      folder_->record_json(RunRecord::kSource,
                            {{"schema", 1},
                             {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
                             {"checkpoints", to_json(request_.trained)}});
@@ -229,7 +230,7 @@ class Run {
     environment["threads"] = ready.threads;
     environment["determinism"] = name(request_.graph.determinism);
     environment["variables"].update(ready.variables);
-    folder_->record_json("environment.json", environment);
+    folder_->record_json(RunRecord::kEnvironment, environment);
     folder_->summary(summary_.to_json());
     for (const std::string& line : kept_lines_) log(line);
     kept_lines_.clear();

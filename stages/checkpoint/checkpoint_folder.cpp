@@ -10,6 +10,7 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/disk/sha256.h"
+#include "runner/stage/checkpoint_name.h"
 #include "stages/weights/safetensors.h"
 
 namespace stages {
@@ -18,12 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using runner::ErrorCode;
+using runner::kCheckpointManifest;
 using runner::StageError;
 
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.json";
-constexpr const char* kManifest = "manifest.json";
 constexpr std::array kFiles = {kModel, kOptimizer, kState};
 constexpr int kSchema = 1;
 constexpr std::uintmax_t kLargestManifest = 64 << 10, kLargestState = 64 << 20;
@@ -75,7 +76,7 @@ std::string read_text(const fs::path& folder, const char* name, std::uintmax_t l
 }
 
 json read_manifest(const fs::path& folder) {
-  const json manifest = json::parse(read_text(folder, kManifest, kLargestManifest), nullptr, false);
+  const json manifest = json::parse(read_text(folder, kCheckpointManifest, kLargestManifest), nullptr, false);
   if (!manifest.is_object() || !manifest.contains("schema"))
     damaged(folder, "manifest.json is not one that Retort writes");
   if (manifest["schema"] != kSchema) {
@@ -145,7 +146,7 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, runner
                                  [&](const Append& append) { put_safetensors(state.optimizer, {}, append); });
   files[kState] = write_file(folder / kState, storage, [&](const Append& append) { append(state_json(state)); });
   const std::string manifest = json{{"schema", kSchema}, {"files", files}}.dump(2) + "\n";
-  write_file(folder / kManifest, storage, [&](const Append& append) { append(manifest); });
+  write_file(folder / kCheckpointManifest, storage, [&](const Append& append) { append(manifest); });
   runner::sync_folder(folder, storage);
 }
 

@@ -14,7 +14,10 @@ namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
+using runner::checkpoint_name_from;
+using runner::CheckpointName;
 using runner::ErrorCode;
+using runner::list_checkpoints;
 using runner::StageError;
 using runner::write_diagnostic;
 using runner::WriteError;

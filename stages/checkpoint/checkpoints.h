@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "runner/disk/storage.h"
+#include "runner/stage/checkpoint_name.h"
 #include "stages/checkpoint/checkpoint_folder.h"
-#include "stages/checkpoint/checkpoint_name.h"
 #include "stages/checkpoint/training_state.h"
 
 namespace stages {
@@ -51,13 +51,13 @@ class Checkpoints {
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
  private:
-  std::optional<CheckpointName> pointer(const char* name) const;
-  std::optional<FoundCheckpoint> load_first(const std::vector<CheckpointName>& names,
+  std::optional<runner::CheckpointName> pointer(const char* name) const;
+  std::optional<FoundCheckpoint> load_first(const std::vector<runner::CheckpointName>& names,
                                             std::vector<std::string> passed_over, CheckpointPart part) const;
   struct Saved;
   std::vector<Saved> saved() const;
   void make_room(const TrainingState& state);
-  void point(const char* name, const CheckpointName& to);
+  void point(const char* name, const runner::CheckpointName& to);
   void remove_spare(const std::vector<Saved>& all);
   void remove_leftovers();
 

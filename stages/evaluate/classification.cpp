@@ -8,6 +8,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
+#include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
@@ -168,10 +169,10 @@ class ClassificationStage : public runner::Stage {
     json["smoke"] = context.smoke();
     // Class names come from folders, which need not be UTF-8.
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-    runner::write_atomically(context.folder() / "metrics.json", json.dump(2, ' ', false, replace) + "\n");
+    runner::write_atomically(runner::NodeLayout(context.folder()).metrics(), json.dump(2, ' ', false, replace) + "\n");
     runner::write_atomically(context.folder() / "evaluation_results.json",
                              evaluation_results(samples, metrics, classes));
-    runner::write_atomically(context.folder() / "curves.json",
+    runner::write_atomically(runner::NodeLayout(context.folder()).curves(),
                              to_json(curves, classes).dump(-1, ' ', false, replace) + "\n");
     runner::write_atomically(context.folder() / "report.txt", report_text(metrics, classes));
     if (metrics.confusion.classes() <= kLargestMatrix) {

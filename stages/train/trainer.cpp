@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
 #include "runner/disk/storage.h"
 #include "stages/checkpoint/checkpoints.h"
@@ -103,7 +104,7 @@ class Training {
                 [this](std::int64_t live) {
                   return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
                 }),
-        checkpoints_(context.folder() / "checkpoints",
+        checkpoints_(runner::NodeLayout(context.folder()).checkpoints(),
                      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
         save_clock_(options.checkpoint.every, wall_seconds()) {
     check_length(options.schedule, planned_steps_);

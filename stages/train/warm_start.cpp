@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/run_context.h"
+#include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/checkpoint/checkpoints.h"
@@ -19,10 +20,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using runner::ErrorCode;
+using runner::list_checkpoints;
+using runner::NodeLayout;
+using runner::RunLayout;
 using runner::StageError;
 
 constexpr const char* kOption = "/warm_start";
-constexpr const char* kCheckpoints = "checkpoints";
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& message, const std::string& help) {
   throw StageError(code, message).at(kOption).with_help(help);
@@ -32,18 +35,19 @@ constexpr const char* kCheckpoints = "checkpoints";
 fs::path checkpoints_of(const fs::path& path) {
   std::error_code error;
   if (!list_checkpoints(path).empty()) return path;
-  if (fs::is_directory(path / kCheckpoints, error)) return path / kCheckpoints;
+  if (const fs::path own = NodeLayout(path).checkpoints(); fs::is_directory(own, error)) return own;
+  const RunLayout run(path);
   std::vector<std::string> trainings;
-  for (fs::directory_iterator node(path / "nodes", error), end; !error && node != end; node.increment(error)) {
-    if (fs::is_directory(node->path() / kCheckpoints, error)) trainings.push_back(node->path().filename());
+  for (fs::directory_iterator node(run.nodes(), error), end; !error && node != end; node.increment(error)) {
+    if (fs::is_directory(NodeLayout(node->path()).checkpoints(), error)) trainings.push_back(node->path().filename());
   }
   std::ranges::sort(trainings);
   if (trainings.empty()) return {};
-  if (trainings.size() == 1) return path / "nodes" / trainings[0] / kCheckpoints;
+  if (trainings.size() == 1) return run.node(trainings[0]).checkpoints();
   std::string names;
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
   refuse(ErrorCode::kMissingWeights, "the run '" + path.string() + "' has several trainings: " + names,
-         "name the folder of one: " + (path / "nodes" / trainings[0]).string());
+         "name the folder of one: " + run.node(trainings[0]).folder().string());
 }
 
 NamedTensors read(const fs::path& path, runner::RunContext& context) {
@@ -52,7 +56,8 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   if (!fs::is_directory(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
            "name a run's folder or a safetensors file");
-  if (fs::exists(path / "manifest.json", error)) return read_checkpoint(path, CheckpointPart::kWeights).model;
+  if (fs::exists(path / runner::kCheckpointManifest, error))
+    return read_checkpoint(path, CheckpointPart::kWeights).model;
   const fs::path folder = checkpoints_of(path);
   const Checkpoints checkpoints(folder, {});
   auto found = folder.empty() ? std::nullopt : checkpoints.load_best(CheckpointPart::kWeights);
@@ -102,7 +107,7 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
 }  // namespace
 
 void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
-  if (context.resuming() && !list_checkpoints(context.folder() / kCheckpoints).empty()) return;
+  if (context.resuming() && !list_checkpoints(NodeLayout(context.folder()).checkpoints()).empty()) return;
   NamedTensors given;
   try {
     given = read(path, context);

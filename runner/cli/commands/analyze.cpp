@@ -5,6 +5,7 @@
 #include "runner/report/picture_folder.h"
 #include "runner/report/run_report.h"
 #include "runner/report/training_picture.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -62,7 +63,8 @@ ExitCode analyze_command(const Arguments& arguments, Console& console) {
                                      "continue it: retort resume " + report->folder}});
   }
   try {
-    PictureFolder pictures(arguments.out.empty() ? run->folder / "analysis" : std::filesystem::path(arguments.out));
+    PictureFolder pictures(arguments.out.empty() ? RunLayout(run->folder).analysis()
+                                                 : std::filesystem::path(arguments.out));
     draw(*report, pictures);
     warn(console, gaps(*report));
     if (console.json) {

@@ -230,7 +230,7 @@ TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {
   const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6}, {{"train", "train/epoch_loss", 2, 4}, 14}};
   EXPECT_EQ(folder.beginning_of("train", kept), 6);
   fs::create_directories(path / "nodes/train");
-  folder.record_of_node("train", "training_metrics.json", {{"epoch_times", {9.5, 1}}});
+  folder.record_history("train", {{"epoch_times", {9.5, 1}}});
   EXPECT_EQ(folder.beginning_of("train", kept), 4.5);
   EXPECT_EQ(folder.beginning_of("train", std::span(kept).first(1)), 6);
   std::ofstream(path / "nodes/train/training_metrics.json") << "cut o";

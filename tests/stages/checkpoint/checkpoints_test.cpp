@@ -246,7 +246,7 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
     expect_same(found->state, is_old ? training_state(2, 0.6) : training_state(3, 0.4));
     old_ones += is_old ? 1 : 0;
     EXPECT_TRUE(checkpoints(options).load_best()->passed_over.empty()) << "at " << points;
-    for (const CheckpointName& name : list_checkpoints(folder())) {
+    for (const runner::CheckpointName& name : runner::list_checkpoints(folder())) {
       EXPECT_NO_THROW(read_checkpoint(folder() / to_text(name))) << "at " << points;
     }
 

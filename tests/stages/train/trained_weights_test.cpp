@@ -95,7 +95,7 @@ TEST_F(TrainedWeights, LatestAndACertainOneCanBeNamed) {
   context_.trained_weights->choice = Choice::kLatest;
   const TrainingResult latest = take();
   EXPECT_EQ(latest.step, 16);  // four epochs of four steps
-  const auto first = folder() / to_text(list_checkpoints(folder()).front());
+  const auto first = folder() / to_text(runner::list_checkpoints(folder()).front());
   context_.trained_weights = {first, Choice::kThis};
   EXPECT_EQ(take().file, first / "model.safetensors");
 }

@@ -1,10 +1,10 @@
-#include "stages/checkpoint/checkpoint_name.h"
+#include "runner/stage/checkpoint_name.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
 
-namespace stages {
+namespace runner {
 namespace {
 
 TEST(CheckpointName, IsTheStepInEightDigitsOrMore) {
@@ -44,4 +44,4 @@ TEST(CheckpointName, ListHoldsFoldersNewestFirst) {
 }
 
 }  // namespace
-}  // namespace stages
+}  // namespace runner

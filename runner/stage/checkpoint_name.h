@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stages {
+namespace runner {
 
 /// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" where that step has been saved before, as
 /// after a resume. Ordered by age: the later of two is the larger.
@@ -24,4 +24,7 @@ std::optional<CheckpointName> checkpoint_name_from(std::string_view text);
 /// The checkpoints in `folder`, whole or not, newest first.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
-}  // namespace stages
+/// The file in a checkpoint's folder that says what else is in it; it is written last.
+inline constexpr const char* kCheckpointManifest = "manifest.json";
+
+}  // namespace runner

@@ -1,11 +1,11 @@
-#include "stages/checkpoint/checkpoint_name.h"
+#include "runner/stage/checkpoint_name.h"
 
 #include <algorithm>
 #include <charconv>
 #include <functional>
 #include <system_error>
 
-namespace stages {
+namespace runner {
 
 namespace fs = std::filesystem;
 
@@ -42,4 +42,4 @@ std::vector<CheckpointName> list_checkpoints(const fs::path& folder) {
   return names;
 }
 
-}  // namespace stages
+}  // namespace runner
