@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
@@ -50,7 +51,8 @@ bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options
 
 /// May be run to see what comes after it, where it has nothing to plan.
 bool is_cheap(const Node& node) {
-  return node.kind.starts_with("data.") || node.kind.starts_with("model.") || node.kind.starts_with("memory.");
+  const auto family = family_of(node.kind);
+  return family == Family::kData || family == Family::kModel || family == Family::kMemory;
 }
 
 /// A node that is not run, since it needs more than there is.

@@ -9,6 +9,7 @@
 #include "runner/execute/executor.h"
 #include "runner/record/finished_node.h"
 #include "runner/record/metrics_file.h"
+#include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {
@@ -28,7 +29,7 @@ std::string now_as_text() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-bool is_training(const Node& node) { return node.kind.starts_with("train."); }
+bool is_training(const Node& node) { return family_of(node.kind) == Family::kTrain; }
 
 std::vector<NodeMetric> metrics_of(const fs::path& run, const std::string& node) {
   std::vector<NodeMetric> metrics;

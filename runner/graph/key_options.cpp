@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/schema/schema_node.h"
+#include "runner/stage/family.h"
 
 namespace runner {
 namespace {
@@ -27,7 +28,7 @@ void remove_safe(Value& value, std::vector<std::string>& path, const Value& reci
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas) {
   Value kept = node.options;
   std::vector<std::string> path = {node.stage};
-  if (node.kind.starts_with("data.")) remove_safe(kept, path, recipe, schemas);
+  if (family_of(node.kind) == Family::kData) remove_safe(kept, path, recipe, schemas);
   nlohmann::ordered_json shown = to_json(kept);
   if (shown == to_json(node.options, /*hide_secrets=*/false)) return std::nullopt;
   return from_json(shown);

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/stage/family.h"
+
 namespace runner {
 namespace {
 
@@ -71,7 +73,7 @@ class Legality {
   Diagnostics run() {
     for (const Node& node : graph_.nodes) {
       const Node* memory = source(graph_, node, ArtifactType::kMemoryPolicy);
-      if (memory && node.kind.starts_with("train.")) check(node, *memory);
+      if (memory && family_of(node.kind) == Family::kTrain) check(node, *memory);
     }
     return std::move(errors_);
   }

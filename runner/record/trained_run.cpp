@@ -5,6 +5,7 @@
 
 #include "runner/disk/file_system.h"
 #include "runner/stage/checkpoint_name.h"
+#include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/suggest.h"
 
@@ -59,7 +60,7 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
   TrainedNodes trained;
   Diagnostics errors;
   for (const Node& node : graph.nodes) {
-    if (!node.kind.starts_with("train.")) continue;
+    if (family_of(node.kind) != Family::kTrain) continue;
     const fs::path saved = RunLayout(run.folder).node(node.id).checkpoints();
     trained[node.id] = {whole(saved), choice};
     if (!is_folder && list_checkpoints(saved).empty()) errors.push_back(nothing_saved(run, node.id));

@@ -7,6 +7,7 @@
 #include "runner/config/difference.h"
 #include "runner/config/yaml_reader.h"
 #include "runner/disk/file_system.h"
+#include "runner/stage/family.h"
 #include "runner/text/printable.h"
 #include "runner/report/decimal.h"
 #include "runner/report/run_report.h"
@@ -40,7 +41,7 @@ std::string text_at(const Value& recipe, std::string_view key) {
 std::string data_name(const Value& recipe) {
   const std::string name = text_at(recipe, "data.name"), kind = text_at(recipe, "data.kind");
   if (!name.empty()) return name;
-  return kind.starts_with("data.") ? kind.substr(5) : kind;
+  return std::string(name_in_family(kind));
 }
 
 Diagnostic not_evaluated(const RunReport& report) {

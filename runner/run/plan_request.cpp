@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runner/stage/family.h"
 #include "runner/text/bytes.h"
 #include "runner/run/devices.h"
 #include "runner/run/supervise.h"
@@ -17,7 +18,7 @@ Diagnostic misused_plan(std::string message) {
 /// The recipe's own budgets above `most` bytes no longer hold.
 void forget_budgets(Graph& graph, std::int64_t most) {
   for (Node& node : graph.nodes) {
-    if (!node.kind.starts_with("memory.")) continue;
+    if (family_of(node.kind) != Family::kMemory) continue;
     Value* budget = node.options.find("budget");
     const auto bytes = budget && budget->text() ? bytes_from(*budget->text()) : std::nullopt;
     if (bytes && *bytes > most) budget->data = std::string("auto");

@@ -6,6 +6,7 @@
 
 #include "runner/config/difference.h"
 #include "runner/schema/schema_node.h"
+#include "runner/stage/family.h"
 
 namespace runner {
 namespace {
@@ -22,11 +23,11 @@ std::string change_in_words(const Difference& change) {
   return "'" + change.key + "' was " + describe(*change.before) + " and is now " + describe(*change.after);
 }
 
-/// "model" of a stage of kind model.clip_vision; empty where `key` is no stage.
-std::string family_of(const Value& recipe, const std::string& key) {
+/// Is there a stage `key` of this family in `recipe`?
+bool has_stage(const Value& recipe, const std::string& key, Family family) {
   const Value* stage = recipe.find(key);
   const Value* kind = stage ? stage->find("kind") : nullptr;
-  return kind && kind->text() ? kind->text()->substr(0, kind->text()->find('.')) : "";
+  return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
 }  // namespace
@@ -51,10 +52,10 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
 Diagnostics check_change_of_trained(const Value& before, const Value& after) {
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
-    // A stage that is new is judged by the kind that it has now.
-    const std::string family = std::max(family_of(before, change.path.front()), family_of(after, change.path.front()));
-    const bool is_model = family == "model";
-    if (!is_model && family != "train" && change.path.front() != "seed") continue;
+    const std::string& key = change.path.front();
+    const auto is_of = [&](Family family) { return has_stage(before, key, family) || has_stage(after, key, family); };
+    const bool is_model = is_of(Family::kModel);
+    if (!is_model && !is_of(Family::kTrain) && key != "seed") continue;
     errors.push_back({ErrorCode::kTrainedOption, change.after ? change.after->where : Location{},
                       pointer_of(change.path),
                       change_in_words(change) + (is_model ? ": the trained weights do not fit that"

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/text/duration.h"
@@ -140,7 +141,7 @@ class Run {
 
   bool is_training(const std::string& node) const {
     const auto found = std::ranges::find(request_.graph.nodes, node, &Node::id);
-    return found != request_.graph.nodes.end() && found->kind.starts_with("train.");
+    return found != request_.graph.nodes.end() && family_of(found->kind) == Family::kTrain;
   }
 
   void see_metric(const NodeMetric& metric, double time) {
