@@ -1,7 +1,6 @@
-#include <algorithm>
-
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/config/provenance.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
@@ -29,8 +28,7 @@ ExitCode evaluate_command(const Arguments& arguments, Console& console) {
   warn(console, prepared->composition.warnings);
 
   // A record of its own, independent of the run's folder.
-  const bool says_where = std::ranges::any_of(
-      arguments.overrides, [](const std::string& word) { return word.find("run.dir=") != word.npos; });
+  const bool says_where = !writes({}, prepared->composition.overrides, "run.dir").empty();
   if (!says_where) prepared->recipe.run_dir.clear();
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;

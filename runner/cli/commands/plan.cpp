@@ -58,21 +58,27 @@ Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources
   return Asked{*std::move(prepared), *std::move(answer)};
 }
 
-bool is_refusal(const Diagnostic& error, const PlanAnswer& answer) {
-  return std::ranges::any_of(answer.plans, [&](const MemoryPlan& plan) {
-    return !plan.fits() && does_not_fit(plan).message == error.message;
-  });
+/// The place of the stage that a plan is of.
+std::string stage_pointer(const MemoryPlan& plan, const Graph& graph) {
+  const auto node = std::ranges::find(graph.nodes, plan.node, &Node::id);
+  return node == graph.nodes.end() ? "" : node->pointer;
+}
+
+/// Does `error` say that the stage of `plan` does not fit?
+bool is_refusal_of(const Diagnostic& error, const MemoryPlan& plan, const Graph& graph) {
+  return !plan.fits() && error.code == ErrorCode::kOutOfMemory && error.pointer == stage_pointer(plan, graph);
 }
 
 /// What the worker found wrong, and the refusals of what does not fit, each once and in the order of the file.
 Diagnostics errors_of(const Asked& asked, const Sources& sources) {
   Diagnostics errors = asked.answer.diagnostics;
   std::erase_if(errors, [](const Diagnostic& one) { return one.severity == Severity::kWarning; });
+  const Graph& graph = asked.prepared.graph;
+  const Diagnostics said = errors;
   for (const MemoryPlan& plan : asked.answer.plans) {
-    if (plan.fits()) continue;
-    const auto node = std::ranges::find(asked.prepared.graph.nodes, plan.node, &Node::id);
-    Diagnostic error = does_not_fit(plan, node == asked.prepared.graph.nodes.end() ? "" : node->pointer);
-    if (std::ranges::count(errors, error.message, &Diagnostic::message) > 0) continue;
+    const auto is_said = [&](const Diagnostic& error) { return is_refusal_of(error, plan, graph); };
+    if (plan.fits() || std::ranges::any_of(said, is_said)) continue;
+    Diagnostic error = does_not_fit(plan, stage_pointer(plan, graph));
     if (!error.pointer.empty()) error.where = nearest(asked.prepared.recipe.resolved, error.pointer).where;
     errors.push_back(std::move(error));
   }
@@ -198,7 +204,10 @@ ExitCode certify_command(const Arguments& arguments, Console& console) {
   warn(console, warnings_of(*asked));
   // Whether the recipe fits here does not concern its gradient.
   Diagnostics errors = errors_of(*asked, sources);
-  std::erase_if(errors, [&](const Diagnostic& error) { return is_refusal(error, asked->answer); });
+  std::erase_if(errors, [&](const Diagnostic& error) {
+    return std::ranges::any_of(
+        asked->answer.plans, [&](const MemoryPlan& plan) { return is_refusal_of(error, plan, asked->prepared.graph); });
+  });
   const std::vector<Certificate>& certificates = asked->answer.certificates;
   if (certificates.empty()) {
     if (!errors.empty()) return report(console, errors);
