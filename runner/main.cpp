@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <span>
@@ -22,15 +21,14 @@ int main(int argc, char** argv) {
     if (!parsed) return static_cast<int>(report(console, parsed.errors()));
     if (const auto* help = std::get_if<HelpText>(&*parsed)) {
       std::cout << help->text;
-      return help->about.recipe.empty() ? 0 : static_cast<int>(help_about_recipe(help->about, console));
+      return help->about.name.empty() ? 0 : static_cast<int>(help_about_recipe(help->about, console));
     }
-    const auto& arguments = std::get<Arguments>(*parsed);
-    console.json = arguments.json;
-    console.verbosity = arguments.quiet     ? Verbosity::kQuiet
-                        : arguments.verbose ? Verbosity::kVerbose
+    const auto& line = std::get<ParsedLine>(*parsed);
+    console.json = line.talk.json;
+    console.verbosity = line.talk.quiet     ? Verbosity::kQuiet
+                        : line.talk.verbose ? Verbosity::kVerbose
                                             : Verbosity::kNormal;
-    const auto command = std::ranges::find(all_commands(), arguments.verb, &Command::name);
-    return static_cast<int>(command->run(arguments, console));
+    return static_cast<int>(line.invocation.run(console));
   } catch (const std::exception& error) {
     return static_cast<int>(
         report(console, {{ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"}}));

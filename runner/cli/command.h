@@ -1,53 +1,73 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "runner/cli/arguments.h"
 #include "runner/cli/console.h"
+#include "runner/cli/named_recipe.h"
+#include "runner/cli/parameter.h"
 
 namespace runner {
 
-/// One verb of the command line.
+/// A verb as one command line uses it: what may follow it, where that goes, and what is done then. `run` owns the
+/// options that the parameters point into.
+///
+///   const auto options = std::make_shared<GraphOptions>();
+///   Invocation verb;
+///   verb.add_recipe(options->recipe);
+///   verb.add({.name = "--format", .value = &options->format, .summary = "text or dot"});
+///   verb.run = [options](Console& console) { return draw(*options, console); };
+struct Invocation {
+  std::vector<Parameter> parameters = {};  ///< in the order of `retort VERB --help`
+  NamedRecipe* recipe = nullptr;           ///< of a verb that takes one: found among the words wherever it stands
+  std::function<bool()> needs_recipe = [] { return true; };
+  const std::string* action = nullptr;  ///< of a verb that does several things, such as `config show`: which
+  std::function<ExitCode(Console&)> run = {};
+
+  void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }
+  /// A recipe, overrides, and the flags that say where recipes are.
+  void add_recipe(NamedRecipe& target);
+};
+
+/// One verb of the command line: a row of the table in command.cpp, defined in its file in runner/cli/commands/.
 struct Command {
   std::string_view name;
   std::string_view summary;  ///< one line for `retort --help`
   std::string_view example;  ///< a line that works
-  ExitCode (*run)(const Arguments& arguments, Console& console);
+  Invocation (*declare)();
 };
 
-/// Every verb, in the order of `retort --help`.
-std::span<const Command> all_commands();
+extern const Command kRunCommand;
+extern const Command kResumeCommand;
+extern const Command kEvaluateCommand;
+extern const Command kPredictCommand;
+extern const Command kExportCommand;
+extern const Command kAnalyzeCommand;
+extern const Command kCompareCommand;
+extern const Command kSweepCommand;
+extern const Command kPlanCommand;
+extern const Command kCertifyCommand;
+extern const Command kValidateCommand;
+extern const Command kGraphCommand;
+extern const Command kConfigCommand;
+extern const Command kStagesCommand;
+extern const Command kSchemaCommand;
+extern const Command kExplainCommand;
+extern const Command kInitCommand;
+extern const Command kDataCommand;
+extern const Command kDoctorCommand;
+extern const Command kCompletionCommand;
 
-/// One a file in runner/commands/.
-ExitCode run_command(const Arguments& arguments, Console& console);
-ExitCode resume_command(const Arguments& arguments, Console& console);
-ExitCode evaluate_command(const Arguments& arguments, Console& console);
-ExitCode predict_command(const Arguments& arguments, Console& console);
-ExitCode export_command(const Arguments& arguments, Console& console);
-ExitCode analyze_command(const Arguments& arguments, Console& console);
-ExitCode compare_command(const Arguments& arguments, Console& console);
-ExitCode sweep_command(const Arguments& arguments, Console& console);
-ExitCode plan_command(const Arguments& arguments, Console& console);
-ExitCode certify_command(const Arguments& arguments, Console& console);
-ExitCode validate_command(const Arguments& arguments, Console& console);
-ExitCode graph_command(const Arguments& arguments, Console& console);
-ExitCode config_command(const Arguments& arguments, Console& console);
-ExitCode config_diff_command(const Arguments& arguments, Console& console);
-ExitCode stages_command(const Arguments& arguments, Console& console);
-ExitCode explain_command(const Arguments& arguments, Console& console);
-ExitCode schema_command(const Arguments& arguments, Console& console);
-ExitCode data_command(const Arguments& arguments, Console& console);
-ExitCode data_fetch_command(const Arguments& arguments, Console& console);
-ExitCode doctor_command(const Arguments& arguments, Console& console);
-ExitCode doctor_determinism_command(const Arguments& arguments, Console& console);
-ExitCode doctor_memory_command(Console& console);
-ExitCode init_command(const Arguments& arguments, Console& console);
-ExitCode completion_command(const Arguments& arguments, Console& console);
+/// Every verb, in the order of `retort --help`.
+std::span<const Command* const> all_commands();
+/// nullptr: there is no such verb.
+const Command* find_command(std::string_view name);
 
 /// What `retort run NAME --help` says of the recipe, after the help of the verb.
-ExitCode help_about_recipe(const Arguments& arguments, Console& console);
+ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 
 /// `retort __complete`, which the scripts of `retort completion` call: "words", then the words after the program's
 /// name up to the cursor; or "line", then the line up to the cursor and bash's COMP_WORDBREAKS. Prints a candidate a

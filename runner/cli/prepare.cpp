@@ -13,9 +13,9 @@ SchemaSet shipped_schemas() {
   return std::move(*schemas);
 }
 
-std::vector<std::filesystem::path> search_path(const Arguments& arguments) {
-  std::vector<std::filesystem::path> roots = {arguments.config_path.empty() ? "." : arguments.config_path};
-  roots.insert(roots.end(), arguments.config_dirs.begin(), arguments.config_dirs.end());
+std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
+  std::vector<std::filesystem::path> roots = {named.config_path.empty() ? "." : named.config_path};
+  roots.insert(roots.end(), named.config_dirs.begin(), named.config_dirs.end());
   roots.push_back(share_folder());
   return roots;
 }
@@ -23,59 +23,58 @@ std::vector<std::filesystem::path> search_path(const Arguments& arguments) {
 namespace {
 
 /// The folders that the command line names for configs; those that are not there are added to `errors`.
-std::vector<std::filesystem::path> config_folders(const Arguments& arguments, Diagnostics& errors) {
+std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diagnostics& errors) {
   std::vector<std::filesystem::path> folders;
   const auto add = [&](const std::string& folder, const std::string& flag) {
     folders.push_back(folder);
     if (!real_file_system().is_folder(folder))
       errors.push_back({ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "it was given by " + flag});
   };
-  if (!arguments.config_path.empty()) add(arguments.config_path, "--config-path");
-  for (const std::string& folder : arguments.config_dirs) add(folder, "--config-dir");
+  if (!named.config_path.empty()) add(named.config_path, "--config-path");
+  for (const std::string& folder : named.config_dirs) add(folder, "--config-dir");
   return folders;
 }
 
 }  // namespace
 
-std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments) {
+std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named) {
   Diagnostics ignored;
-  std::vector<std::filesystem::path> folders = config_folders(arguments, ignored);
-  for (const auto& root : search_path(arguments)) {
+  std::vector<std::filesystem::path> folders = config_folders(named, ignored);
+  for (const auto& root : search_path(named)) {
     folders.push_back(root / "experiments");
     folders.push_back(root / "recipes");
   }
   return folders;
 }
 
-Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
+Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
   const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
   };
   Diagnostics errors;
-  ComposeRequest request{
-      .recipe = arguments.recipe, .overrides = arguments.overrides, .search_path = search_path(arguments)};
+  ComposeRequest request{.recipe = named.name, .overrides = named.overrides, .search_path = search_path(named)};
   request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
-  request.strict = arguments.strict;
-  request.config_folders = config_folders(arguments, errors);
+  request.strict = named.strict;
+  request.config_folders = config_folders(named, errors);
   if (!errors.empty()) return errors;
   return Composer::open(std::move(request), real_file_system(), declared, sources);
 }
 
-Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources) {
-  std::erase_if(arguments.overrides, [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
-  return open_recipe(arguments, schemas, sources);
+Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas, Sources& sources) {
+  std::erase_if(named.overrides, [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
+  return open_recipe(named, schemas, sources);
 }
 
-Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
-  auto composer = open_recipe(arguments, schemas, sources);
+Result<Shown> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
   Shown shown{.composition = *std::move(composition)};
   shown.recipe = shown.composition.unresolved;
-  if (!arguments.resolve) return shown;
+  if (!resolve) return shown;
   auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
   if (!resolved) return resolved.errors();
   shown.recipe = *std::move(resolved);
@@ -86,8 +85,8 @@ Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schem
   return shown;
 }
 
-Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
-  auto composer = open_recipe(arguments, schemas, sources);
+Result<Prepared> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
@@ -96,7 +95,7 @@ Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, S
                                      params->where,
                                      "/sweep/params",
                                      "sweep.params is not used: this is a single run",
-                                     "`retort sweep " + arguments.recipe + "` runs them all",
+                                     "`retort sweep " + named.name + "` runs them all",
                                      {},
                                      Severity::kWarning});
   }
@@ -111,10 +110,10 @@ Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, S
 
 Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                   const SchemaSet& schemas, Sources& sources) {
-  Arguments arguments;
-  arguments.recipe = recipe.string();
-  arguments.overrides = std::move(overrides);
-  return prepare(arguments, schemas, sources);
+  NamedRecipe named;
+  named.name = recipe.string();
+  named.overrides = std::move(overrides);
+  return prepare(named, schemas, sources);
 }
 
 RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/cli/arguments.h"
+#include "runner/cli/named_recipe.h"
 #include "runner/cli/console.h"
 #include "runner/config/compose.h"
 #include "runner/graph/graph.h"
@@ -14,24 +14,24 @@ namespace runner {
 SchemaSet shipped_schemas();
 
 /// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
-std::vector<std::filesystem::path> search_path(const Arguments& arguments);
+std::vector<std::filesystem::path> search_path(const NamedRecipe& named);
 
 /// The folders of the search path that hold recipes and their groups, nearest first.
-std::vector<std::filesystem::path> recipe_folders(const Arguments& arguments);
+std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 
 /// The recipe that the command line names, opened for composing. Borrows `schemas` and `sources`.
-Result<Composer> open_recipe(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
 
 /// The same without overrides, but for those that say where configs are: for compose_leniently().
-Result<Composer> open_without_overrides(Arguments arguments, const SchemaSet& schemas, Sources& sources);
+Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas, Sources& sources);
 
-/// What `retort config` shows: the composition as written, or with --resolve every interpolation and, where a schema
+/// What `retort config` shows: the composition as written, or with `resolve` every interpolation and, where a schema
 /// applies, every default filled in.
 struct Shown {
   Composition composition;
   Value recipe;
 };
-Result<Shown> compose_to_show(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+Result<Shown> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources);
 
 /// A recipe on its way from text to run: composed, resolved, validated, compiled.
 struct Prepared {
@@ -39,7 +39,7 @@ struct Prepared {
   Recipe recipe;
   Graph graph;
 };
-Result<Prepared> prepare(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+Result<Prepared> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
 
 /// The same for the recipe in the file `recipe` of a run's record, with overrides appended.
 Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,

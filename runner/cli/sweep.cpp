@@ -187,8 +187,8 @@ void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
 
 }  // namespace
 
-Result<PreparedSweep> prepare_sweep(const Arguments& arguments, const SchemaSet& schemas, Sources& sources) {
-  auto composer = open_recipe(arguments, schemas, sources);
+Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+  auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   Diagnostics errors;
   const auto base = composer->compose(first_values(*composer));

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/cli/arguments.h"
+#include "runner/cli/named_recipe.h"
 #include "runner/config/override.h"
 #include "runner/graph/recipe.h"
 #include "runner/error/result.h"
@@ -29,6 +29,6 @@ struct PreparedSweep {
 /// The jobs of the recipe's `sweep.params` and of the command line, whose keys replace those of the recipe. Everything
 /// wrong in any of them is reported, once, with the number of runs that it spoils. Jobs that come to the same recipe
 /// are warned of.
-Result<PreparedSweep> prepare_sweep(const Arguments& arguments, const SchemaSet& schemas, Sources& sources);
+Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
 
 }  // namespace runner

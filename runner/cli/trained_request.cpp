@@ -7,9 +7,25 @@
 
 namespace runner {
 
-Result<TrainedRequest> trained_request(std::string_view name, const Arguments& arguments,
+void add_trained(Invocation& verb, TrainedFlags& flags) {
+  verb.add({.name = "run",
+            .value = &flags.run,
+            .summary = "The run's folder, as `retort run` printed it",
+            .required = true});
+  verb.add({.name = "--checkpoint",
+            .value = &flags.checkpoint,
+            .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
+            .type = "WHICH"});
+}
+
+void add_trained_node(Invocation& verb, TrainedFlags& flags) {
+  verb.add(
+      {.name = "--node", .value = &flags.node, .summary = "The training, where the run has several", .type = "NODE"});
+}
+
+Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
                                        const std::vector<std::string>& overrides) {
-  const auto run = read_run(arguments.run_folder);
+  const auto run = read_run(flags.run);
   if (!run) return run.errors();
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
@@ -17,9 +33,9 @@ Result<TrainedRequest> trained_request(std::string_view name, const Arguments& a
   if (!before) return before.errors();
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
-  const auto trained = find_trained_nodes(*run, prepared->graph, arguments.checkpoint);
+  const auto trained = find_trained_nodes(*run, prepared->graph, flags.checkpoint);
   if (!trained) return trained.errors();
-  const auto node = choose_trained_node(*trained, arguments.node);
+  const auto node = choose_trained_node(*trained, flags.node);
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();

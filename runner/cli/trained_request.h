@@ -6,11 +6,23 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/arguments.h"
+#include "runner/cli/command.h"
 #include "runner/error/result.h"
 #include "runner/value/value.h"
 
 namespace runner {
+
+/// Whose weights a verb takes.
+struct TrainedFlags {
+  std::string run;
+  std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
+  std::string node;        ///< the training, where the run has several; empty: the only one
+};
+
+/// The run's folder and --checkpoint.
+void add_trained(Invocation& verb, TrainedFlags& flags);
+/// --node.
+void add_trained_node(Invocation& verb, TrainedFlags& flags);
 
 /// What a worker is asked about a network that a recorded run has trained.
 struct TrainedRequest {
@@ -18,9 +30,9 @@ struct TrainedRequest {
   Value recipe;                 ///< for the places of what is wrong with an option
 };
 
-/// The request `name` about the training that the arguments run_folder, checkpoint and node choose; its graph has that
-/// node and what it takes in besides data. `overrides` may change the device and the threads.
-Result<TrainedRequest> trained_request(std::string_view name, const Arguments& arguments,
+/// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
+/// data. `overrides` may change the device and the threads.
+Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
                                        const std::vector<std::string>& overrides);
 
 /// The same errors with the places of their pointers.

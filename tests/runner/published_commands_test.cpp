@@ -53,16 +53,17 @@ std::string refusal(const std::string& command, Value& resolved) {
     return text;
   };
   if (!parsed) return print_all(parsed.errors());
-  Arguments arguments = std::get<Arguments>(*parsed);
-  if (arguments.recipe.empty()) return "";
-  arguments.config_dirs.push_back(RETORT_SOURCE_DIR);
+  const auto& line = std::get<ParsedLine>(*parsed);
+  if (!line.invocation.recipe || line.invocation.recipe->name.empty()) return "";
+  NamedRecipe named = *line.invocation.recipe;
+  named.config_dirs.push_back(RETORT_SOURCE_DIR);
   Sources sources;
   static const SchemaSet schemas = shipped_schemas();
-  if (arguments.verb == "sweep") {
-    const auto sweep = prepare_sweep(arguments, schemas, sources);
+  if (line.verb == "sweep") {
+    const auto sweep = prepare_sweep(named, schemas, sources);
     return sweep ? "" : print_all(sweep.errors());
   }
-  const auto prepared = prepare(arguments, schemas, sources);
+  const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return print_all(prepared.errors());
   resolved = prepared->recipe.resolved;
   return "";

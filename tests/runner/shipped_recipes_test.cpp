@@ -16,12 +16,12 @@ namespace {
 using testing::ElementsAre;
 
 Graph graph_of(const std::string& recipe, std::vector<std::string> overrides) {
-  Arguments arguments;
-  arguments.recipe = recipe;
-  arguments.overrides = std::move(overrides);
-  arguments.config_dirs = {RETORT_SOURCE_DIR};
+  NamedRecipe named;
+  named.name = recipe;
+  named.overrides = std::move(overrides);
+  named.config_dirs = {RETORT_SOURCE_DIR};
   Sources sources;
-  const auto prepared = prepare(arguments, shipped_schemas(), sources);
+  const auto prepared = prepare(named, shipped_schemas(), sources);
   if (prepared) return prepared->graph;
   for (const Diagnostic& error : prepared.errors()) ADD_FAILURE() << error.message;
   return {};

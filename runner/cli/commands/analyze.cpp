@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
@@ -48,10 +50,13 @@ Diagnostics gaps(const RunReport& report) {
   return warnings;
 }
 
-}  // namespace
+struct AnalyzeFlags {
+  std::string run;
+  std::string out;  ///< empty: the run's analysis/
+};
 
-ExitCode analyze_command(const Arguments& arguments, Console& console) {
-  const auto run = read_run(arguments.run_folder);
+ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
+  const auto run = read_run(flags.run);
   if (!run) return runner::report(console, run.errors());
   const auto report = read_report(*run);
   if (!report) return runner::report(console, report.errors());
@@ -63,8 +68,7 @@ ExitCode analyze_command(const Arguments& arguments, Console& console) {
                                      "continue it: retort resume " + report->folder}});
   }
   try {
-    PictureFolder pictures(arguments.out.empty() ? RunLayout(run->folder).analysis()
-                                                 : std::filesystem::path(arguments.out));
+    PictureFolder pictures(flags.out.empty() ? RunLayout(run->folder).analysis() : std::filesystem::path(flags.out));
     draw(*report, pictures);
     warn(console, gaps(*report));
     if (console.json) {
@@ -80,5 +84,25 @@ ExitCode analyze_command(const Arguments& arguments, Console& console) {
   }
   return ExitCode::kDone;
 }
+
+Invocation declare_analyze() {
+  const auto flags = std::make_shared<AnalyzeFlags>();
+  Invocation verb;
+  verb.add({.name = "run",
+            .value = &flags->run,
+            .summary = "The run's folder, as `retort run` printed it",
+            .required = true});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "Draw into this folder instead of the run's analysis/",
+            .type = "DIR"});
+  verb.run = [flags](Console& console) { return analyze(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kAnalyzeCommand = {"analyze", "Shows what a run has measured, and draws its curves.",
+                                 "retort analyze outputs/2026-01-31/12-00-00", declare_analyze};
 
 }  // namespace runner

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
@@ -5,18 +7,24 @@
 #include "runner/report/picture_folder.h"
 
 namespace runner {
+namespace {
 
-ExitCode compare_command(const Arguments& arguments, Console& console) {
-  if (arguments.paths.size() < 2) {
+struct CompareFlags {
+  std::vector<std::string> runs;
+  std::string out;  ///< empty: nothing is drawn
+};
+
+ExitCode compare(const CompareFlags& flags, Console& console) {
+  if (flags.runs.size() < 2) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
                              "a comparison takes two or more runs",
-                             "name their folders: retort compare " + arguments.paths.front() + " outputs/…"}});
+                             "name their folders: retort compare " + flags.runs.front() + " outputs/…"}});
   }
   std::vector<RecordedRun> runs;
   Diagnostics errors, warnings;
-  for (const std::string& path : arguments.paths) {
+  for (const std::string& path : flags.runs) {
     auto run = read_run(path);
     if (run) runs.push_back(*std::move(run));
     else errors.insert(errors.end(), run.errors().begin(), run.errors().end());
@@ -28,8 +36,8 @@ ExitCode compare_command(const Arguments& arguments, Console& console) {
   warn(console, warnings);
   try {
     std::vector<std::string> pictures;
-    if (!arguments.out.empty()) {
-      PictureFolder folder(arguments.out);
+    if (!flags.out.empty()) {
+      PictureFolder folder(flags.out);
       folder.write("model_comparison.svg", draw_comparison(*comparison));
       pictures = folder.written();
     }
@@ -46,5 +54,20 @@ ExitCode compare_command(const Arguments& arguments, Console& console) {
   }
   return ExitCode::kDone;
 }
+
+Invocation declare_compare() {
+  const auto flags = std::make_shared<CompareFlags>();
+  Invocation verb;
+  verb.add({.name = "runs", .value = &flags->runs, .summary = "The folders of two or more runs", .required = true});
+  verb.add(
+      {.name = "--out", .value = &flags->out, .summary = "Draw model_comparison.svg into this folder", .type = "DIR"});
+  verb.run = [flags](Console& console) { return compare(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kCompareCommand = {"compare", "Compares runs: their results, and where their recipes differ.",
+                                 "retort compare outputs/a outputs/b --out comparison", declare_compare};
 
 }  // namespace runner

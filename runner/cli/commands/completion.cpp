@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "runner/cli/command.h"
 #include "runner/cli/completion/complete.h"
 #include "runner/cli/completion/completion_script.h"
@@ -5,11 +7,27 @@
 #include "runner/text/printable.h"
 
 namespace runner {
+namespace {
 
-ExitCode completion_command(const Arguments& arguments, Console& console) {
-  console.out << completion_script(arguments.subject);
-  return ExitCode::kDone;
+Invocation declare_completion() {
+  const auto shell = std::make_shared<std::string>();
+  Invocation verb;
+  verb.add({.name = "shell",
+            .value = shell.get(),
+            .summary = "bash, zsh or fish",
+            .choices = {"bash", "zsh", "fish"},
+            .required = true});
+  verb.run = [shell](Console& console) {
+    console.out << completion_script(*shell);
+    return ExitCode::kDone;
+  };
+  return verb;
 }
+
+}  // namespace
+
+const Command kCompletionCommand = {"completion", "Prints the script that makes a shell complete retort's commands.",
+                                    "retort completion bash", declare_completion};
 
 ExitCode complete_words(std::span<const std::string> words, Console& console) {
   if (words.size() == 3 && words[0] == "line") {

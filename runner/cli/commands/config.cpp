@@ -1,14 +1,16 @@
+#include "runner/cli/commands/config.h"
+
+#include <memory>
 #include <optional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
+#include "runner/cli/prepare.h"
 #include "runner/config/composition_views.h"
 #include "runner/config/origin.h"
 #include "runner/config/provenance.h"
 #include "runner/config/yaml_writer.h"
-#include "runner/cli/prepare.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -50,16 +52,16 @@ ExitCode explain(const Composition& composition, const Value& shown, const std::
   return ExitCode::kDone;
 }
 
-ExitCode show(const Value& recipe, const Arguments& arguments, Console& console) {
-  const Value* part = at_key(recipe, arguments.package);
-  if (!part) return report(console, {no_such_key(recipe, arguments.package)});
+ExitCode show(const Value& recipe, const ConfigView& view, Console& console) {
+  const Value* part = at_key(recipe, view.package);
+  if (!part) return report(console, {no_such_key(recipe, view.package)});
   if (console.json) {
     console.out << to_json(*part).dump(2) << '\n';
     return ExitCode::kDone;
   }
   const bool is_scalar = !part->map() && !part->list();
-  if (!arguments.package.empty() && !is_scalar) console.out << "# @package " << arguments.package << '\n';
-  console.out << (arguments.origin ? yaml_with_origins(*part) : write_yaml(*part));
+  if (!view.package.empty() && !is_scalar) console.out << "# @package " << view.package << '\n';
+  console.out << (view.origin ? yaml_with_origins(*part) : write_yaml(*part));
   return ExitCode::kDone;
 }
 
@@ -76,25 +78,72 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
+struct ConfigFlags {
+  std::string action;
+  NamedRecipe recipe;
+  ConfigView view;
+};
+
+ExitCode look_at_config(const ConfigFlags& flags, Console& console) {
+  return flags.action == "diff" ? show_config_difference(flags.recipe, flags.view.resolve, console)
+                                : show_config(flags.recipe, flags.view, console);
+}
+
+Invocation declare_config() {
+  const auto flags = std::make_shared<ConfigFlags>();
+  Invocation verb;
+  verb.add({.name = "action",
+            .value = &flags->action,
+            .summary = "show RECIPE, or diff RECIPE [overrides] [RECIPE [overrides]]",
+            .choices = {"show", "diff"},
+            .required = true});
+  verb.action = &flags->action;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--origin",
+            .value = &flags->view.origin,
+            .summary = "Show after each value which file or override it came from"});
+  verb.add({.name = "--explain",
+            .value = &flags->view.explain,
+            .summary = "List everything that wrote this key, in order",
+            .type = "KEY"});
+  add_views(verb, flags->view);
+  verb.run = [flags](Console& console) { return look_at_config(*flags, console); };
+  return verb;
+}
+
 }  // namespace
 
-ExitCode config_command(const Arguments& arguments, Console& console) {
-  if (arguments.subject == "diff") return config_diff_command(arguments, console);
+void add_views(Invocation& verb, ConfigView& view) {
+  verb.add(
+      {.name = "-p,--package", .value = &view.package, .summary = "Show only what is below this key", .type = "KEY"});
+  verb.add({.name = "--resolve",
+            .value = &view.resolve,
+            .summary = "Show it with interpolations resolved and every default filled in"});
+  verb.add({.name = "-i,--info",
+            .value = &view.info,
+            .summary = "Show how it is composed: defaults, defaults-tree or searchpath",
+            .type = "VIEW",
+            .choices = {"defaults", "defaults-tree", "searchpath"}});
+}
+
+ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  if (!arguments.info.empty()) {
-    auto composer = open_recipe(arguments, schemas, sources);
+  if (!view.info.empty()) {
+    auto composer = open_recipe(named, schemas, sources);
     if (!composer) return report(console, composer.errors());
     const auto composition = composer->compose_once();
     if (!composition) return report(console, composition.errors());
-    return info(arguments.info, *composer, composition->defaults, console);
+    return info(view.info, *composer, composition->defaults, console);
   }
-  const auto shown = compose_to_show(arguments, schemas, sources);
+  const auto shown = compose_to_show(named, view.resolve, schemas, sources);
   if (!shown) return report(console, shown.errors());
   warn(console, shown->composition.warnings);
-  if (!arguments.explain.empty())
-    return explain(shown->composition, shown->recipe, arguments.explain, schemas, console);
-  return show(shown->recipe, arguments, console);
+  if (!view.explain.empty()) return explain(shown->composition, shown->recipe, view.explain, schemas, console);
+  return show(shown->recipe, view, console);
 }
+
+const Command kConfigCommand = {"config", "Shows a recipe as composed from its groups and overrides.",
+                                "retort config show classify model=clip_vit_b32 --resolve", declare_config};
 
 }  // namespace runner

@@ -2,28 +2,29 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
-#include "runner/config/difference.h"
+#include "runner/cli/commands/config.h"
 #include "runner/cli/prepare.h"
+#include "runner/config/difference.h"
 
 namespace runner {
-ExitCode config_diff_command(const Arguments& arguments, Console& console) {
+
+ExitCode show_config_difference(const NamedRecipe& named, bool resolve, Console& console) {
   // The words are: recipe, its overrides, and perhaps another recipe with its own.
-  const auto second = std::ranges::find_if_not(arguments.overrides, is_override);
-  Arguments before = arguments, after = arguments;
-  if (second == arguments.overrides.end()) {
+  const auto second = std::ranges::find_if_not(named.overrides, is_override);
+  NamedRecipe before = named, after = named;
+  if (second == named.overrides.end()) {
     before.overrides.clear();
   } else {
-    before.overrides.assign(arguments.overrides.begin(), second);
-    after.recipe = *second;
-    after.overrides.assign(second + 1, arguments.overrides.end());
+    before.overrides.assign(named.overrides.begin(), second);
+    after.name = *second;
+    after.overrides.assign(second + 1, named.overrides.end());
   }
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   Diagnostics errors;
-  const auto value_of = [&](const Arguments& side) {
-    const Result<Shown> shown = compose_to_show(side, schemas, sources);
+  const auto value_of = [&](const NamedRecipe& side) {
+    const Result<Shown> shown = compose_to_show(side, resolve, schemas, sources);
     if (shown) return shown->recipe;
     errors.insert(errors.end(), shown.errors().begin(), shown.errors().end());
     return Value{};

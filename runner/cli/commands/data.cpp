@@ -1,4 +1,7 @@
+#include "runner/cli/commands/data.h"
+
 #include <algorithm>
+#include <memory>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -15,23 +18,19 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-}  // namespace
-
-ExitCode data_command(const Arguments& arguments, Console& console) {
-  if (arguments.subject == "fetch") return data_fetch_command(arguments, console);
-  if (std::ranges::count(kMakeableData, arguments.what) == 0) {
+ExitCode make_data(const DataFlags& flags, Console& console) {
+  if (std::ranges::count(kMakeableData, flags.what) == 0) {
     std::string names;
     for (const std::string_view name : kMakeableData) names += (names.empty() ? "" : ", ") + std::string(name);
-    return report(console, {misused("cannot make '" + arguments.what + "'", "make: " + names)});
+    return report(console, {misused("cannot make '" + flags.what + "'", "make: " + names)});
   }
-  if (arguments.out.empty())
+  if (flags.out.empty())
     return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const nlohmann::ordered_json request = {
-      {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", arguments.what},
-      {"out", arguments.out},         {"classes", arguments.classes}, {"per_class", arguments.per_class},
-      {"size", arguments.size},       {"seed", arguments.seed},
+      {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
+      {"classes", flags.classes},     {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
   };
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   Conversation conversation;
@@ -50,10 +49,70 @@ ExitCode data_command(const Arguments& arguments, Console& console) {
   }
   if (console.json) console.out << answer->dump(2) << '\n';
   else if (!console.is_quiet()) {
-    console.out << "made " << (*answer)["images"] << " images in " << arguments.classes << " classes: " << arguments.out
+    console.out << "made " << (*answer)["images"] << " images in " << flags.classes << " classes: " << flags.out
                 << '\n';
   }
   return ExitCode::kDone;
 }
+
+Invocation declare_data() {
+  const auto flags = std::make_shared<DataFlags>();
+  Invocation verb;
+  verb.add({.name = "action",
+            .value = &flags->action,
+            .summary = "make, or fetch",
+            .choices = {"make", "fetch"},
+            .required = true});
+  verb.action = &flags->action;
+  verb.add({.name = "what",
+            .value = &flags->what,
+            .summary = "image_folder (make), flowers102, cub200, or hf:ORG/NAME[@REVISION] (fetch)",
+            .type = "DATA",
+            .required = true});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "make: the folder to write, which must not exist; fetch: the folder, default data/, or for hf: "
+                       "the Hugging Face cache",
+            .type = "DIR"});
+  verb.add({.name = "--from-file",
+            .value = &flags->from_files,
+            .summary = "fetch: published files that are here already",
+            .type = "FILE"});
+  verb.add({.name = "--file",
+            .value = &flags->files,
+            .summary = "fetch hf: these files instead of the weights and their descriptions",
+            .type = "NAME"});
+  verb.add({.name = "--url",
+            .value = &flags->url,
+            .summary = "fetch: from this address instead of where it is published",
+            .type = "URL"});
+  verb.add({.name = "--classes",
+            .value = &flags->classes,
+            .summary = "make: classes",
+            .range = {2, 24},
+            .shows_default = true});
+  verb.add({.name = "--per-class",
+            .value = &flags->per_class,
+            .summary = "make: images of each class",
+            .range = {1, 100'000},
+            .shows_default = true});
+  verb.add({.name = "--size",
+            .value = &flags->size,
+            .summary = "make: width and height in pixels",
+            .range = {16, 1024},
+            .shows_default = true});
+  verb.add(
+      {.name = "--seed", .value = &flags->seed, .summary = "make: the seed of every image", .shows_default = true});
+  verb.run = [flags](Console& console) {
+    return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
+  };
+  return verb;
+}
+
+}  // namespace
+
+const Command kDataCommand = {
+    "data", "Makes small data sets to try things out, and fetches published data and weights.",
+    "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", declare_data};
 
 }  // namespace runner

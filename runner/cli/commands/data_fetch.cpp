@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
+#include "runner/cli/commands/data.h"
 #include "runner/cli/data_names.h"
 #include "runner/run/progress_display.h"
 #include "runner/run/supervise.h"
@@ -35,30 +35,30 @@ bool is_path(std::string_view text, std::size_t most_parts) {
   }
 }
 
-Result<Json> request_for_model(const Arguments& arguments) {
-  const std::string named = arguments.what.substr(kHub.size());
+Result<Json> request_for_model(const DataFlags& flags) {
+  const std::string named = flags.what.substr(kHub.size());
   const std::size_t at = named.find('@');
   const std::string repository = named.substr(0, at);
   const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
-  if (!is_path(repository, 2)) return misused_fetch("'" + arguments.what + "' names no model");
-  if (!is_path(revision, 8)) return misused_fetch("'" + arguments.what + "' names no revision after its @");
-  if (!arguments.from_files.empty()) return misused_fetch("--from-file is for data sets", "take it out");
+  if (!is_path(repository, 2)) return misused_fetch("'" + flags.what + "' names no model");
+  if (!is_path(revision, 8)) return misused_fetch("'" + flags.what + "' names no revision after its @");
+  if (!flags.from_files.empty()) return misused_fetch("--from-file is for data sets", "take it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
-              {"revision", revision},         {"files", arguments.files}, {"cache", arguments.out},
-              {"endpoint", arguments.url}};
+              {"revision", revision},         {"files", flags.files},     {"cache", flags.out},
+              {"endpoint", flags.url}};
 }
 
-Result<Json> request_for_dataset(const Arguments& arguments) {
-  if (std::ranges::count(kFetchableData, arguments.what) == 0) {
+Result<Json> request_for_dataset(const DataFlags& flags) {
+  if (std::ranges::count(kFetchableData, flags.what) == 0) {
     const std::vector<std::string> names(kFetchableData.begin(), kFetchableData.end());
-    const std::string near = did_you_mean(arguments.what, names);
-    return misused_fetch("cannot fetch '" + arguments.what + "'", near.empty() ? kForms : near);
+    const std::string near = did_you_mean(flags.what, names);
+    return misused_fetch("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
-  if (!arguments.files.empty())
+  if (!flags.files.empty())
     return misused_fetch("--file is for models", "a data set is fetched as a whole: take it out");
-  return Json{{"protocol", kProtocolVersion},  {"request", "fetch_data"},
-              {"what", arguments.what},        {"root", arguments.out.empty() ? "data" : arguments.out},
-              {"files", arguments.from_files}, {"url", arguments.url}};
+  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
+              {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
+              {"files", flags.from_files},    {"url", flags.url}};
 }
 
 void tell(const std::string& what, const Json& answer, Console& console) {
@@ -75,8 +75,8 @@ void tell(const std::string& what, const Json& answer, Console& console) {
 
 }  // namespace
 
-ExitCode data_fetch_command(const Arguments& arguments, Console& console) {
-  const auto request = arguments.what.starts_with(kHub) ? request_for_model(arguments) : request_for_dataset(arguments);
+ExitCode fetch_data(const DataFlags& flags, Console& console) {
+  const auto request = flags.what.starts_with(kHub) ? request_for_model(flags) : request_for_dataset(flags);
   if (!request) return report(console, request.errors());
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
@@ -92,7 +92,7 @@ ExitCode data_fetch_command(const Arguments& arguments, Console& console) {
   display.clear();
   if (!answer) return report(console, answer.errors());
   if (console.json) console.out << answer->dump(2) << '\n';
-  else if (!console.is_quiet()) tell(arguments.what, *answer, console);
+  else if (!console.is_quiet()) tell(flags.what, *answer, console);
   return ExitCode::kDone;
 }
 

@@ -1,6 +1,9 @@
+#include "runner/cli/commands/doctor.h"
+
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -40,11 +43,13 @@ void print_report(std::ostream& out, const Json& found) {
                    " free" + (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
 }
 
-}  // namespace
+struct DoctorFlags {
+  std::string check;  ///< "determinism" or "memory"; empty: the machine
+  NamedRecipe recipe;
+  std::int64_t steps = 3;
+};
 
-ExitCode doctor_command(const Arguments& arguments, Console& console) {
-  if (arguments.subject == "determinism") return doctor_determinism_command(arguments, console);
-  if (arguments.subject == "memory") return doctor_memory_command(console);
+ExitCode look_at_machine(Console& console) {
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "versions"}});
@@ -63,5 +68,36 @@ ExitCode doctor_command(const Arguments& arguments, Console& console) {
   else print_report(console.out, found);
   return ExitCode::kDone;
 }
+
+Invocation declare_doctor() {
+  const auto flags = std::make_shared<DoctorFlags>();
+  Invocation verb;
+  verb.add({.name = "check",
+            .value = &flags->check,
+            .summary = "determinism: run the first steps of a recipe twice and compare every tensor; memory: try out "
+                       "the mechanisms of memory policies; default: look at this machine",
+            .choices = {"determinism", "memory"}});
+  verb.action = &flags->check;
+  verb.add_recipe(flags->recipe);
+  verb.needs_recipe = [flags] { return flags->check == "determinism"; };
+  verb.add({.name = "--steps",
+            .value = &flags->steps,
+            .summary = "determinism: steps to compare, at most those of an epoch",
+            .type = "N",
+            .range = {1, 1'000'000},
+            .shows_default = true});
+  verb.run = [flags](Console& console) {
+    if (flags->check == "determinism") return check_determinism_of(flags->recipe, flags->steps, console);
+    return flags->check == "memory" ? check_memory(console) : look_at_machine(console);
+  };
+  return verb;
+}
+
+}  // namespace
+
+const Command kDoctorCommand = {
+    "doctor",
+    "Checks this machine, the mechanisms of memory policies, or whether a recipe gives the same bits every time.",
+    "retort doctor determinism classify data.root=photos", declare_doctor};
 
 }  // namespace runner

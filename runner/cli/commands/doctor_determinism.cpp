@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
+#include "runner/cli/commands/doctor.h"
 #include "runner/disk/installation.h"
 #include "runner/cli/prepare.h"
 #include "runner/run/determinism_check.h"
@@ -58,10 +58,10 @@ std::string text_of(const Json& found) {
 
 }  // namespace
 
-ExitCode doctor_determinism_command(const Arguments& arguments, Console& console) {
+ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto prepared = prepare(arguments, schemas, sources);
+  const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
     return report(console, errors);
@@ -71,7 +71,7 @@ ExitCode doctor_determinism_command(const Arguments& arguments, Console& console
 
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  auto found = check_determinism(prepared->graph, arguments.steps, {.program = *worker}, scratch.path(), display);
+  auto found = check_determinism(prepared->graph, steps, {.program = *worker}, scratch.path(), display);
   if (!found) {
     Diagnostics errors = found.errors();
     for (Diagnostic& error : errors) {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
+#include "runner/cli/commands/doctor.h"
 #include "runner/disk/installation.h"
 #include "runner/run/supervise.h"
 
@@ -25,7 +25,7 @@ void print_checks(std::ostream& out, const Json& answer) {
 
 }  // namespace
 
-ExitCode doctor_memory_command(Console& console) {
+ExitCode check_memory(Console& console) {
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "check_memory"}});

@@ -1,5 +1,9 @@
+#include <memory>
+
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reuse_flags.h"
+#include "runner/cli/trained_request.h"
 #include "runner/config/provenance.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
@@ -7,21 +11,28 @@
 #include "runner/record/trained_run.h"
 
 namespace runner {
+namespace {
 
-ExitCode evaluate_command(const Arguments& arguments, Console& console) {
-  const auto run = read_run(arguments.run_folder);
+struct EvaluateFlags {
+  TrainedFlags trained;
+  ReuseFlags reuse;
+  std::vector<std::string> overrides;
+};
+
+ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
+  const auto run = read_run(flags.trained.run);
   if (!run) return report(console, run.errors());
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
-  auto prepared = prepare_recorded(run->recipe, arguments.overrides, schemas, sources);
+  auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
   if (errors.empty()) errors = schemas.planned_uses(prepared->recipe.resolved);
   if (!errors.empty()) return report(console, errors);
   Graph& graph = prepared->graph;
-  auto trained = find_trained_nodes(*run, graph, arguments.checkpoint);
+  auto trained = find_trained_nodes(*run, graph, flags.trained.checkpoint);
   if (!trained) return report(console, trained.errors());
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
@@ -32,16 +43,33 @@ ExitCode evaluate_command(const Arguments& arguments, Console& console) {
   if (!says_where) prepared->recipe.run_dir.clear();
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;
-  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
-                           .overrides = arguments.overrides,
+                           .overrides = flags.overrides,
                            .trained = *std::move(trained),
                            .source = run->folder,
-                           .reuse = arguments.no_reuse ? Which::kNone : Which::kCacheable};
+                           .reuse = flags.reuse.which()};
   return runner::run(request, surroundings(console, *worker));
 }
+
+Invocation declare_evaluate() {
+  const auto flags = std::make_shared<EvaluateFlags>();
+  Invocation verb;
+  add_trained(verb, flags->trained);
+  add_reuse(verb, flags->reuse);
+  verb.add({.name = "overrides",
+            .value = &flags->overrides,
+            .summary = "key=value: other data, other options of evaluate, device, run.dir"});
+  verb.run = [flags](Console& console) { return evaluate(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kEvaluateCommand = {"evaluate", "Evaluates what a run has trained, on other data or with other measures.",
+                                  "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]",
+                                  declare_evaluate};
 
 }  // namespace runner

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
@@ -5,19 +7,44 @@
 #include "runner/cli/prepare.h"
 
 namespace runner {
+namespace {
 
-ExitCode graph_command(const Arguments& arguments, Console& console) {
+struct GraphFlags {
+  NamedRecipe recipe;
+  std::string format;  ///< text, dot, mermaid or json
+};
+
+ExitCode draw_graph(const GraphFlags& flags, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto prepared = prepare(arguments, schemas, sources);
+  const auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   warn(console, prepared->composition.warnings);
   const Graph& graph = prepared->graph;
-  if (console.json || arguments.format == "json") console.out << draw_json(graph).dump(2) << '\n';
-  else if (arguments.format == "dot") console.out << draw_dot(graph);
-  else if (arguments.format == "mermaid") console.out << draw_mermaid(graph);
+  if (console.json || flags.format == "json") console.out << draw_json(graph).dump(2) << '\n';
+  else if (flags.format == "dot") console.out << draw_dot(graph);
+  else if (flags.format == "mermaid") console.out << draw_mermaid(graph);
   else console.out << draw_text(graph);
   return ExitCode::kDone;
 }
+
+Invocation declare_graph() {
+  const auto flags = std::make_shared<GraphFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--format",
+            .value = &flags->format,
+            .summary = "text, dot, mermaid or json",
+            .type = "FORMAT",
+            .choices = {"text", "dot", "mermaid", "json"},
+            .assumed = "text"});
+  verb.run = [flags](Console& console) { return draw_graph(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kGraphCommand = {"graph", "Draws the stages of a recipe and what flows between them.",
+                               "retort graph quickstart --format dot", declare_graph};
 
 }  // namespace runner

@@ -3,12 +3,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
 
 namespace runner {
 namespace {
+
+constexpr const char* kDefaultFile = "recipe.yaml";
 
 std::string starting_recipe(const std::string& schema_file, const std::string& file) {
   return "# yaml-language-server: $schema=" + schema_file +
@@ -37,10 +40,7 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "  kind: evaluate.classification\n";
 }
 
-}  // namespace
-
-ExitCode init_command(const Arguments& arguments, Console& console) {
-  const std::string file = arguments.subject.empty() ? "recipe.yaml" : arguments.subject;
+ExitCode init(const std::string& file, Console& console) {
   const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
@@ -57,5 +57,20 @@ ExitCode init_command(const Arguments& arguments, Console& console) {
     console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }
+
+Invocation declare_init() {
+  const auto file = std::make_shared<std::string>();
+  Invocation verb;
+  verb.add({.name = "file",
+            .value = file.get(),
+            .summary = "The file to write; it must not exist",
+            .assumed = kDefaultFile});
+  verb.run = [file](Console& console) { return init(file->empty() ? kDefaultFile : *file, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kInitCommand = {"init", "Writes a recipe to start from.", "retort init flowers.yaml", declare_init};
 
 }  // namespace runner

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,7 @@
 #include "runner/report/plan_text.h"
 #include "runner/execute/refusal.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reuse_flags.h"
 #include "runner/text/printable.h"
 #include "runner/report/table.h"
 #include "runner/cli/trained_request.h"
@@ -21,33 +23,41 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Of `plan` and, without most of them, of `certify`.
+struct PlanFlags {
+  NamedRecipe recipe;
+  std::string budget;              ///< a size to hold the recipe against, "8GiB"
+  std::string gpu;                 ///< one that is not here, "NVIDIA L4"
+  std::string only;                ///< a node
+  std::string svg;                 ///< the file to draw the live bytes to
+  bool detailed_exitcode = false;  ///< 2 where something would run
+  ReuseFlags reuse;
+};
+
 struct Asked {
   Prepared prepared;
   PlanAnswer answer;
 };
 
 /// The recipe of the command line, and what a worker shows of it.
-Result<Asked> ask(const Arguments& arguments, Console& console, Sources& sources, bool certify) {
+Result<Asked> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
   const SchemaSet schemas = shipped_schemas();
-  auto prepared = prepare(arguments, schemas, sources);
+  auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
   if (Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty()) return errors;
-  if (!arguments.only.empty()) {
-    auto part = only(prepared->graph, arguments.only);
+  if (!flags.only.empty()) {
+    auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();
     prepared->graph = *std::move(part);
   }
-  using Which = ReuseOptions::Which;
   PlanRequest request{.graph = prepared->graph,
                       .budget = std::nullopt,
                       .device_model = "",
                       .alternatives = !certify,
                       .certify = certify,
-                      .reuse = arguments.no_reuse ? Which::kNone
-                               : arguments.reuse  ? Which::kAll
-                                                  : Which::kCacheable,
+                      .reuse = flags.reuse.which(),
                       .node_index = node_index_folder()};
-  if (Diagnostics errors = hold_against(request, arguments.budget, arguments.gpu); !errors.empty()) return errors;
+  if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty()) return errors;
   const auto worker = find_worker(own_executable());
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
@@ -167,16 +177,14 @@ void write_json(Console& console, Json json, const Diagnostics& errors) {
   console.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-}  // namespace
-
-ExitCode plan_command(const Arguments& arguments, Console& console) {
+ExitCode plan(const PlanFlags& flags, Console& console) {
   Sources sources;
-  const auto asked = ask(arguments, console, sources, /*certify=*/false);
+  const auto asked = ask(flags, console, sources, /*certify=*/false);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
   const Diagnostics errors = errors_of(*asked, sources);
   try {
-    const std::vector<std::string> pictures = draw(*asked, arguments.svg);
+    const std::vector<std::string> pictures = draw(*asked, flags.svg);
     if (console.json) {
       Json json = asked->answer.json;
       if (!pictures.empty()) json["pictures"] = pictures;
@@ -194,12 +202,12 @@ ExitCode plan_command(const Arguments& arguments, Console& console) {
   }
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
   const bool would_run = !nodes_to_compute(asked->prepared.graph, asked->answer.reuse).empty();
-  return arguments.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
+  return flags.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
 }
 
-ExitCode certify_command(const Arguments& arguments, Console& console) {
+ExitCode certify(const PlanFlags& flags, Console& console) {
   Sources sources;
-  const auto asked = ask(arguments, console, sources, /*certify=*/true);
+  const auto asked = ask(flags, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
   // Whether the recipe fits here does not concern its gradient.
@@ -227,5 +235,48 @@ ExitCode certify_command(const Arguments& arguments, Console& console) {
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
   return all_hold ? ExitCode::kDone : ExitCode::kRunFailed;
 }
+
+Invocation declare_plan() {
+  const auto flags = std::make_shared<PlanFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--budget",
+            .value = &flags->budget,
+            .summary = "Compare it with this much memory: 8GiB, 512MiB",
+            .type = "SIZE"});
+  verb.add(
+      {.name = "--gpu",
+       .value = &flags->gpu,
+       .summary = "Plan for a GPU that is not here: its name, or words of it such as L4; an unknown one lists them all",
+       .type = "GPU"});
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Plan this node and what it needs", .type = "NODE"});
+  verb.add({.name = "--svg",
+            .value = &flags->svg,
+            .summary = "Draw the live bytes over a step; one file per node",
+            .type = "FILE"});
+  verb.add({.name = "--detailed-exitcode",
+            .value = &flags->detailed_exitcode,
+            .summary = "Exit with 2 where something would run, with 0 where all is reused"});
+  add_reuse(verb, flags->reuse, "As `run --reuse` would");
+  verb.run = [flags](Console& console) { return plan(*flags, console); };
+  return verb;
+}
+
+Invocation declare_certify() {
+  const auto flags = std::make_shared<PlanFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Certify this node only", .type = "NODE"});
+  verb.run = [flags](Console& console) { return certify(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kPlanCommand = {"plan", "Shows what memory a run would take, and whether it fits, without running it.",
+                              "retort plan classify data.root=photos --budget 8GiB", declare_plan};
+const Command kCertifyCommand = {"certify",
+                                 "Proves that a training's gradient is that of the whole batch, on small shapes.",
+                                 "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
 
 }  // namespace runner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
@@ -18,6 +19,14 @@ namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct PredictFlags {
+  TrainedFlags trained;
+  std::vector<std::string> paths;  ///< images and folders of images; also device=… and threads=…
+  std::int64_t top = 5, batch_size = 64;
+  std::string out;            ///< a file; empty: standard output
+  bool skip_corrupt = false;  ///< continue after an image that cannot be read
+};
 
 /// What follows the run on the command line.
 struct Words {
@@ -67,10 +76,10 @@ ExitCode report_line(Console& console, const Diagnostics& errors) {
 }
 
 /// Asks the worker for the predictions that `request` names and writes them as they come.
-Result<Json> ask(const WorkerCommand& worker, const Json& request, const Arguments& arguments, Console& console,
+Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
                  PredictionOutput& output) {
   // Results and a live line on one terminal would write over each other.
-  const bool shows_progress = !arguments.out.empty() || !isatty(STDOUT_FILENO);
+  const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   std::optional<std::string> nonsense;
   Conversation conversation;
@@ -98,11 +107,11 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Argumen
   return answer;
 }
 
-/// The predictions go to `arguments.out`, whole or not at all, or else to standard output.
-ExitCode predict(const WorkerCommand& worker, const Json& request, const Arguments& arguments, Console& console,
+/// The predictions go to `flags.out`, whole or not at all, or else to standard output.
+ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
                  const Value& recipe) {
   std::optional<AtomicFile> file;
-  if (!arguments.out.empty()) file.emplace(arguments.out);
+  if (!flags.out.empty()) file.emplace(flags.out);
   const auto append = [&](std::string_view text) {
     if (file) return file->append(text);
     console.out << text;
@@ -110,35 +119,71 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Argumen
   };
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
-  const auto answer = ask(worker, request, arguments, console, output);
+  const auto answer = ask(worker, request, flags, console, output);
   if (!answer) return report_line(console, placed(answer.errors(), recipe));
   if (file) file->commit();
   check(console.out.flush());
-  if (!console.is_quiet() && file) console.err << output.images() << " images: " << arguments.out << '\n';
+  if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
   if (!console.is_quiet() && output.failed() > 0) {
     console.err << output.failed() << " of " << output.images() + output.failed() << " images could not be read\n";
   }
   return output.failed() > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
-}  // namespace
-
-ExitCode predict_command(const Arguments& arguments, Console& console) {
-  const auto words = sorted_out(arguments.paths);
+ExitCode predict_images(const PredictFlags& flags, Console& console) {
+  const auto words = sorted_out(flags.paths);
   if (!words) return report(console, words.errors());
-  auto request = trained_request("predict", arguments, words->overrides);
+  auto request = trained_request("predict", flags.trained, words->overrides);
   if (!request) return report(console, request.errors());
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   request->json.update({{"paths", words->paths},
-                        {"top", arguments.top},
-                        {"batch_size", arguments.batch_size},
-                        {"skip_corrupt", arguments.skip_corrupt}});
+                        {"top", flags.top},
+                        {"batch_size", flags.batch_size},
+                        {"skip_corrupt", flags.skip_corrupt}});
   try {
-    return predict({.program = *worker}, request->json, arguments, console, request->recipe);
+    return predict({.program = *worker}, request->json, flags, console, request->recipe);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }
 }
+
+Invocation declare_predict() {
+  const auto flags = std::make_shared<PredictFlags>();
+  Invocation verb;
+  add_trained(verb, flags->trained);
+  verb.add({.name = "paths",
+            .value = &flags->paths,
+            .summary = "Images, and folders of images; also device=… and threads=…",
+            .required = true});
+  verb.add({.name = "--top",
+            .value = &flags->top,
+            .summary = "Classes to print per image, the likeliest first",
+            .type = "K",
+            .range = {1, 1'000'000},
+            .shows_default = true});
+  verb.add({.name = "--batch-size",
+            .value = &flags->batch_size,
+            .summary = "Images to run at once",
+            .type = "N",
+            .range = {1, 1'000'000},
+            .shows_default = true});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "Write to this file, once all is done, instead of to standard output",
+            .type = "FILE"});
+  add_trained_node(verb, flags->trained);
+  verb.add({.name = "--skip-corrupt",
+            .value = &flags->skip_corrupt,
+            .summary = "Continue after an image that cannot be read; the exit code is still 65"});
+  verb.run = [flags](Console& console) { return predict_images(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kPredictCommand = {"predict", "Predicts what images show, with the network that a run has trained.",
+                                 "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3",
+                                 declare_predict};
 
 }  // namespace runner

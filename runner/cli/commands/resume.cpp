@@ -1,32 +1,43 @@
 #include <algorithm>
+#include <memory>
 
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reuse_flags.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
 #include "runner/schema/schema_node.h"
 
 namespace runner {
-ExitCode resume_command(const Arguments& arguments, Console& console) {
-  const auto run = read_run(arguments.run_folder);
+namespace {
+
+struct ResumeFlags {
+  std::string run;
+  std::vector<std::string> overrides;
+  ReuseFlags reuse;
+  bool force = false;  ///< take changes that make the result neither recipe's
+};
+
+ExitCode resume(const ResumeFlags& flags, Console& console) {
+  const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
   if (!run->source.empty()) {
-    return report(console, {{ErrorCode::kNoRun,
-                             {},
-                             "",
-                             "'" + arguments.run_folder + "' is an evaluation of '" + run->source +
-                                 "': there is no training to continue",
-                             "evaluate it again: retort evaluate " + run->source}});
+    return report(console,
+                  {{ErrorCode::kNoRun,
+                    {},
+                    "",
+                    "'" + flags.run + "' is an evaluation of '" + run->source + "': there is no training to continue",
+                    "evaluate it again: retort evaluate " + run->source}});
   }
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
-  auto prepared = prepare_recorded(run->recipe, arguments.overrides, schemas, sources);
+  auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
-  if (const Diagnostics errors = check_change(old_recipe, new_recipe, arguments.force, schemas); !errors.empty())
+  if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas); !errors.empty())
     return report(console, errors);
   if (run->status == "finished" && same_data(old_recipe, new_recipe)) {
     if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
@@ -42,15 +53,35 @@ ExitCode resume_command(const Arguments& arguments, Console& console) {
   Graph& graph = prepared->graph;
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;
-  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
-                           .overrides = arguments.overrides,
+                           .overrides = flags.overrides,
                            .resume = run->folder,
-                           .reuse = arguments.no_reuse ? Which::kNone : Which::kCacheable};
+                           .reuse = flags.reuse.which()};
   return runner::run(request, surroundings(console, *worker));
 }
+
+Invocation declare_resume() {
+  const auto flags = std::make_shared<ResumeFlags>();
+  Invocation verb;
+  verb.add({.name = "run",
+            .value = &flags->run,
+            .summary = "The run's folder, as `retort run` printed it",
+            .required = true});
+  verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: what changes from now on"});
+  add_reuse(verb, flags->reuse);
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "Accept changes after which the result is neither recipe's"});
+  verb.run = [flags](Console& console) { return resume(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kResumeCommand = {"resume", "Continues a run that was stopped or killed, to the same result.",
+                                "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

@@ -1,23 +1,40 @@
 #include "runner/run/run.h"
 
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/commands/config.h"
+#include "runner/cli/commands/sweep.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reuse_flags.h"
 
 namespace runner {
+namespace {
 
-ExitCode run_command(const Arguments& arguments, Console& console) {
-  if (!arguments.show.empty() || !arguments.info.empty()) return config_command(arguments, console);
-  if (arguments.multirun) return sweep_command(arguments, console);
+struct RunFlags {
+  NamedRecipe recipe;
+  bool smoke = false;
+  ReuseFlags reuse;
+  std::string only;
+  std::string show;  ///< "job", Hydra's --cfg job: the recipe is shown instead
+  ConfigView view;
+  bool multirun = false;
+  bool dry_run = false;
+};
+
+ExitCode run_recipe(const RunFlags& flags, Console& console) {
+  if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
+  if (flags.multirun) return list_sweep(flags.recipe, flags.dry_run, console);
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  auto prepared = prepare(arguments, schemas, sources);
+  auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
     return report(console, errors);
-  if (!arguments.only.empty()) {
-    auto part = only(prepared->graph, arguments.only);
+  if (!flags.only.empty()) {
+    auto part = only(prepared->graph, flags.only);
     if (!part) return report(console, part.errors());
     prepared->graph = std::move(*part);
   }
@@ -25,17 +42,40 @@ ExitCode run_command(const Arguments& arguments, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  using Which = ReuseOptions::Which;
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = prepared->graph,
                            .sources = sources,
-                           .overrides = arguments.overrides,
-                           .smoke = arguments.smoke,
-                           .reuse = arguments.no_reuse ? Which::kNone
-                                    : arguments.reuse  ? Which::kAll
-                                                       : Which::kCacheable};
+                           .overrides = flags.recipe.overrides,
+                           .smoke = flags.smoke,
+                           .reuse = flags.reuse.which()};
   return run(request, surroundings(console, *worker));
 }
+
+Invocation declare_run() {
+  const auto flags = std::make_shared<RunFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--smoke",
+            .value = &flags->smoke,
+            .summary = "Run two steps of every stage, to see whether the recipe works"});
+  add_reuse(verb, flags->reuse, "Reuse the results of earlier runs for every stage, also for trainings");
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
+  verb.add({.name = "-c,--cfg",
+            .value = &flags->show,
+            .summary = "job: show the recipe instead, as `config show` does",
+            .type = "VIEW",
+            .choices = {"job", "all"}});
+  add_views(verb, flags->view);
+  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "As `sweep`"});
+  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "With --multirun: list the runs and start none"});
+  verb.run = [flags](Console& console) { return run_recipe(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kRunCommand = {"run", "Runs a recipe and leaves a record of it.",
+                             "retort run classify data.root=photos train.epochs=20", declare_run};
 
 }  // namespace runner

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
@@ -5,15 +7,39 @@
 #include "runner/schema/published_schema.h"
 
 namespace runner {
+namespace {
 
-ExitCode schema_command(const Arguments& arguments, Console& console) {
+struct SchemaFlags {
+  std::string kind;  ///< empty: recipes
+  bool editor = false;
+};
+
+ExitCode print_schema(const SchemaFlags& flags, Console& console) {
   const SchemaSet schemas = shipped_schemas();
-  const std::string name = arguments.subject.empty() ? "recipe" : arguments.subject;
-  const auto document = arguments.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
+  const std::string name = flags.kind.empty() ? "recipe" : flags.kind;
+  const auto document = flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
   // The schemas for editors are files that only programs read.
-  console.out << document->dump(arguments.editor ? -1 : 2) << '\n';
+  console.out << document->dump(flags.editor ? -1 : 2) << '\n';
   return ExitCode::kDone;
 }
+
+Invocation declare_schema() {
+  const auto flags = std::make_shared<SchemaFlags>();
+  Invocation verb;
+  verb.add({.name = "kind",
+            .value = &flags->kind,
+            .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
+  verb.add({.name = "--editor",
+            .value = &flags->editor,
+            .summary = "The schema of a file as it is written: a recipe, or a group such as train"});
+  verb.run = [flags](Console& console) { return print_schema(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kSchemaCommand = {"schema", "Prints the JSON schema of a kind, or of recipes.",
+                                "retort schema train.supervised", declare_schema};
 
 }  // namespace runner

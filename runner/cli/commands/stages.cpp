@@ -1,3 +1,5 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
@@ -5,12 +7,24 @@
 #include "runner/cli/prepare.h"
 
 namespace runner {
+namespace {
 
-ExitCode stages_command(const Arguments&, Console& console) {
+ExitCode list_stages(Console& console) {
   const SchemaSet schemas = shipped_schemas();
   if (console.json) console.out << stages_json(schemas).dump(2) << '\n';
   else console.out << stages_text(schemas);
   return ExitCode::kDone;
 }
+
+Invocation declare_stages() {
+  Invocation verb;
+  verb.run = list_stages;
+  return verb;
+}
+
+}  // namespace
+
+const Command kStagesCommand = {"stages", "Lists the kinds of stages with their ports.", "retort stages",
+                                declare_stages};
 
 }  // namespace runner

@@ -1,10 +1,12 @@
-#include "runner/cli/sweep.h"
+#include "runner/cli/commands/sweep.h"
+
+#include <memory>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
-#include "runner/config/override_text.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/sweep.h"
+#include "runner/config/override_text.h"
 
 namespace runner {
 namespace {
@@ -33,15 +35,29 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
   return json;
 }
 
+struct SweepFlags {
+  NamedRecipe recipe;
+  bool dry_run = false;
+};
+
+Invocation declare_sweep() {
+  const auto flags = std::make_shared<SweepFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the runs and start none"});
+  verb.run = [flags](Console& console) { return list_sweep(flags->recipe, flags->dry_run, console); };
+  return verb;
+}
+
 }  // namespace
 
-ExitCode sweep_command(const Arguments& arguments, Console& console) {
+ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto sweep = prepare_sweep(arguments, schemas, sources);
+  const auto sweep = prepare_sweep(named, schemas, sources);
   if (!sweep) return report(console, sweep.errors());
   warn(console, sweep->warnings);
-  if (!arguments.dry_run) {
+  if (!dry_run) {
     return report(console, {{ErrorCode::kNotBuiltYet,
                              {},
                              "",
@@ -52,5 +68,9 @@ ExitCode sweep_command(const Arguments& arguments, Console& console) {
   else print_jobs(sweep->jobs, console.out);
   return ExitCode::kDone;
 }
+
+const Command kSweepCommand = {"sweep", "Lists the runs of a recipe for every combination of some values.",
+                               "retort sweep classify data.root=photos train.epochs=5,10 seed=range(0,3) --dry-run",
+                               declare_sweep};
 
 }  // namespace runner

@@ -1,14 +1,17 @@
+#include <memory>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
 
 namespace runner {
+namespace {
 
-ExitCode validate_command(const Arguments& arguments, Console& console) {
+ExitCode validate(const NamedRecipe& named, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto prepared = prepare(arguments, schemas, sources);
+  const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   warn(console, prepared->composition.warnings);
   const auto& [composition, recipe, graph] = *prepared;
@@ -26,5 +29,18 @@ ExitCode validate_command(const Arguments& arguments, Console& console) {
   }
   return ExitCode::kDone;
 }
+
+Invocation declare_validate() {
+  const auto flags = std::make_shared<NamedRecipe>();
+  Invocation verb;
+  verb.add_recipe(*flags);
+  verb.run = [flags](Console& console) { return validate(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kValidateCommand = {"validate", "Checks a recipe and reports everything wrong with it.",
+                                  "retort validate classify data.root=photos", declare_validate};
 
 }  // namespace runner

@@ -23,15 +23,15 @@ constexpr std::size_t kMaxRecipe = 64u << 10;  // bytes of a recipe's file, whic
 
 Candidates verbs() {
   Candidates found = {{"--help", "What retort is"}, {"--version", "Versions of retort, LibTorch and CUDA"}};
-  for (const Command& command : all_commands())
-    found.push_back({std::string(command.name), std::string(command.summary)});
+  for (const Command* command : all_commands())
+    found.push_back({std::string(command->name), std::string(command->summary)});
   return found;
 }
 
 Candidates flags(const UnfinishedLine& line, std::string_view typed) {
   const std::size_t equals = typed.find('=');
   Candidates found;
-  for (const Parameter& flag : line.flags) {
+  for (const ExpectedWord& flag : line.flags) {
     if (equals == typed.npos) found.push_back({flag.name, flag.summary});
     if (typed.substr(0, equals) != flag.name) continue;
     for (const std::string& choice : flag.choices) found.push_back({flag.name + "=" + choice});
@@ -40,12 +40,12 @@ Candidates flags(const UnfinishedLine& line, std::string_view typed) {
 }
 
 /// Recipes by name, and files.
-Candidates recipes(const Arguments& arguments, std::string_view typed) {
+Candidates recipes(const NamedRecipe& named, std::string_view typed) {
   const FileSystem& files = real_file_system();
   Candidates found = complete_path(files, typed, ".yaml");
   if (typed.empty()) std::erase_if(found, [](const Candidate& file) { return file.text.ends_with('/'); });
   Sources sources;
-  const ConfigFiles configs(files, recipe_folders(arguments), sources);
+  const ConfigFiles configs(files, recipe_folders(named), sources);
   for (const std::string& name : configs.options("")) {
     const auto file = configs.find(name);
     const auto text = file ? files.read(*file, kMaxRecipe) : std::nullopt;
@@ -68,24 +68,25 @@ Candidates kinds(const SchemaSet& schemas) {
   return found;
 }
 
-/// What is about the recipe that `arguments` name: an override, a key or a stage, as `what` says.
-Candidates about_recipe(Arguments arguments, const Parameter& what, std::string_view typed) {
+/// What is about the recipe that the line names: an override, a key or a stage, as `what` says.
+Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what, std::string_view typed) {
+  NamedRecipe named = line.recipe;
   // `config diff` may name a second recipe, to which what follows belongs.
   Candidates found;
-  if (arguments.subject == "diff") {
-    const auto second = std::ranges::find_if_not(arguments.overrides, is_override);
-    if (second == arguments.overrides.end()) {
-      found = recipes(arguments, typed);
+  if (line.action == "diff") {
+    const auto second = std::ranges::find_if_not(named.overrides, is_override);
+    if (second == named.overrides.end()) {
+      found = recipes(named, typed);
     } else {
-      arguments.recipe = *second;
-      arguments.overrides.erase(arguments.overrides.begin(), second + 1);
+      named.name = *second;
+      named.overrides.erase(named.overrides.begin(), second + 1);
     }
   }
   const SchemaSet schemas = shipped_schemas();
   Sources sources;
-  auto composer = open_without_overrides(arguments, schemas, sources);
+  auto composer = open_without_overrides(named, schemas, sources);
   if (!composer) return found;
-  const Outline outline(*composer, arguments.overrides, schemas, sources);
+  const Outline outline(*composer, named.overrides, schemas, sources);
   if (what.type == "KEY") return complete_dotted_key(typed, outline);
   if (what.type == "NODE") {
     Candidates stages;
@@ -100,8 +101,7 @@ Candidates about_recipe(Arguments arguments, const Parameter& what, std::string_
 }
 
 Candidates values(const UnfinishedLine& line, std::string_view typed) {
-  const Parameter& what = *line.next;
-  const Arguments& arguments = line.arguments;
+  const ExpectedWord& what = *line.next;
   Candidates found;
   if (!what.choices.empty()) {
     for (const std::string& choice : what.choices) found.push_back({choice});
@@ -113,7 +113,7 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
     return found;
   }
   if (what.type == "DATA") {
-    const bool is_fetch = arguments.subject == "fetch";
+    const bool is_fetch = line.action == "fetch";
     std::span<const std::string_view> names = kMakeableData;
     if (is_fetch) names = kFetchableData;
     for (const std::string_view name : names) found.push_back({std::string(name)});
@@ -123,16 +123,16 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   if (what.name == "--from-file") return complete_path(real_file_system(), typed, "");
   if (what.type == "DIR" || what.name == "run" || what.name == "runs")
     return complete_folder(real_file_system(), typed);
-  if (what.type == "NAME") return recipes(arguments, typed);
+  if (what.type == "NAME") return recipes(line.recipe, typed);
   if (what.name == "kind") return kinds(shipped_schemas());
-  if (arguments.verb == "explain") {
+  if (line.verb == "explain") {
     for (const std::string& name : explainable(shipped_schemas())) found.push_back({name});
     return found;
   }
   if (what.name == "file") return complete_path(real_file_system(), typed, ".yaml");
   const bool is_word_of_recipe = what.name == "recipe" || what.name == "overrides";
-  if (is_word_of_recipe && arguments.recipe.empty()) return recipes(arguments, typed);
-  if (is_word_of_recipe || what.type == "KEY" || what.type == "NODE") return about_recipe(arguments, what, typed);
+  if (is_word_of_recipe && line.recipe.name.empty()) return recipes(line.recipe, typed);
+  if (is_word_of_recipe || what.type == "KEY" || what.type == "NODE") return about_recipe(line, what, typed);
   return found;
 }
 

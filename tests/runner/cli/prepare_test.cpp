@@ -10,12 +10,12 @@ namespace {
 Result<Composition> composed(const std::string& text, bool strict) {
   const TemporaryFolder folder;
   folder.write("a.yaml", text);
-  Arguments arguments;
-  arguments.recipe = (folder.path() / "a.yaml").string();
-  arguments.strict = strict;
+  NamedRecipe named;
+  named.name = (folder.path() / "a.yaml").string();
+  named.strict = strict;
   static Sources sources;
   const SchemaSet schemas = shipped_schemas();
-  return open_recipe(arguments, schemas, sources)->compose_once();
+  return open_recipe(named, schemas, sources)->compose_once();
 }
 
 TEST(Prepare, StrictTakesWarningsForErrors) {

@@ -36,13 +36,13 @@ aliases:
   }
 
   std::string help(std::vector<std::string> overrides) {
-    Arguments arguments;
-    arguments.config_dirs = {folder_.path().string()};
-    arguments.recipe = (folder_ / "recipes/petals.yaml").string();
-    arguments.overrides = std::move(overrides);
+    NamedRecipe named;
+    named.config_dirs = {folder_.path().string()};
+    named.name = (folder_ / "recipes/petals.yaml").string();
+    named.overrides = std::move(overrides);
     std::ostringstream out, err;
     Console console{.out = out, .err = err};
-    exit_ = help_about_recipe(arguments, console);
+    exit_ = help_about_recipe(named, console);
     std::string text = out.str();
     for (std::size_t at; (at = text.find(folder_.path().string())) != text.npos;)
       text.erase(at, folder_.path().string().size());
@@ -88,17 +88,17 @@ TEST(RecipeHelpLine, RecipeBesideHelpInAnyOrder) {
                                                 {"config", "show", "petals", "-h", "a=1"}}) {
     const auto parsed = parse_command_line(words);
     ASSERT_TRUE(parsed);
-    EXPECT_EQ(std::get<HelpText>(*parsed).about.recipe, "petals");
+    EXPECT_EQ(std::get<HelpText>(*parsed).about.name, "petals");
     EXPECT_EQ(std::get<HelpText>(*parsed).about.overrides, std::vector<std::string>{"a=1"});
   }
 }
 
 TEST(RecipeHelpLine, UnknownRecipeIsAnError) {
-  Arguments arguments;
-  arguments.recipe = "classifi";
+  NamedRecipe named;
+  named.name = "classifi";
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
-  EXPECT_EQ(help_about_recipe(arguments, console), ExitCode::kMissingInput);
+  EXPECT_EQ(help_about_recipe(named, console), ExitCode::kMissingInput);
   EXPECT_THAT(err.str(), testing::HasSubstr("there is no recipe 'classifi'"));
 }
 

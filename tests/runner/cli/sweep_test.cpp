@@ -15,10 +15,10 @@ Result<PreparedSweep> swept(std::vector<std::string> overrides) {
   folder.write(
       "a.yaml",
       "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {vars.x: [1, 2]}}\n");
-  Arguments arguments;
-  arguments.recipe = (folder.path() / "a.yaml").string();
-  arguments.overrides = std::move(overrides);
-  return prepare_sweep(arguments, schemas, sources);
+  NamedRecipe named;
+  named.name = (folder.path() / "a.yaml").string();
+  named.overrides = std::move(overrides);
+  return prepare_sweep(named, schemas, sources);
 }
 
 TEST(PreparedSweep, JobIsAResolvedRecipeAndItsHash) {

@@ -20,16 +20,16 @@ const SchemaSet& schemas() {
 template <typename Check>
 std::vector<std::string> said(std::vector<std::string> overrides, const Check& check) {
   Sources sources;
-  Arguments arguments;
-  arguments.recipe = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
-  arguments.config_dirs = {RETORT_SOURCE_DIR};
+  NamedRecipe named;
+  named.name = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
+  named.config_dirs = {RETORT_SOURCE_DIR};
   const auto recipe = [&] {
-    auto prepared = prepare(arguments, schemas(), sources);
+    auto prepared = prepare(named, schemas(), sources);
     EXPECT_TRUE(prepared) << prepared.errors().at(0).message;
     return prepared->recipe.resolved;
   };
   const Value before = recipe();
-  arguments.overrides = std::move(overrides);
+  named.overrides = std::move(overrides);
   std::vector<std::string> result;
   for (const Diagnostic& error : check(before, recipe())) result.push_back(error.pointer + ": " + error.message);
   return result;
