@@ -99,9 +99,6 @@ PlanAnswer plan_answer_from_json(Json json) {
 }
 
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
-  SignalSource signals;
-  auto process = WorkerProcess::start(worker, signals);
-  if (!process) return process.errors();
   std::optional<Json> given;
   Diagnostics diagnostics;
   Conversation conversation;
@@ -113,12 +110,13 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
   };
   conversation.on_resize = [&] { display.resize(); };
   conversation.tick = [&] { return display.tick(); };
-  const Ending ending = supervise(*process, to_json(request), conversation);
+  const auto ending = supervise(worker, to_json(request), std::move(conversation));
   display.clear();
-  const bool is_whole = given && ending.errors.empty() && !ending.interrupted;
+  if (!ending) return ending.errors();
+  const bool is_whole = given && ending->errors.empty() && !ending->interrupted;
   if (!is_whole) {
-    diagnostics.insert(diagnostics.end(), ending.errors.begin(), ending.errors.end());
-    if (ending.interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
+    diagnostics.insert(diagnostics.end(), ending->errors.begin(), ending->errors.end());
+    if (ending->interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
     if (exit_code(diagnostics) == ExitCode::kDone)
       diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"});
     return diagnostics;

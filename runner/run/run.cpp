@@ -66,9 +66,6 @@ class Run {
 
  private:
   void supervise_worker() {
-    SignalSource signals;
-    auto worker = WorkerProcess::start(surroundings_.worker, signals);
-    if (!worker) return fail(worker.errors());
     Conversation conversation;
     conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
     conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
@@ -79,9 +76,10 @@ class Run {
                           {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
                           {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},
                           {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
-    const Ending ending = supervise(*worker, request, conversation);
+    const auto ending = supervise(surroundings_.worker, request, std::move(conversation));
+    if (!ending) return fail(ending.errors());
     flush_output();
-    judge(ending);
+    judge(*ending);
   }
 
   void judge(const Ending& ending) {

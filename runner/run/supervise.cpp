@@ -1,5 +1,7 @@
 #include "runner/run/supervise.h"
 
+#include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <stdexcept>
 
@@ -22,30 +24,65 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 ExitCode exit_code_of_signal(int number) { return number == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
 
-class Supervisor {
- public:
-  Supervisor(WorkerProcess& worker, const Json& request, const Conversation& conversation)
-      : worker_(worker), request_(request), conversation_(conversation) {}
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
 
-  Ending run() {
-    while (!ended_) {
-      const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
-      const auto timeout = finished_ ? std::optional<std::chrono::milliseconds>(kGrace) : wanted;
-      std::visit(Overloaded{
-                     [&](const EventLine& line) { hear(line.text); },
-                     [&](const LineTooLong&) { give_up(protocol_error("a line of more than 16 MiB")); },
-                     [&](const OutputText& output) {
-                       if (conversation_.on_output) conversation_.on_output(output.text);
-                     },
-                     [&](const Signalled& signal) { heed(signal.number); },
-                     [&](const Ended& end) { ended_ = end; },
-                     [&](const TimedOut&) {
-                       if (finished_) worker_.signal(SIGKILL);
-                     },
-                 },
-                 worker_.next(timeout));
+std::optional<Milliseconds> earlier(std::optional<Milliseconds> one, std::optional<Milliseconds> other) {
+  return one && other ? std::min(*one, *other) : one ? one : other;
+}
+
+}  // namespace
+
+/// The conversation with one worker, from its hello to its end.
+class Supervision::Dialogue {
+ public:
+  Dialogue(WorkerProcess& worker, Json request, Conversation conversation, OnEnd on_end)
+      : worker_(worker),
+        request_(std::move(request)),
+        conversation_(std::move(conversation)),
+        on_end_(std::move(on_end)) {}
+
+  const WorkerProcess& worker() const { return worker_; }
+  bool has_ended() const { return end_.has_value(); }
+  void tell_end() const {
+    if (on_end_) on_end_(ending());
+  }
+
+  void take(const WorkerNews& news) {
+    std::visit(Overloaded{
+                   [&](const EventLine& line) { hear(line.text); },
+                   [&](const OverlongLine&) { give_up(protocol_error("a line of more than 16 MiB")); },
+                   [&](const OutputText& output) {
+                     if (conversation_.on_output) conversation_.on_output(output.text);
+                   },
+                   [&](const WorkerExit& end) { end_ = end; },
+               },
+               news);
+  }
+
+  void heed(int number) {
+    if (number == SIGWINCH) {
+      if (conversation_.on_resize) conversation_.on_resize();
+    } else if (number == SIGUSR1 || number == SIGUSR2) {
+      if (greeted_)
+        worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
+    } else if (stop_signal_ == 0) {
+      stop_signal_ = number;
+      worker_.signal(number);
+    } else if (number == SIGINT) {
+      worker_.signal(SIGKILL);
     }
-    return ending();
+  }
+
+  /// After how long it wants to be called again.
+  std::optional<Milliseconds> tick() {
+    const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
+    if (!deadline_) return wanted;
+    const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
+    if (left > Milliseconds::zero()) return earlier(wanted, left);
+    worker_.signal(SIGKILL);
+    deadline_.reset();
+    return wanted;
   }
 
  private:
@@ -76,8 +113,10 @@ class Supervisor {
     if (greeted_ && hello) return give_up(protocol_error("a second hello"));
     if (finished_) return give_up(protocol_error("an event after the last"));
     if (hello) return greet(*hello);
-    if (const auto* finished = std::get_if<Finished>(&*event)) finished_ = finished->exit;
-    else conversation_.on_event(*event, worker_);
+    const auto* finished = std::get_if<Finished>(&*event);
+    if (!finished) return conversation_.on_event(*event, worker_);
+    finished_ = finished->exit;
+    deadline_ = Clock::now() + kGrace;
   }
 
   void greet(const Hello& hello) {
@@ -92,20 +131,6 @@ class Supervisor {
     }
     if (conversation_.on_hello) conversation_.on_hello(hello);
     worker_.send(request_.dump(-1, ' ', false, Json::error_handler_t::replace));
-  }
-
-  void heed(int number) {
-    if (number == SIGWINCH) {
-      if (conversation_.on_resize) conversation_.on_resize();
-    } else if (number == SIGUSR1 || number == SIGUSR2) {
-      if (greeted_)
-        worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
-    } else if (stop_signal_ == 0) {
-      stop_signal_ = number;
-      worker_.signal(number);
-    } else if (number == SIGINT) {
-      worker_.signal(SIGKILL);
-    }
   }
 
   Ending ending() const {
@@ -129,47 +154,100 @@ class Supervisor {
     }
     result.errors.push_back(death());
     result.exit = exit_code(result.errors);
-    if (ended_->signal) result.killed_by = ended_->signal;
+    if (end_->signal) result.killed_by = end_->signal;
     return result;
   }
 
   Diagnostic death() const {
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
-    if (ended_->signal == 0) {
-      error.message = "the worker ended with exit code " + std::to_string(ended_->exit) + " before it was done";
+    if (end_->signal == 0) {
+      error.message = "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
       return error;
     }
     error.message =
-        "the worker was killed by signal " + std::to_string(ended_->signal) + " (" + signal_name(ended_->signal) + ")";
-    if (ended_->signal == SIGKILL) {
+        "the worker was killed by signal " + std::to_string(end_->signal) + " (" + signal_name(end_->signal) + ")";
+    if (end_->signal == SIGKILL) {
       error.help = "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory";
-    } else if (ended_->signal != SIGTERM && ended_->signal != SIGINT) {
+    } else if (end_->signal != SIGTERM && end_->signal != SIGINT) {
       error.help = "this is an error in Retort: please report it";
     }
     return error;
   }
 
   WorkerProcess& worker_;
-  const Json& request_;
-  const Conversation& conversation_;
+  const Json request_;
+  const Conversation conversation_;
+  const OnEnd on_end_;
   bool greeted_ = false;
   bool gave_up_ = false;
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  std::optional<Ended> ended_;
+  std::optional<Clock::time_point> deadline_;  // for a worker that has finished to go
+  std::optional<WorkerExit> end_;
   Diagnostics errors_;
 };
 
-}  // namespace
+Supervision::Supervision() = default;
+Supervision::~Supervision() = default;
 
-Ending supervise(WorkerProcess& worker, const Json& request, const Conversation& conversation) {
-  return Supervisor(worker, request, conversation).run();
+Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conversation conversation, OnEnd on_end) {
+  if (stop_signal_) return {{ErrorCode::kInterrupted, {}, "", "interrupted", ""}};
+  const auto worker = workers_.start(command);
+  if (!worker) return worker.errors();
+  dialogues_.push_back(
+      std::make_unique<Dialogue>(**worker, std::move(request), std::move(conversation), std::move(on_end)));
+  return {};
+}
+
+void Supervision::run() {
+  while (!dialogues_.empty()) {
+    std::visit(Overloaded{
+                   [&](const NewsOf& one) { take(one); },
+                   [&](const SignalToUs& signal) { heed(signal.number); },
+                   [](const Timeout&) {},
+               },
+               workers_.next(tick()));
+  }
+}
+
+void Supervision::take(const NewsOf& one) {
+  const auto found =
+      std::ranges::find_if(dialogues_, [&](const auto& dialogue) { return &dialogue->worker() == one.worker; });
+  if (found == dialogues_.end()) return;
+  Dialogue* const dialogue = found->get();
+  dialogue->take(one.news);
+  if (!dialogue->has_ended()) return;
+  // Whoever is told may have started other workers, and may now.
+  const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
+  const std::unique_ptr<Dialogue> last = std::move(*ended);
+  dialogues_.erase(ended);
+  last->tell_end();
+  workers_.remove(last->worker());
+}
+
+void Supervision::heed(int number) {
+  const bool asks_for_end = number == SIGINT || number == SIGTERM || number == SIGHUP;
+  if (asks_for_end && !stop_signal_) stop_signal_ = number;
+  for (const auto& dialogue : dialogues_) dialogue->heed(number);
+}
+
+std::optional<std::chrono::milliseconds> Supervision::tick() {
+  std::optional<Milliseconds> soonest;
+  for (const auto& dialogue : dialogues_) soonest = earlier(soonest, dialogue->tick());
+  return soonest;
+}
+
+Result<Ending> supervise(const WorkerCommand& command, Json request, Conversation conversation) {
+  Ending ending;
+  Supervision supervision;
+  Diagnostics errors =
+      supervision.start(command, std::move(request), std::move(conversation), [&](const Ending& end) { ending = end; });
+  if (!errors.empty()) return errors;
+  supervision.run();
+  return ending;
 }
 
 Result<Json> ask_worker(const WorkerCommand& command, const Json& request, const Conversation& conversation) {
-  SignalSource signals;
-  auto worker = WorkerProcess::start(command, signals);
-  if (!worker) return worker.errors();
   std::optional<Json> answer;
   Diagnostics errors;
   Conversation listening = conversation;
@@ -178,9 +256,10 @@ Result<Json> ask_worker(const WorkerCommand& command, const Json& request, const
     else if (const auto* reported = std::get_if<Reported>(&event)) errors.push_back(reported->diagnostic);
     else if (conversation.on_event) conversation.on_event(event, process);
   };
-  const Ending ending = supervise(*worker, request, listening);
-  errors.insert(errors.end(), ending.errors.begin(), ending.errors.end());
-  if (ending.interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
+  const auto ending = supervise(command, request, std::move(listening));
+  if (!ending) return ending.errors();
+  errors.insert(errors.end(), ending->errors.begin(), ending->errors.end());
+  if (ending->interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
   if (exit_code(errors) != ExitCode::kDone) return errors;
   if (answer) return *std::move(answer);
   return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"};

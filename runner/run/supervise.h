@@ -2,19 +2,21 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/protocol/event.h"
-#include "runner/run/worker_process.h"
+#include "runner/run/worker_set.h"
 
 namespace runner {
 
 /// What the owner of a conversation with a worker wants to know. Every member but `on_event` may be empty.
-/// An exception from one of them leaves supervise(); destroying the WorkerProcess then stops the worker.
+/// An exception from one of them leaves supervision, which stops all its workers.
 struct Conversation {
   std::function<void(const Event&, WorkerProcess&)> on_event;  ///< everything but Hello and Finished
   std::function<void(const Hello&)> on_hello;
@@ -32,9 +34,42 @@ struct Ending {
   std::optional<int> killed_by;  ///< the signal that ended the worker, unless it was ours
 };
 
-/// Hands `request` to a fresh worker and follows it to its end. SIGINT, SIGTERM and SIGHUP are passed on once, so that
-/// the worker can save and stop at a step; another SIGINT kills it. SIGUSR1 and SIGUSR2 ask it to save and continue.
-Ending supervise(WorkerProcess& worker, const nlohmann::ordered_json& request, const Conversation& conversation);
+/// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to every worker once, so
+/// that it can save and stop at a step; another SIGINT kills those that are left. SIGUSR1 and SIGUSR2 ask them to save
+/// and continue. While it lives, signals are its own (signal_source.h).
+///
+///   Supervision supervision;
+///   for (const Job& job : jobs) supervision.start(command, job.request, conversation(job), on_end(job));
+///   supervision.run();
+class Supervision {
+ public:
+  using OnEnd = std::function<void(const Ending&)>;
+
+  Supervision();
+  ~Supervision();
+
+  /// Starts a worker, which gets `request` once it has greeted. Errors where it cannot be started; kInterrupted once a
+  /// signal has asked for the end. run() calls `on_end`, which may start the next worker.
+  Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request, Conversation conversation,
+                    OnEnd on_end);
+  /// Follows all workers to their ends.
+  void run();
+  /// The first signal that asked for the end; nullopt: none has.
+  std::optional<int> stop_signal() const { return stop_signal_; }
+
+ private:
+  class Dialogue;
+  void take(const NewsOf& news);
+  void heed(int number);
+  std::optional<std::chrono::milliseconds> tick();
+
+  WorkerSet workers_;
+  std::vector<std::unique_ptr<Dialogue>> dialogues_;
+  std::optional<int> stop_signal_;
+};
+
+/// The same with one worker. Errors where it cannot be started.
+Result<Ending> supervise(const WorkerCommand& command, nlohmann::ordered_json request, Conversation conversation);
 
 /// Starts a worker, asks it one thing that is no run, and gives back its answer; what it says goes to `on_event`.
 Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,

@@ -1,14 +1,12 @@
 #include "runner/run/worker_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <system_error>
 
@@ -74,8 +72,8 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& own_execu
       "build it (`cmake --build build --target retort-worker`) or install both programs together"};
 }
 
-Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command, SignalSource& signals) {
-  WorkerProcess worker(signals);
+Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
+  WorkerProcess worker;
   Pipe requests = make_pipe(), events = make_pipe(), output = make_pipe(), failure = make_pipe();
 
   const std::string program = command.program.string();
@@ -134,31 +132,19 @@ void WorkerProcess::signal(int number) {
   if (pid_.value != 0) kill(number == SIGKILL ? -pid_.value : pid_.value, number);
 }
 
-Happening WorkerProcess::next(std::optional<std::chrono::milliseconds> timeout) {
-  assert(pid_.value != 0 || !happened_.empty());
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + timeout.value_or(std::chrono::milliseconds(0));
-  while (happened_.empty()) {
-    int wait = -1;
-    if (timeout) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      wait = static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
-    }
-    std::array<pollfd, 4> watched = {pollfd{signals_->descriptor(), POLLIN, 0}, pollfd{*events_, POLLIN, 0},
-                                     pollfd{*output_, POLLIN, 0},
-                                     pollfd{unsent_.empty() ? -1 : *requests_, POLLOUT, 0}};
-    const int ready = poll(watched.data(), watched.size(), wait);
-    if (ready < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
-    if (ready == 0) return TimedOut{};
-    if (ready < 0) continue;
-    if (watched[3].revents) write_requests();
-    if (watched[1].revents) read_events();
-    if (watched[2].revents) read_output();
-    if (watched[0].revents) read_signals();
-  }
-  Happening first = std::move(happened_.front());
-  happened_.pop_front();
-  return first;
+void WorkerProcess::signal_group(int number) {
+  if (pid_.value != 0) kill(-pid_.value, number);
+}
+
+WorkerProcess::Watched WorkerProcess::watched() const {
+  return {pollfd{unsent_.empty() ? -1 : *requests_, POLLOUT, 0}, pollfd{*events_, POLLIN, 0},
+          pollfd{*output_, POLLIN, 0}};
+}
+
+void WorkerProcess::serve(const Watched& ready, std::vector<WorkerNews>& news) {
+  if (ready[0].revents) write_requests();
+  if (ready[1].revents) read_events(news);
+  if (ready[2].revents) read_output(news);
 }
 
 void WorkerProcess::write_requests() {
@@ -172,7 +158,7 @@ void WorkerProcess::write_requests() {
   sent_ = 0;
 }
 
-void WorkerProcess::read_events() {
+void WorkerProcess::read_events(std::vector<WorkerNews>& news) {
   char piece[kPiece];
   const ssize_t size = ::read(*events_, piece, sizeof piece);
   if (size < 0) return;
@@ -180,39 +166,24 @@ void WorkerProcess::read_events() {
   std::string_view text(piece, size);
   for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
     partial_line_ += text.substr(0, end);
-    happened_.push_back(EventLine{std::move(partial_line_)});
+    news.push_back(EventLine{std::move(partial_line_)});
     partial_line_.clear();
   }
   partial_line_ += text;
   if (partial_line_.size() <= kMaxLine) return;
-  happened_.push_back(LineTooLong{});
+  news.push_back(OverlongLine{});
   partial_line_.clear();
   events_.close();
 }
 
-void WorkerProcess::read_output() {
+void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
   char piece[kPiece];
   const ssize_t size = ::read(*output_, piece, sizeof piece);
-  if (size > 0) happened_.push_back(OutputText{std::string(piece, size)});
+  if (size > 0) news.push_back(OutputText{std::string(piece, size)});
   else if (size == 0) output_.close();
 }
 
-void WorkerProcess::read_signals() {
-  while (const auto number = signals_->next()) {
-    if (*number == SIGCHLD) {
-      collect_if_ended();
-    } else if (*number == SIGTSTP) {
-      // Ctrl-Z is to stop both, and `fg` to wake both.
-      kill(-pid_.value, SIGSTOP);
-      raise(SIGSTOP);
-      kill(-pid_.value, SIGCONT);
-    } else {
-      happened_.push_back(Signalled{*number});
-    }
-  }
-}
-
-void WorkerProcess::collect_if_ended() {
+void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   siginfo_t info{};
   // It stays a zombie meanwhile, so that its group cannot become somebody else's.
   if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
@@ -225,11 +196,11 @@ void WorkerProcess::collect_if_ended() {
     pollfd watched{*descriptor, POLLIN, 0};
     return descriptor.is_open() && poll(&watched, 1, 0) == 1 && (watched.revents & (POLLIN | POLLHUP)) != 0;
   };
-  while (has_more(events_)) read_events();
-  while (has_more(output_)) read_output();
-  requests_.close();
+  while (has_more(events_)) read_events(news);
+  while (has_more(output_)) read_output(news);
+  for (Descriptor* end : {&requests_, &events_, &output_}) end->close();
   const bool is_exit = info.si_code == CLD_EXITED;
-  happened_.push_back(Ended{is_exit ? info.si_status : 0, is_exit ? 0 : info.si_status});
+  news.push_back(WorkerExit{is_exit ? info.si_status : 0, is_exit ? 0 : info.si_status});
 }
 
 }  // namespace runner

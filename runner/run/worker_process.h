@@ -1,19 +1,19 @@
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
-#include <chrono>
-#include <deque>
+#include <array>
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "runner/disk/descriptor.h"
 #include "runner/disk/installation.h"
 #include "runner/error/result.h"
-#include "runner/run/signal_source.h"
 
 namespace runner {
 
@@ -26,51 +26,59 @@ struct WorkerCommand {
   std::vector<std::string> arguments = {"--events-fd", "3"};
 };
 
+/// One line of the protocol.
 struct EventLine {
   std::string text;
-};                      ///< one line of the protocol
-struct LineTooLong {};  ///< more than kMaxLine bytes without a newline; the rest is not read
+};
+/// More than kMaxLine bytes without a newline; the rest is not read.
+struct OverlongLine {};
+/// A piece of what the worker printed, stdout and stderr as they came.
 struct OutputText {
   std::string text;
-};  ///< a piece of what the worker printed, stdout and stderr as they came
-struct Signalled {
-  int number;
-};  ///< a signal sent to us: INT, TERM, HUP, USR1, USR2 or WINCH
-struct Ended {
+};
+/// The last of all; `signal` is 0 unless one killed it.
+struct WorkerExit {
   int exit;
   int signal;
-};  ///< the last of all; `signal` is 0 unless one killed it
-struct TimedOut {};
-using Happening = std::variant<EventLine, LineTooLong, OutputText, Signalled, Ended, TimedOut>;
+};
+using WorkerNews = std::variant<EventLine, OverlongLine, OutputText, WorkerExit>;
 
 inline constexpr std::size_t kMaxLine = 16 << 20;
 
 /// A running worker and the pipes to it. It is in a process group of its own and dies with this process.
 /// Destroying this kills the group and waits for it.
+///
+/// Passive: it never waits. A WorkerSet polls what watched() says, has it serve() that, and calls collect() when a
+/// child has ended.
 class WorkerProcess {
  public:
-  /// Starts it; kWorkerMissing when that does not work. `signals` must outlive the process.
-  static Result<WorkerProcess> start(const WorkerCommand& command, SignalSource& signals);
+  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile (signal_source.h).
+  static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
   ~WorkerProcess();
 
-  /// Queues one line for its stdin, newline added; next() writes it as fast as the worker reads.
+  /// Queues one line for its stdin, newline added; serve() writes it as fast as the worker reads.
   void send(std::string_view line);
   /// Sends a signal to the worker alone; SIGKILL goes to its whole group.
   void signal(int number);
-  /// Waits for the next thing to happen, at most `timeout`. What a worker wrote before it died comes before Ended.
-  Happening next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
+  /// Sends a signal to the worker and all that it has started.
+  void signal_group(int number);
+
+  /// Its requests, events and output; a descriptor of -1 where there is nothing to wait for.
+  using Watched = std::array<pollfd, 3>;
+  Watched watched() const;
+  /// Writes and reads what poll() found ready, a piece of each. Appends to `news` what has come.
+  void serve(const Watched& ready, std::vector<WorkerNews>& news);
+  /// Where it has ended, appends what it wrote before that and then its WorkerExit.
+  void collect(std::vector<WorkerNews>& news);
 
  private:
-  WorkerProcess(SignalSource& signals) : signals_(&signals) {}
-  void read_events();
-  void read_output();
-  void read_signals();
+  WorkerProcess() = default;
+  void read_events(std::vector<WorkerNews>& news);
+  void read_output(std::vector<WorkerNews>& news);
   void write_requests();
-  void collect_if_ended();
 
-  SignalSource* signals_;
   struct Pid {  // moved from: 0
     pid_t value = 0;
     Pid() = default;
@@ -79,7 +87,6 @@ class WorkerProcess {
   Descriptor requests_, events_, output_;
   std::string unsent_, partial_line_;
   std::size_t sent_ = 0;  // bytes at the front of unsent_
-  std::deque<Happening> happened_;
 };
 
 }  // namespace runner

@@ -12,6 +12,7 @@
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
 #include "runner/run/prediction_output.h"
+#include "runner/run/progress_display.h"
 #include "runner/run/supervise.h"
 #include "runner/cli/trained_request.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,9 +22,6 @@ using testing::HasSubstr;
 class SuperviseTest : public testing::Test {
  protected:
   Ending play(std::vector<std::string> acts, const nlohmann::ordered_json& request = {{"request", "run"}}) {
-    SignalSource signals;
-    auto worker = WorkerProcess::start({RETORT_FAKE_WORKER, std::move(acts)}, signals);
-    EXPECT_TRUE(worker);
     Conversation conversation;
     conversation.on_event = [&](const Event& event, WorkerProcess& process) {
       if (const auto* said = std::get_if<Said>(&event)) said_.push_back(said->line);
@@ -32,7 +29,9 @@ class SuperviseTest : public testing::Test {
     };
     conversation.on_output = [&](std::string_view text) { output_ += text; };
     conversation.on_resize = [&] { ++resizes_; };
-    return supervise(*worker, request, conversation);
+    const auto ending = supervise({RETORT_FAKE_WORKER, std::move(acts)}, request, conversation);
+    EXPECT_TRUE(ending);
+    return ending ? *ending : Ending();
   }
   static std::string only_error(const Ending& ending) {
     if (ending.errors.size() != 1) return std::to_string(ending.errors.size()) + " errors";
@@ -205,72 +204,131 @@ TEST_F(SuperviseTest, IgnoredSignalStaysIgnored) {
   EXPECT_EQ(ending.exit, ExitCode::kDone);
 }
 
-TEST(WorkerProcess, ProgramThatCannotBeStartedIsReported) {
-  SignalSource signals;
-  const auto worker = WorkerProcess::start({"/nonexistent/retort-worker"}, signals);
-  ASSERT_FALSE(worker);
-  EXPECT_EQ(worker.errors().at(0).message, "cannot start '/nonexistent/retort-worker': No such file or directory");
-  EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
-}
+/// Supervises several workers at once.
+class SuperviseSeveralTest : public testing::Test {
+ protected:
+  struct Heard {
+    std::vector<std::string> said;
+    std::string output;
+    std::optional<Ending> ending;
+  };
 
-TEST(WorkerProcess, DiesWithItsParent) {
-  std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
-  const int file = mkstemp(lock.data());
-  const pid_t parent = fork();
-  if (parent == 0) {
-    SignalSource signals;
-    auto worker = WorkerProcess::start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}}, signals);
-    while (!std::holds_alternative<EventLine>(worker->next())) {
-    }
-    _exit(0);  // without a word to the worker
+  void start(const std::string& name, std::vector<std::string> acts) {
+    Conversation conversation;
+    conversation.on_event = [this, name](const Event& event, WorkerProcess& worker) {
+      if (const auto* said = std::get_if<Said>(&event)) heard_[name].said.push_back(said->line);
+      if (on_event_) on_event_(name, event, worker);
+    };
+    conversation.on_output = [this, name](std::string_view text) { heard_[name].output += text; };
+    const Diagnostics errors = supervision_.start({RETORT_FAKE_WORKER, std::move(acts)}, {{"for", name}}, conversation,
+                                                  [this, name](const Ending& ending) {
+                                                    heard_[name].ending = ending;
+                                                    order_ += name;
+                                                    if (on_end_) on_end_(name);
+                                                  });
+    for (const Diagnostic& error : errors) refused_.push_back(error.message);
   }
-  waitpid(parent, nullptr, 0);
-  alarm(20);
-  EXPECT_EQ(flock(file, LOCK_EX), 0);  // free only when the worker is gone
-  alarm(0);
-  close(file);
-  std::remove(lock.c_str());
+
+  std::function<void(const std::string&, const Event&, WorkerProcess&)> on_event_;
+  std::function<void(const std::string&)> on_end_;
+  std::map<std::string, Heard> heard_;
+  std::string order_;  // in which they ended
+  std::vector<std::string> refused_;
+  Supervision supervision_;
+};
+
+TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
+  for (const char* name : {"a", "b", "c"}) {
+    start(name, {"hello", "flood:300000", std::string("out:") + name, "echo", "flood:300000", "finished:0"});
+  }
+  supervision_.run();
+  for (const char* name : {"a", "b", "c"}) {
+    const Heard& heard = heard_[name];
+    EXPECT_THAT(heard.said, ElementsAre(std::string(R"({"for":")") + name + "\"}"));
+    EXPECT_EQ(heard.output.size(), 600'002u);
+    EXPECT_EQ(heard.output.substr(300'000, 2), std::string(name) + "\n");
+    ASSERT_TRUE(heard.ending);
+    EXPECT_EQ(heard.ending->exit, ExitCode::kDone);
+  }
 }
 
-TEST(WorkerProcess, DestroyingItKillsIt) {
+TEST_F(SuperviseSeveralTest, OneDiesAndTheOtherGoesOn) {
+  start("a", {"hello", "read", "ready", "wait", "finished:0"});
+  start("b", {"hello", "read", "die:9"});
+  WorkerProcess* waiting = nullptr;
+  on_event_ = [&](const std::string&, const Event&, WorkerProcess& worker) { waiting = &worker; };
+  on_end_ = [&](const std::string& name) {
+    if (name == "b" && waiting) waiting->signal(SIGTERM);
+    else if (name == "b") on_event_ = [](const std::string&, const Event&, WorkerProcess& a) { a.signal(SIGTERM); };
+  };
+  supervision_.run();
+  EXPECT_EQ(order_, "ba");
+  EXPECT_EQ(heard_["b"].ending->killed_by, 9);
+  EXPECT_THAT(heard_["a"].said, ElementsAre("signal 15"));
+  EXPECT_TRUE(heard_["a"].ending->errors.empty());
+  EXPECT_EQ(heard_["a"].ending->exit, ExitCode::kDone);
+}
+
+TEST_F(SuperviseSeveralTest, NonsenseOfOneStopsItAlone) {
+  start("a", {"hello", "line:nonsense", "forever"});
+  start("b", {"hello", "echo", "finished:0"});
+  supervision_.run();
+  EXPECT_EQ(heard_["a"].ending->errors.at(0).code, ErrorCode::kProtocol);
+  EXPECT_TRUE(heard_["b"].ending->errors.empty());
+}
+
+TEST_F(SuperviseSeveralTest, SignalReachesAll) {
+  int ready = 0;
+  on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event) && ++ready == 2) raise(SIGTERM);
+  };
+  for (const char* name : {"a", "b"}) start(name, {"hello", "read", "ready", "wait", "finished:143"});
+  supervision_.run();
+  for (const char* name : {"a", "b"}) {
+    EXPECT_THAT(heard_[name].said, ElementsAre("signal 15"));
+    EXPECT_TRUE(heard_[name].ending->interrupted);
+    EXPECT_EQ(heard_[name].ending->exit, ExitCode::kTerminated);
+  }
+  EXPECT_EQ(supervision_.stop_signal(), SIGTERM);
+}
+
+TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {
+  on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGINT);
+  };
+  on_end_ = [&](const std::string&) { start("b", {"hello", "finished:0"}); };
+  start("a", {"hello", "read", "ready", "wait", "finished:130"});
+  supervision_.run();
+  EXPECT_EQ(order_, "a");
+  EXPECT_THAT(refused_, ElementsAre("interrupted"));
+}
+
+TEST_F(SuperviseSeveralTest, EndOfOneMayStartTheNext) {
+  on_end_ = [&](const std::string& name) {
+    if (name != "c") start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});
+  };
+  start("a", {"hello", "echo", "finished:0"});
+  supervision_.run();
+  EXPECT_EQ(order_, "abc");
+}
+
+TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
   std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
   const int file = mkstemp(lock.data());
   {
-    SignalSource signals;
-    auto worker = WorkerProcess::start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}}, signals);
-    ASSERT_TRUE(std::holds_alternative<EventLine>(worker->next()));
-    EXPECT_NE(flock(file, LOCK_EX | LOCK_NB), 0);
+    Supervision supervision;
+    Conversation silent, throwing;
+    silent.on_event = [](const Event&, WorkerProcess&) {};
+    throwing.on_event = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
+    silent.on_hello = [&](const Hello&) {
+      supervision.start({RETORT_FAKE_WORKER, {"hello", "read", "ready", "forever"}}, {}, throwing, {});
+    };
+    supervision.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}}, {}, silent, {});
+    EXPECT_THROW(supervision.run(), std::runtime_error);
   }
   EXPECT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
   close(file);
   std::remove(lock.c_str());
-}
-
-TEST(WorkerProcess, TimesOutWhenNothingHappens) {
-  SignalSource signals;
-  auto worker = WorkerProcess::start({RETORT_FAKE_WORKER, {"forever"}}, signals);
-  EXPECT_TRUE(std::holds_alternative<TimedOut>(worker->next(std::chrono::milliseconds(0))));
-}
-
-TEST(FindWorker, LooksBesideTheProgramThenInLibexec) {
-  std::string root = testing::TempDir() + "find-worker-XXXXXX";
-  ASSERT_NE(mkdtemp(root.data()), nullptr);
-  const std::filesystem::path bin = root + "/bin", libexec = root + "/libexec";
-  std::filesystem::create_directories(bin);
-  std::filesystem::create_directories(libexec);
-  const auto install = [](const std::filesystem::path& path) {
-    std::ofstream(path) << "#!/bin/sh\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  };
-  const auto missing = find_worker(bin / "retort");
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.errors().at(0).message,
-            "no program 'retort-worker' in '" + bin.string() + "' or '" + libexec.string() + "'");
-  install(libexec / "retort-worker");
-  EXPECT_EQ(*find_worker(bin / "retort"), libexec / "retort-worker");
-  install(bin / "retort-worker");
-  EXPECT_EQ(*find_worker(bin / "retort"), bin / "retort-worker");
-  std::filesystem::remove_all(root);
 }
 
 TEST(AskWorker, GivesBackTheAnswer) {

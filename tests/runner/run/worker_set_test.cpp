@@ -1,0 +1,127 @@
+#include "runner/run/worker_set.h"
+
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+bool is_line(const WorkerSet::Occurrence& occurrence) {
+  const auto* of = std::get_if<NewsOf>(&occurrence);
+  return of && std::holds_alternative<EventLine>(of->news);
+}
+
+TEST(WorkerSet, ProgramThatCannotBeStartedIsReported) {
+  WorkerSet workers;
+  const auto worker = workers.start({"/nonexistent/retort-worker"});
+  ASSERT_FALSE(worker);
+  EXPECT_EQ(worker.errors().at(0).message, "cannot start '/nonexistent/retort-worker': No such file or directory");
+  EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
+}
+
+TEST(WorkerSet, DiesWithItsParent) {
+  std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
+  const int file = mkstemp(lock.data());
+  const pid_t parent = fork();
+  if (parent == 0) {
+    WorkerSet workers;
+    const auto worker = workers.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}});
+    while (!is_line(workers.next())) {
+    }
+    _exit(0);  // without a word to the worker
+  }
+  waitpid(parent, nullptr, 0);
+  alarm(20);
+  EXPECT_EQ(flock(file, LOCK_EX), 0);  // free only when the worker is gone
+  alarm(0);
+  close(file);
+  std::remove(lock.c_str());
+}
+
+TEST(WorkerSet, DestroyingItKillsIt) {
+  std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
+  const int file = mkstemp(lock.data());
+  {
+    WorkerSet workers;
+    const auto worker = workers.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}});
+    ASSERT_TRUE(is_line(workers.next()));
+    EXPECT_NE(flock(file, LOCK_EX | LOCK_NB), 0);
+  }
+  EXPECT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
+  close(file);
+  std::remove(lock.c_str());
+}
+
+TEST(WorkerSet, TimesOutWhenNothingHappens) {
+  WorkerSet workers;
+  const auto worker = workers.start({RETORT_FAKE_WORKER, {"forever"}});
+  EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
+}
+
+TEST(WorkerSet, TellsWhoseNewsItIs) {
+  WorkerSet workers;
+  WorkerProcess* const a = *workers.start({RETORT_FAKE_WORKER, {"line:a", "forever"}});
+  WorkerProcess* const b = *workers.start({RETORT_FAKE_WORKER, {"line:b", "exit:3"}});
+  std::vector<std::string> told;
+  for (int i = 0; i < 3; ++i) {
+    const auto occurrence = workers.next();
+    const auto& [worker, news] = std::get<NewsOf>(occurrence);
+    const auto* line = std::get_if<EventLine>(&news);
+    const auto* end = std::get_if<WorkerExit>(&news);
+    told.push_back((worker == a ? "a " : worker == b ? "b " : "? ") + (line ? line->text : std::to_string(end->exit)));
+  }
+  std::ranges::sort(told);
+  EXPECT_EQ(told, (std::vector<std::string>{"a a", "b 3", "b b"}));
+}
+
+TEST(WorkerSet, WhatIsRemovedIsGoneAndTellsNothing) {
+  WorkerSet workers;
+  WorkerProcess* const a = *workers.start({RETORT_FAKE_WORKER, {"line:a", "line:more", "forever"}});
+  ASSERT_TRUE(is_line(workers.next()));
+  workers.remove(*a);
+  EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
+}
+
+TEST(WorkerSet, ExitIsTheLastThatIsTold) {
+  WorkerSet workers;
+  ASSERT_TRUE(workers.start({RETORT_FAKE_WORKER, {"line:a", "out:b", "exit:0"}}));
+  std::size_t told = 0;
+  for (bool has_ended = false; !has_ended; ++told) {
+    const auto occurrence = workers.next();
+    has_ended = std::holds_alternative<WorkerExit>(std::get<NewsOf>(occurrence).news);
+  }
+  EXPECT_EQ(told, 3u);
+  EXPECT_TRUE(std::holds_alternative<Timeout>(workers.next(std::chrono::milliseconds(0))));
+}
+
+TEST(FindWorker, LooksBesideTheProgramThenInLibexec) {
+  std::string root = testing::TempDir() + "find-worker-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  const std::filesystem::path bin = root + "/bin", libexec = root + "/libexec";
+  std::filesystem::create_directories(bin);
+  std::filesystem::create_directories(libexec);
+  const auto install = [](const std::filesystem::path& path) {
+    std::ofstream(path) << "#!/bin/sh\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  };
+  const auto missing = find_worker(bin / "retort");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.errors().at(0).message,
+            "no program 'retort-worker' in '" + bin.string() + "' or '" + libexec.string() + "'");
+  install(libexec / "retort-worker");
+  EXPECT_EQ(*find_worker(bin / "retort"), libexec / "retort-worker");
+  install(bin / "retort-worker");
+  EXPECT_EQ(*find_worker(bin / "retort"), bin / "retort-worker");
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace runner
