@@ -108,6 +108,13 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(environment["determinism"], "strict");
 }
 
+TEST_F(RunTest, ResumeThatIsInterruptedBeforeItBeginsSaysHowToContinue) {
+  resume_ = (folder_.path() / "run").string();
+  EXPECT_EQ(run_script({"hello", "read", "finished:130"}), ExitCode::kInterrupted);
+  EXPECT_EQ(talk_.str(), "interrupted: continue with `retort resume " + resume_ + "`\n");
+  EXPECT_EQ(results_.str(), "");
+}
+
 TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
   // Every look at the clock is an hour before the last one; a second run falls into the first one's second.
   const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);

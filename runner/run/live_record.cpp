@@ -1,0 +1,187 @@
+#include "runner/run/live_record.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "runner/config/interpolation.h"
+#include "runner/config/yaml_writer.h"
+#include "runner/record/environment_record.h"
+#include "runner/stage/family.h"
+#include "runner/stage/run_layout.h"
+#include "runner/text/bytes.h"
+#include "runner/text/duration.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of it before there is a folder
+
+}  // namespace
+
+LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary)
+    : request_(request), surroundings_(surroundings), summary_(summary), start_(surroundings.display.clock()) {}
+
+void LiveRecord::open(const Ready& ready, const Json& versions) {
+  if (folder_)
+    throw CannotOpenRecord{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+  const std::filesystem::path path = folder_to_write();
+  auto lock = RunLock::take(path);
+  if (!lock) throw CannotOpenRecord{lock.errors()};
+  lock_.emplace(*std::move(lock));
+  if (is_resumed()) {
+    folder_.emplace(RunFolder::reopen(path, surroundings_.storage));
+    seconds_before_ = folder_->metrics().last_time();
+    for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
+    log("resumed");
+  } else {
+    folder_.emplace(path, surroundings_.storage);
+    folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
+  }
+  folder_->record(RunRecord::kOverrides, overrides_yaml(request_.overrides));
+  folder_->record(RunRecord::kRecipe, write_yaml(as_unresolved(request_.recipe.resolved)));
+  folder_->record_json(RunRecord::kGraph, graph_record(ready));
+  if (!request_.trained.empty()) {
+    folder_->record_json(RunRecord::kSource,
+                         {{"schema", 1},
+                          {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
+                          {"checkpoints", to_json(request_.trained)}});
+  }
+  Json environment = environment_record(versions, environ);
+  environment["device"] = ready.device;
+  environment["threads"] = ready.threads;
+  environment["determinism"] = name(request_.graph.determinism);
+  environment["variables"].update(ready.variables);
+  folder_->record_json(RunRecord::kEnvironment, environment);
+  folder_->summary(summary_.to_json());
+  for (const std::string& line : kept_lines_) log(line);
+  kept_lines_.clear();
+}
+
+std::filesystem::path LiveRecord::path() const {
+  if (folder_) return folder_->path();
+  return is_resumed() ? std::filesystem::absolute(request_.resume).lexically_normal() : std::filesystem::path();
+}
+
+std::filesystem::path LiveRecord::folder_to_write() const {
+  if (is_resumed()) return path();
+  auto base = surroundings_.working_folder;
+  if (base.empty()) base = std::filesystem::current_path();
+  const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
+  if (!path) throw CannotOpenRecord{path.errors()};
+  return *path;
+}
+
+/// The graph as it is recorded, with what `auto` came to: to_json(Graph) is for the worker and holds secrets.
+Json LiveRecord::graph_record(const Ready& ready) const {
+  Json json = to_json(request_.graph);
+  json["threads"] = ready.threads;
+  json["device"] = ready.device;
+  for (std::size_t i = 0; i < request_.graph.nodes.size(); ++i) {
+    json["nodes"][i]["options"] = to_json(request_.graph.nodes[i].options, /*hide_secrets=*/true);
+  }
+  return json;
+}
+
+void LiveRecord::see(const Event& event) {
+  // The metrics of one epoch come together.
+  if (!std::holds_alternative<NodeMetric>(event)) write_histories();
+  take_back_metrics(event);
+  summary_.see(event);
+  log_event(event);
+  const auto* started = std::get_if<NodeStarted>(&event);
+  if (started && is_training(started->node)) histories_.insert_or_assign(started->node, TrainingHistory(seconds()));
+  if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
+    const double now = seconds();
+    folder_->metrics().append(*metric, now);
+    see_metric(*metric, now);
+  }
+}
+
+void LiveRecord::log_event(const Event& event) {
+  if (const auto* started = std::get_if<NodeStarted>(&event)) {
+    log(started->node + ": started");
+  } else if (const auto* reused = std::get_if<Reused>(&event)) {
+    log(reused->node + ": reused from " + shown_folder(reused->run));
+  } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
+    log(finished->node + ": finished in " + duration_text(finished->seconds) + ", tensors took at most " +
+        bytes_text(finished->peak_memory_bytes));
+  } else if (const auto* said = std::get_if<Said>(&event)) {
+    log(said->node + ": " + said->line);
+  }
+}
+
+bool LiveRecord::is_training(const std::string& node) const {
+  const auto found = std::ranges::find(request_.graph.nodes, node, &Node::id);
+  return found != request_.graph.nodes.end() && family_of(found->kind) == Family::kTrain;
+}
+
+void LiveRecord::see_metric(const NodeMetric& metric, double time) {
+  const auto history = histories_.find(metric.node);
+  if (history != histories_.end() && history->second.see(metric, time)) unwritten_.insert(metric.node);
+}
+
+/// Writes what is new of trainings.
+void LiveRecord::write_histories() {
+  for (const std::string& node : unwritten_) {
+    folder_->record_history(node, histories_.at(node).to_json());
+  }
+  unwritten_.clear();
+}
+
+/// The history of `node` continues after the metrics `kept` of the time before the run was resumed.
+void LiveRecord::take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
+  if (!is_training(node)) return;
+  const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
+  histories_.insert_or_assign(node, TrainingHistory(began));
+  for (const auto& [metric, time] : kept) see_metric(metric, time);
+}
+
+/// A node that runs again measures again: its metrics are dropped from the record, except those that it
+/// continues after.
+void LiveRecord::take_back_metrics(const Event& event) {
+  if (!is_resumed() || !folder_) return;
+  const auto take_back = [&](const std::string& node, std::int64_t count) {
+    running_anew_.reset();
+    summary_.forget_metrics(node);
+    const std::vector<MetricLine> kept = folder_->metrics().rewind(node, count);
+    for (const MetricLine& line : kept) summary_.see(line.metric);
+    if (count > 0) take_up_history(node, kept);
+  };
+  if (const auto* started = std::get_if<NodeStarted>(&event)) running_anew_ = started->node;
+  if (const auto* resumed = std::get_if<Resumed>(&event)) take_back(resumed->node, resumed->metrics);
+  const auto* metric = std::get_if<NodeMetric>(&event);
+  const auto* finished = std::get_if<NodeFinished>(&event);
+  const bool has_begun = (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
+  if (has_begun) take_back(std::string(*running_anew_), 0);
+}
+
+void LiveRecord::flush() {
+  write_histories();
+  if (folder_) folder_->metrics().flush();
+}
+
+void LiveRecord::log(const std::string& line) {
+  if (folder_) return folder_->log(seconds(), line);
+  kept_bytes_ += line.size();
+  if (kept_bytes_ <= kMaxKeptLog) kept_lines_.push_back(line);
+}
+
+void LiveRecord::close() {
+  write_histories();
+  folder_->log(seconds(), std::string(name(summary_.status)));
+  folder_->summary(summary_.to_json());
+}
+
+double LiveRecord::seconds() const {
+  return seconds_before_ + std::chrono::duration<double>(surroundings_.display.clock() - start_).count();
+}
+
+std::string LiveRecord::shown_folder(const std::filesystem::path& folder) {
+  const auto relative = folder.lexically_relative(std::filesystem::current_path());
+  const bool is_below = !relative.empty() && *relative.begin() != "..";
+  return (is_below ? relative : folder).string();
+}
+
+}  // namespace runner

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/protocol/event.h"
+#include "runner/record/run_folder.h"
+#include "runner/record/run_lock.h"
+#include "runner/record/run_summary.h"
+#include "runner/record/training_history.h"
+#include "runner/run/run.h"
+
+namespace runner {
+
+/// The folder of a run could not be made or locked: the run ends before it began.
+struct CannotOpenRecord {
+  Diagnostics errors;
+};
+
+/// The record of a run that is at work: what its worker tells goes into the folder, and into the summary. Writing
+/// throws WriteError.
+class LiveRecord {
+ public:
+  /// All are borrowed.
+  LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary);
+
+  /// Makes the folder, or of a run that is resumed opens it again, and writes down what is asked. `versions` are the
+  /// worker's. Throws CannotOpenRecord.
+  void open(const Ready& ready, const nlohmann::ordered_json& versions);
+  bool is_open() const { return folder_.has_value(); }
+  /// The run's folder; empty where it is a new one and not open yet.
+  std::filesystem::path path() const;
+  /// The same as it is shown.
+  std::string folder() const { return shown_folder(path()); }
+
+  /// Takes down what has happened; nothing that a node measures is written before the folder is open.
+  void see(const Event& event);
+  /// A line of log.txt; kept until the folder is open.
+  void log(const std::string& line);
+  /// Has everything measured so far on the disk.
+  void flush();
+  /// Writes how it ended.
+  void close();
+
+  /// Since the start; of a resumed run, all the times that it was at work together.
+  double seconds() const;
+
+  /// Relative to where the user stands, when it lies below.
+  static std::string shown_folder(const std::filesystem::path& folder);
+
+ private:
+  bool is_resumed() const { return !request_.resume.empty(); }
+  std::filesystem::path folder_to_write() const;
+  nlohmann::ordered_json graph_record(const Ready& ready) const;
+  bool is_training(const std::string& node) const;
+  void log_event(const Event& event);
+  void see_metric(const NodeMetric& metric, double time);
+  void write_histories();
+  void take_up_history(const std::string& node, const std::vector<MetricLine>& kept);
+  void take_back_metrics(const Event& event);
+
+  const RunRequest& request_;
+  const RunSurroundings& surroundings_;
+  RunSummary& summary_;
+  const std::chrono::steady_clock::time_point start_;
+  std::optional<RunLock> lock_;
+  std::optional<RunFolder> folder_;
+  double seconds_before_ = 0;                         // of a resumed run: what it was at work before
+  std::map<std::string, TrainingHistory> histories_;  // by node
+  std::set<std::string> unwritten_;                   // nodes whose history has grown since it was written
+  std::optional<std::string> running_anew_;           // a resumed run's node that has measured nothing yet
+  std::vector<std::string> kept_lines_;               // of the log
+  std::size_t kept_bytes_ = 0;
+};
+
+}  // namespace runner
