@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runner/config/defaults_item.h"
-#include "runner/config/scalar.h"
+#include "runner/config/group_choices.h"
 #include "runner/text/join.h"
 #include "runner/text/suggest.h"
 
@@ -20,25 +20,6 @@ constexpr std::ptrdiff_t kDeepestPackage = 64;
 std::string group_of(const std::string& config) {
   const std::size_t slash = config.rfind('/');
   return slash == std::string::npos ? "" : config.substr(0, slash);
-}
-
-/// What someone other than the item itself chose for a group.
-struct Choice {
-  std::vector<std::string> options;
-  bool is_list = false;
-  bool deleted = false;
-  std::optional<std::string> deleted_option;  ///< ~group=option: only if it is this
-  Location where;
-  const Override* override = nullptr;  ///< null: an override item of a file
-  bool used = false;
-};
-
-std::vector<std::string> options_of(const Value& value) {
-  if (value.is_null()) return {};
-  if (!value.list()) return {scalar_text(value)};
-  std::vector<std::string> options;
-  for (const Value& item : *value.list()) options.push_back(scalar_text(item));
-  return options;
 }
 
 /// A config on its way into the list, or an item that waits for the choices it is made of.
@@ -56,16 +37,16 @@ class Tree {
       : files_(files), primary_(primary), name_(std::move(name)) {
     for (const Override& override : overrides) {
       if (override.kind == OverrideKind::kAdd) append(override);
-      else choose(override);
+      else choices_.choose(override);
     }
   }
 
   Result<DefaultsList> build() {
     ListNode root;
     grow(root);
-    if (append_unused()) {
-      for (auto& [group, choice] : choices_) choice.used = false;
-      std::erase_if(choices_, [](const auto& entry) { return !entry.second.override; });
+    if (const auto additions = choices_.take_additions(); !additions.empty()) {
+      for (const Override* addition : additions) append(*addition);
+      choices_.restart();
       chosen_.clear();
       waiting_.clear();
       errors_.clear();
@@ -75,8 +56,8 @@ class Tree {
     }
     DefaultsList list;
     list.tree = flattened(root, list.parts);
-    list.about_values = take_about_values(list.parts);
-    report_unused();
+    list.about_values = choices_.take_about_values(list.parts);
+    choices_.report_unused(chosen_, errors_);
     if (!errors_.empty()) return errors_;
     for (const auto& [key, item] : chosen_) {
       if (item.is_list) continue;
@@ -91,48 +72,16 @@ class Tree {
     errors_.push_back({code, where, "", std::move(message), std::move(help), std::move(notes)});
   }
 
-  static std::string key_of(const Override& override) {
-    if (!override.package) return override.key;
-    return override.key + "@" + (override.package->empty() ? "_global_" : *override.package);
-  }
-
   void append(const Override& override) {
     DefaultsItem item{DefaultsItem::Kind::kGroup, override.key, override.key};
     std::ranges::replace(item.package, '/', '.');
     if (override.package) item.package = *override.package;
     item.has_package = override.package.has_value();
-    item.options = options_of(*override.value);
+    item.options = chosen_options(*override.value);
     item.is_list = override.value->list() != nullptr;
     item.where = override.value->where;
     item.from_command_line = true;
     appended_.push_back(std::move(item));
-  }
-
-  void choose(const Override& override) {
-    Choice choice;
-    choice.override = &override;
-    choice.where = override.value ? override.value->where : override.key_where;
-    choice.deleted = override.kind == OverrideKind::kDelete;
-    if (choice.deleted && override.value) choice.deleted_option = scalar_text(*override.value);
-    if (override.value) choice.options = options_of(*override.value);
-    choice.is_list = override.value && override.value->list();
-    choices_[key_of(override)] = std::move(choice);
-  }
-
-  /// ++group=option where no defaults list has the group: true when there was one.
-  bool append_unused() {
-    bool any = false;
-    for (auto choice = choices_.begin(); choice != choices_.end();) {
-      const Override* override = choice->second.override;
-      if (!choice->second.used && override && override->kind == OverrideKind::kForceAdd) {
-        append(*override);
-        choice = choices_.erase(choice);
-        any = true;
-      } else {
-        ++choice;
-      }
-    }
-    return any;
   }
 
   void grow(ListNode& root) {
@@ -184,16 +133,15 @@ class Tree {
       return error(ErrorCode::kBadDefaults, item.where, "a config chosen by an interpolation cannot hold overrides",
                    "move the override to the config that chooses");
     }
-    Choice choice;
-    choice.options = item.options;
-    choice.is_list = item.is_list;
-    choice.where = item.where;
-    choices_.try_emplace(choice_key(item.name, package_below(parent_package, item)), std::move(choice));
+    choices_.choose(item, choice_key(item.name, package_below(parent_package, item)));
   }
 
   /// Fills `node` with what an ordinary item leads to; leaves it empty when that is nothing.
   void add(ListNode& node, DefaultsItem item, const std::string& parent_package, const std::string& parent) {
-    if (item.kind == DefaultsItem::Kind::kGroup && !take_choice(item, parent_package)) return;
+    if (item.kind == DefaultsItem::Kind::kGroup &&
+        !choices_.apply(item, choice_key(item.name, package_below(parent_package, item)))) {
+      return;
+    }
     if (item.has_interpolation()) {
       node.text = item.name;
       node.waiting = std::move(item);
@@ -201,12 +149,7 @@ class Tree {
       node.parent = parent;
       waiting_.push_back(&node);
     } else if (item.kind == DefaultsItem::Kind::kConfig) {
-      const auto deleted = choices_.find(item.name);
-      if (deleted != choices_.end() && deleted->second.deleted) {
-        deleted->second.used = true;
-      } else {
-        add_config(node, item, item.name, parent_package, parent);
-      }
+      if (!choices_.deletes(item.name)) add_config(node, item, item.name, parent_package, parent);
     } else {
       add_group(node, item, parent_package, parent);
     }
@@ -254,26 +197,6 @@ class Tree {
     }
     error(ErrorCode::kUnknownGroupOption, item.where, "the group '" + group + "' has no option '" + option + "'",
           (near_name.empty() ? "" : near_name + " ") + "options: " + join(options, ", "));
-  }
-
-  /// Replaces the item's option by what someone else chose for its group. False when it was deleted.
-  bool take_choice(DefaultsItem& item, const std::string& parent_package) {
-    const auto found = choices_.find(choice_key(item.name, package_below(parent_package, item)));
-    if (found == choices_.end()) return true;
-    Choice& choice = found->second;
-    if (choice.deleted) {
-      if (item.from_command_line || (choice.deleted_option && item.options != std::vector{*choice.deleted_option}))
-        return true;
-      choice.used = true;
-      return false;
-    }
-    choice.used = true;
-    item.options = choice.options;
-    item.is_list = choice.is_list;
-    item.mandatory = false;
-    item.where = choice.where;
-    item.optional = item.optional && !choice.override;
-    return true;
   }
 
   void add_group(ListNode& node, const DefaultsItem& item, const std::string& parent_package,
@@ -366,68 +289,6 @@ class Tree {
     }
   }
 
-  /// Unused choices of nothing whose group is the name of a key.
-  std::vector<Override> take_about_values(const std::vector<ConfigPart>& parts) {
-    std::vector<Override> result;
-    std::erase_if(choices_, [&](const auto& entry) {
-      const Choice& choice = entry.second;
-      const bool is_key = std::ranges::any_of(parts, [&](const ConfigPart& part) {
-        return part.package.empty() && part.document->contents.find(entry.first);
-      });
-      if (choice.used || !choice.override || !choice.options.empty() || !is_key) return false;
-      result.push_back(*choice.override);
-      return true;
-    });
-    return result;
-  }
-
-  void report_unused() {
-    std::vector<std::string> groups;
-    for (const auto& [key, item] : chosen_) groups.push_back(key);
-    for (const auto& [key, choice] : choices_) {
-      if (choice.used) continue;
-      const std::string value = join(choice.options, ",");
-      if (choice.deleted) {
-        const auto chosen = chosen_.find(key);
-        error(
-            ErrorCode::kCannotDelete, choice.override->key_where,
-            "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
-            chosen == chosen_.end() ? did_you_mean(key, groups)
-                                    : "'" + key + "' is '" + join(chosen->second.options, ",") + "'");
-      } else if (choice.override) {
-        error(ErrorCode::kUnknownGroup, choice.override->key_where,
-              "the defaults list has no '" + key + "' to override", how_to_choose(key, groups, value));
-      } else {
-        error(ErrorCode::kBadDefaults, choice.where, "no earlier item of the defaults lists chooses '" + key + "'",
-              how_to_override(key, groups, value));
-      }
-    }
-  }
-
-  /// A file's override of `key` finds nothing: the same group from the root, or a similar name.
-  static std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
-                                     const std::string& value) {
-    const std::string group = key.substr(0, key.find('@'));
-    for (const std::string& other : groups) {
-      if (group.ends_with("/" + other))
-        return "for the group from the root write '- override /" + other + ": " + value + "'";
-    }
-    return did_you_mean(key, groups);
-  }
-
-  /// `key` chooses nothing: the same group under another package, a similar name, or how to add it.
-  static std::string how_to_choose(const std::string& key, const std::vector<std::string>& groups,
-                                   const std::string& value) {
-    std::vector<std::string> elsewhere;
-    for (const std::string& group : groups) {
-      if (group.substr(0, group.find('@')) == key.substr(0, key.find('@'))) elsewhere.push_back(group);
-    }
-    std::string help = elsewhere.size() > 1 ? "did you mean one of " + join(elsewhere, ", ") + "?"
-                       : elsewhere.empty()  ? did_you_mean(key, groups)
-                                            : "did you mean '" + elsewhere.front() + "'?";
-    return (help.empty() ? "" : help + " ") + "to append to the defaults list use +" + key + "=" + value;
-  }
-
   /// The tree without what only building needs; the parts of it in their order.
   static DefaultsNode flattened(const ListNode& node, std::vector<ConfigPart>& parts) {
     DefaultsNode result{node.text};
@@ -439,7 +300,7 @@ class Tree {
   ConfigFiles& files_;
   const ConfigDocument& primary_;
   const std::string name_;
-  std::map<std::string, Choice> choices_;       // by group, as overrides name it
+  GroupChoices choices_;
   std::map<std::string, DefaultsItem> chosen_;  // what each group came to
   std::vector<DefaultsItem> appended_;          // to the primary's list
   std::vector<const ConfigDocument*> open_;     // being visited, outermost first
