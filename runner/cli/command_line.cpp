@@ -14,7 +14,7 @@ namespace runner {
 namespace {
 
 /// A parameter and what CLI11 knows it as.
-struct Declared {
+struct Binding {
   const CLI::Option* option;
   const Parameter* parameter;
 };
@@ -41,11 +41,11 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
 }
 
 /// Has `app` understand what every verb takes and what this one does.
-std::vector<Declared> declare(CLI::App& app, const Invocation& verb, Talk& talk) {
+std::vector<Binding> declare(CLI::App& app, const Invocation& verb, Talk& talk) {
   app.add_flag("--json", talk.json, "Results as JSON on standard output");
   app.add_flag("-v,--verbose", talk.verbose, "Say more");
   app.add_flag("-q,--quiet", talk.quiet, "Say nothing but errors");
-  std::vector<Declared> declared;
+  std::vector<Binding> declared;
   for (const Parameter& parameter : verb.parameters) {
     CLI::Option* option = add(app, parameter);
     if (!parameter.excludes.empty()) option->excludes(app.get_option(parameter.excludes));
@@ -146,10 +146,10 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words, c
 }
 
 /// As it is typed: "--format".
-ExpectedWord expected(const CLI::Option& option, std::span<const Declared> declared) {
+ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
   ExpectedWord word{option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
                     option.get_description(), ""};
-  const auto found = std::ranges::find(declared, &option, &Declared::option);
+  const auto found = std::ranges::find(declared, &option, &Binding::option);
   if (found == declared.end()) return word;
   word.type = found->parameter->type;
   word.choices = found->parameter->choices;
@@ -200,7 +200,7 @@ UnfinishedLine parse_unfinished(std::span<const std::string> words) {
   UnfinishedLine line{words[0]};
   CLI::App app;
   Talk ignored;
-  const std::vector<Declared> declared = declare(app, verb, ignored);
+  const std::vector<Binding> declared = declare(app, verb, ignored);
   app.allow_extras();
   std::vector<std::string> typed = reversed(words);
   if (!typed.empty() && typed[0].starts_with('-')) {

@@ -67,12 +67,13 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
   return open_recipe(named, schemas, sources);
 }
 
-Result<Shown> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources) {
+Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas,
+                                    Sources& sources) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
-  Shown shown{.composition = *std::move(composition)};
+  ShownConfig shown{.composition = *std::move(composition)};
   shown.recipe = shown.composition.unresolved;
   if (!resolve) return shown;
   auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
@@ -85,7 +86,7 @@ Result<Shown> compose_to_show(const NamedRecipe& named, bool resolve, const Sche
   return shown;
 }
 
-Result<Prepared> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
@@ -105,11 +106,11 @@ Result<Prepared> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sou
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
-  return Prepared{std::move(*composition), std::move(*recipe), std::move(*graph)};
+  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph)};
 }
 
-Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
-                                  const SchemaSet& schemas, Sources& sources) {
+Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+                                        const SchemaSet& schemas, Sources& sources) {
   NamedRecipe named;
   named.name = recipe.string();
   named.overrides = std::move(overrides);

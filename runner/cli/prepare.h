@@ -27,23 +27,23 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
 
 /// What `retort config` shows: the composition as written, or with `resolve` every interpolation and, where a schema
 /// applies, every default filled in.
-struct Shown {
+struct ShownConfig {
   Composition composition;
   Value recipe;
 };
-Result<Shown> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources);
+Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources);
 
 /// A recipe on its way from text to run: composed, resolved, validated, compiled.
-struct Prepared {
+struct PreparedRecipe {
   Composition composition;
   Recipe recipe;
   Graph graph;
 };
-Result<Prepared> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
+Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
 
 /// The same for the recipe in the file `recipe` of a run's record, with overrides appended.
-Result<Prepared> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
-                                  const SchemaSet& schemas, Sources& sources);
+Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+                                        const SchemaSet& schemas, Sources& sources);
 
 /// Those of a verb: what it prints to, and the worker at `worker`.
 RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker);

@@ -21,7 +21,7 @@ class InterpolationPass::Call final : public ResolverContext {
 
   std::chrono::system_clock::time_point now() const override { return pass_.sources_.now; }
 
-  Selected select(const std::string& key) override {
+  Selection select(const std::string& key) override {
     try {
       Interpolation parsed = parse_interpolation_key(key);
       parsed.written = interpolation_.written;

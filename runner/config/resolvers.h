@@ -21,11 +21,11 @@ class ResolverContext {
 
   /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that was an error, which
   /// is then recorded.
-  struct Selected {
+  struct Selection {
     std::optional<Value> value;
     bool failed = false;
   };
-  virtual Selected select(const std::string& key) = 0;
+  virtual Selection select(const std::string& key) = 0;
 
   /// `written` with the interpolations in its texts resolved. Nullopt: that was an error, which is recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;

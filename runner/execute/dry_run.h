@@ -34,11 +34,11 @@ struct DryNode {
   std::optional<Certificate> certificate = {};
 
   /// Of a node that was cheap enough to be run: all that it did.
-  struct Done {
+  struct Results {
     Outputs outputs;
     std::vector<std::string> said;
   };
-  std::optional<Done> done = {};
+  std::optional<Results> done = {};
 };
 
 /// {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as retort is told it.

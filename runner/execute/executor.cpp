@@ -113,9 +113,9 @@ class Executor::Artifacts {
  private:
   StageError missing(const Edge& edge) const {
     const bool is_data = edge.type == ArtifactType::kDataset;
-    return {is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed, "",
-            "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs",
-            is_data ? "give it a " + edge.output + " part, or take this stage away" : ""};
+    return StageError(is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed,
+                      "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs")
+        .with_help(is_data ? "give it a " + edge.output + " part, or take this stage away" : "");
   }
 
   struct Port {
@@ -263,7 +263,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
     }
     return ExitCode::kDone;
   }
-  const Reuse::Taken& taken = *reuse->taken(index);
+  const Reuse::Source& taken = *reuse->taken(index);
   world_.emit(NodeStarted{node.id});
   tell_reused(index, taken);
   try {
@@ -282,7 +282,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   return ExitCode::kDone;
 }
 
-void Executor::tell_reused(std::size_t index, const Reuse::Taken& taken) {
+void Executor::tell_reused(std::size_t index, const Reuse::Source& taken) {
   world_.emit(Reused{graph_.nodes[index].id, taken.run.string()});
   for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
 }

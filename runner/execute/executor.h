@@ -70,7 +70,7 @@ class Executor {
   ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
                     Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
-  void tell_reused(std::size_t index, const Reuse::Taken& taken);
+  void tell_reused(std::size_t index, const Reuse::Source& taken);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
   std::optional<Outputs> plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
                                    const RunOptions& options, std::string_view device);

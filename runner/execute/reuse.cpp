@@ -99,21 +99,21 @@ std::optional<fs::path> Reuse::find(std::size_t index) const {
 }
 
 /// What a resumed run has finished itself.
-std::optional<Reuse::Taken> Reuse::take_own(std::size_t index, const std::string& key) const {
+std::optional<Reuse::Source> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;
   const auto finished = read_finished(folder(index));
   if (!finished || finished->reuse_key != key) return std::nullopt;
-  return Taken{options_.folder, metrics_of(options_.folder, graph_.nodes[index].id)};
+  return Source{options_.folder, metrics_of(options_.folder, graph_.nodes[index].id)};
 }
 
-std::optional<Reuse::Taken> Reuse::take_indexed(std::size_t index, const std::string& key) {
+std::optional<Reuse::Source> Reuse::take_indexed(std::size_t index, const std::string& key) {
   if (!index_) return std::nullopt;
   const Node& node = graph_.nodes[index];
   const bool is_known = index_->has(node.kind, node.id, key);
   const auto found = index_->find(node.kind, node.id, key);
   nodes_[index].was_damaged = is_known && !found;
   if (!found) return std::nullopt;
-  Taken taken{found->run, metrics_of(found->run, node.id)};
+  Source taken{found->run, metrics_of(found->run, node.id)};
   if (static_cast<std::int64_t>(taken.metrics.size()) != found->metrics) {
     index_->remove(node.kind, node.id, key);
     nodes_[index].was_damaged = true;

@@ -26,8 +26,8 @@ struct RunOptions;
 /// leave anything.
 class Reuse {
  public:
-  /// A node whose files are in this run's folder.
-  struct Taken {
+  /// Where the results of a node come from whose files are in this run's folder.
+  struct Source {
     std::filesystem::path run;  ///< the folder of the run that they were taken from; this one's where it is resumed
     std::vector<NodeMetric> metrics;  ///< that were measured then
   };
@@ -38,7 +38,7 @@ class Reuse {
   /// Takes node `index` if that can be done; true if it is taken. One that is `needed` by others is run all the same,
   /// and taken only where its stage can make use of that. Looks again only after note() told something else.
   bool take(std::size_t index, bool needed);
-  const std::optional<Taken>& taken(std::size_t index) const { return nodes_[index].taken; }
+  const std::optional<Source>& taken(std::size_t index) const { return nodes_[index].taken; }
   /// The run that take() would take it from; nothing is taken.
   std::optional<std::filesystem::path> find(std::size_t index) const;
   /// The taken node turned out to be damaged: its files are removed, here and from the index.
@@ -59,7 +59,7 @@ class Reuse {
   struct State {
     bool is_eligible = false;  // its results may be taken and left
     bool is_steady = true;     // what it found outside was the same before and after
-    std::optional<Taken> taken;
+    std::optional<Source> taken;
     std::string tried;  // the key that was looked for last
     bool was_damaged = false;
   };
@@ -67,8 +67,8 @@ class Reuse {
   bool is_steady(std::size_t index) const;
   nlohmann::json document(std::size_t index) const;
   std::filesystem::path folder(std::size_t index) const;
-  std::optional<Taken> take_own(std::size_t index, const std::string& key) const;
-  std::optional<Taken> take_indexed(std::size_t index, const std::string& key);
+  std::optional<Source> take_own(std::size_t index, const std::string& key) const;
+  std::optional<Source> take_indexed(std::size_t index, const std::string& key);
 
   const Graph& graph_;
   const RunOptions& options_;

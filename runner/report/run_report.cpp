@@ -28,13 +28,13 @@ Json read_summary(const RecordedRun& run) {
 }
 
 /// Samples of one class that were taken for another.
-struct Confused {
+struct Confusion {
   std::string truth, predicted;
   std::int64_t count = 0;
 };
 
-std::vector<Confused> most_confused(const RecordedEvaluation& evaluation) {
-  std::vector<Confused> pairs;
+std::vector<Confusion> most_confused(const RecordedEvaluation& evaluation) {
+  std::vector<Confusion> pairs;
   for (std::size_t row = 0; row < evaluation.confusion.size(); ++row) {
     for (std::size_t column = 0; column < evaluation.confusion.size(); ++column) {
       const std::int64_t count = evaluation.confusion[row][column];
@@ -42,7 +42,7 @@ std::vector<Confused> most_confused(const RecordedEvaluation& evaluation) {
       pairs.push_back({evaluation.classes[row].name, evaluation.classes[column].name, count});
     }
   }
-  std::ranges::stable_sort(pairs, std::greater{}, &Confused::count);
+  std::ranges::stable_sort(pairs, std::greater{}, &Confusion::count);
   pairs.resize(std::min(pairs.size(), kShown));
   return pairs;
 }
@@ -118,7 +118,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   }
   text += worst.empty() ? "" : "\n";
   const auto confused = most_confused(evaluation);
-  for (const Confused& pair : confused) {
+  for (const Confusion& pair : confused) {
     text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) + " for " +
             printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
   }
@@ -143,7 +143,7 @@ Json json_of(const RecordedEvaluation& evaluation) {
   for (const Class& one : worst_classes(evaluation)) {
     json["hardest_classes"].push_back({{"class", one.name}, {"recall", one.recall}, {"support", one.support}});
   }
-  for (const Confused& pair : most_confused(evaluation)) {
+  for (const Confusion& pair : most_confused(evaluation)) {
     json["most_confused"].push_back({{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
   }
   return json;

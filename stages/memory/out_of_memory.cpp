@@ -121,7 +121,10 @@ runner::StageError explained(const OutOfMemory& what) {
   if (is_own)
     help += ", or raise the budget: " + std::to_string(what.refused->live + what.refused->tried) +
             " bytes is the smallest budget that gets further";
-  return {runner::ErrorCode::kOutOfMemory, is_own ? "/budget" : "", message, help, is_own ? what.policy : ""};
+  return runner::StageError(runner::ErrorCode::kOutOfMemory, message)
+      .at(is_own ? "/budget" : "")
+      .in_stage(is_own ? what.policy : "")
+      .with_help(help);
 }
 
 }  // namespace stages

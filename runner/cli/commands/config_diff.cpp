@@ -24,7 +24,7 @@ ExitCode show_config_difference(const NamedRecipe& named, bool resolve, Console&
   const SchemaSet schemas = shipped_schemas();
   Diagnostics errors;
   const auto value_of = [&](const NamedRecipe& side) {
-    const Result<Shown> shown = compose_to_show(side, resolve, schemas, sources);
+    const Result<ShownConfig> shown = compose_to_show(side, resolve, schemas, sources);
     if (shown) return shown->recipe;
     errors.insert(errors.end(), shown.errors().begin(), shown.errors().end());
     return Value{};

@@ -34,13 +34,13 @@ struct PlanFlags {
   ReuseFlags reuse;
 };
 
-struct Asked {
-  Prepared prepared;
+struct PlannedRecipe {
+  PreparedRecipe prepared;
   PlanAnswer answer;
 };
 
 /// The recipe of the command line, and what a worker shows of it.
-Result<Asked> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
+Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
@@ -65,7 +65,7 @@ Result<Asked> ask(const PlanFlags& flags, Console& console, Sources& sources, bo
   auto answer = ask_for_plan({.program = *worker}, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
   answer->diagnostics = placed(std::move(answer->diagnostics), prepared->recipe.resolved);
-  return Asked{*std::move(prepared), *std::move(answer)};
+  return PlannedRecipe{*std::move(prepared), *std::move(answer)};
 }
 
 /// The place of the stage that a plan is of.
@@ -80,7 +80,7 @@ bool is_refusal_of(const Diagnostic& error, const MemoryPlan& plan, const Graph&
 }
 
 /// What the worker found wrong, and the refusals of what does not fit, each once and in the order of the file.
-Diagnostics errors_of(const Asked& asked, const Sources& sources) {
+Diagnostics errors_of(const PlannedRecipe& asked, const Sources& sources) {
   Diagnostics errors = asked.answer.diagnostics;
   std::erase_if(errors, [](const Diagnostic& one) { return one.severity == Severity::kWarning; });
   const Graph& graph = asked.prepared.graph;
@@ -97,7 +97,7 @@ Diagnostics errors_of(const Asked& asked, const Sources& sources) {
 }
 
 /// The warnings among what the worker said.
-Diagnostics warnings_of(const Asked& asked) {
+Diagnostics warnings_of(const PlannedRecipe& asked) {
   Diagnostics warnings = asked.answer.diagnostics;
   std::erase_if(warnings, [](const Diagnostic& one) { return one.severity == Severity::kError; });
   return warnings;
@@ -111,7 +111,7 @@ std::string picture_name(const std::string& file, const std::string& node, std::
 }
 
 /// Draws every plan that has a curve; the files written.
-std::vector<std::string> draw(const Asked& asked, const std::string& file) {
+std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& file) {
   std::vector<std::string> written;
   if (file.empty()) return written;
   const auto count =
@@ -137,7 +137,7 @@ std::string reuse_note(const NodeReuse& node) {
   return printable(node.why);
 }
 
-std::string reuse_text(const Asked& asked) {
+std::string reuse_text(const PlannedRecipe& asked) {
   const std::vector<NodeReuse>& nodes = asked.answer.reuse;
   if (nodes.empty()) return "";
   const std::set<std::string> computed = nodes_to_compute(asked.prepared.graph, nodes);

@@ -56,7 +56,7 @@ runner::StageError error_of(const Act& act) {
     return error;
   }
   ADD_FAILURE() << "nothing was thrown";
-  return {runner::ErrorCode::kInternal, "", ""};
+  return {runner::ErrorCode::kInternal, ""};
 }
 
 class AdapterFolderTest : public testing::Test {
