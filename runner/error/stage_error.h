@@ -15,14 +15,6 @@ namespace runner {
 /// Without at() it blames the stage itself, without in_stage() the stage that is running.
 struct StageError : std::runtime_error {
   StageError(ErrorCode code, const std::string& message) : std::runtime_error(message), code(code) {}
-  /// Only for callers that are not yet written as above.
-  StageError(ErrorCode code, std::string option, const std::string& message, std::string help = "",
-             std::string stage = "")
-      : std::runtime_error(message),
-        code(code),
-        option(std::move(option)),
-        help(std::move(help)),
-        stage(std::move(stage)) {}
 
   /// Blames the option with this pointer below the stage, e.g. "/root".
   StageError at(std::string pointer) && {
