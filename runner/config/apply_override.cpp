@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "runner/config/apply_edit.h"
+#include "runner/config/edit.h"
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
 #include "runner/text/suggest.h"

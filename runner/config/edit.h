@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runner/value/value.h"
@@ -17,5 +19,14 @@ struct Edit {
   std::int64_t index = 0;     ///< of kInsert and kRemoveAt; negative: from the end
   std::vector<Value> values;  ///< what is added or removed; of kReplace exactly one
 };
+
+/// Why a list cannot be changed: "holds no 3", and what to do.
+struct EditProblem {
+  std::string message;
+  std::string help;
+};
+
+/// Changes `list` as `edit`, which is not kReplace, says; nothing is changed when there is a problem.
+std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit);
 
 }  // namespace runner

@@ -1,4 +1,4 @@
-#include "runner/config/apply_edit.h"
+#include "runner/config/edit.h"
 
 #include <algorithm>
 #include <iterator>
