@@ -7,7 +7,7 @@
 #include <set>
 
 #include "runner/text/suggest.h"
-#include "runner/graph/key_options.h"
+#include "runner/graph/node_key.h"
 #include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
 

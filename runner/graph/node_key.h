@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,5 +11,9 @@ namespace runner {
 /// For each node a SHA-256, in hexadecimal, of all that its result follows from: kind, options, seed and the keys of
 /// what it takes in. Two nodes of the same key have the same result, as far as data and program are the same.
 std::vector<std::string> node_keys(const Graph& graph);
+
+/// The options of `node` by which its result is known again: without secrets, and of a data stage without those that
+/// change no sample (x-resume: safe), such as the loader's threads. nullopt where that are all of them.
+std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
 }  // namespace runner

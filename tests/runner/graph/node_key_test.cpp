@@ -1,4 +1,4 @@
-#include "runner/graph/key_options.h"
+#include "runner/graph/node_key.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
