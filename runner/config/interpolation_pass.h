@@ -68,7 +68,7 @@ class InterpolationPass {
   Found walk(const Scope& start, const std::vector<std::string>& keys);
   /// remembered(), within the bound on depth.
   const Value* stands_for(const Scope& scope);
-  /// Continues inside what an interpolation on the way stands for.
+  /// Continues inside the value of an interpolation on the way.
   Found descend(const Value& resolved, std::span<const std::string> keys);
   Found declared(const Scope& here, std::span<const std::string> keys);
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found);

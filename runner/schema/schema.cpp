@@ -8,11 +8,10 @@
 #include "runner/schema/kind_reader.h"
 #include "runner/schema/planned.h"
 #include "runner/schema/schema_choices.h"
-#include "runner/schema/schema_declared.h"
+#include "runner/schema/schema_path.h"
 #include "runner/schema/schema_defaults.h"
 #include "runner/schema/schema_phrase.h"
 #include "runner/schema/schema_reader.h"
-#include "runner/schema/schema_resume.h"
 #include "runner/text/suggest.h"
 #include "runner/schema/validator.h"
 

@@ -1,4 +1,4 @@
-#include "runner/schema/schema_declared.h"
+#include "runner/schema/schema_path.h"
 
 #include "runner/schema/schema_defaults.h"
 
@@ -73,6 +73,37 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
   }
 }
 
+/// What the node, or what it refers to, says; `above` where it says nothing.
+ResumeClass class_of(const SchemaNode& node, ResumeClass above) {
+  for (const SchemaNode* at = &node; at; at = at->target) {
+    if (at->resume) return *at->resume;
+  }
+  return above;
+}
+
+ResumeClass follow_resume(const SchemaNode& node, const Value* value, std::span<const std::string> path,
+                          ResumeClass above) {
+  const ResumeClass here = class_of(node, above);
+  if (path.empty()) return here;
+  const SchemaNode& schema = followed(node);
+  const std::string& key = path.front();
+  const auto rest = path.subspan(1);
+  const Value* below = value ? value->find(key) : nullptr;
+  if (const SchemaNode* property = schema.property(key)) return follow_resume(*property, below, rest, here);
+  if (schema.common) {
+    if (const SchemaNode* property = schema.common->property(key)) return follow_resume(*property, below, rest, here);
+  }
+  if (schema.kinds_in && value) {
+    if (const SchemaNode* kind = kind_of(schema, *value)) return follow_resume(*kind, value, path, here);
+  }
+  for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+    for (const SchemaNode* part : *group) {
+      if (followed(*part).property(key)) return follow_resume(*part, value, path, here);
+    }
+  }
+  return schema.additional_properties ? follow_resume(*schema.additional_properties, below, rest, here) : here;
+}
+
 }  // namespace
 
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value,
@@ -85,6 +116,10 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
   if (path.empty()) return std::nullopt;
   return follow(schema, &value, nullptr, path);
+}
+
+ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+  return follow_resume(schema, &value, path, ResumeClass::kForce);
 }
 
 }  // namespace runner
