@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Installs the wheel that scripts/package makes into a virtual environment of its own, and trains with it where nothing
+# but Python is on PATH.
+#
+#   package_test.sh ROOT LIBTORCH     LIBTORCH is the folder with the unpacked torch wheel, which stands in for torch
+set -euo pipefail
+export LC_ALL=C
+
+root=$(realpath "$1")
+libtorch=$(realpath "$2")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch"
+
+fail() {
+  echo "FAILED: $1"
+  exit 1
+}
+
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+if ! "$python" -m venv environment >venv.log 2>&1; then
+  echo "skipped: $python makes no virtual environments (on Debian: apt-get install python3-venv)"
+  exit 77
+fi
+
+"$root/scripts/package" --out once
+"$root/scripts/package" --out twice 2>/dev/null
+diff -r once twice || fail "the same sources make different packages"
+wheel=$(echo once/*.whl)
+echo "$(du -k "$wheel" | cut -f1) KiB in $wheel"
+
+# A torch 2.11 as pip would have installed it.
+packages=$(environment/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
+for part in "$libtorch"/torch "$libtorch"/nvidia "$libtorch"/torch-*.dist-info; do
+  [ ! -e "$part" ] || ln -s "$part" "$packages/"
+done
+
+# In the environment from here on: its programs and nothing else. On a busy machine two threads wait for each other.
+mkdir home work
+cd work
+inside() { env -i OMP_NUM_THREADS=1 PATH="$scratch/environment/bin" HOME="$scratch/home" "$@"; }
+began=$SECONDS
+inside pip --disable-pip-version-check install --quiet --no-index --no-deps "$scratch/$wheel"
+inside retort --version
+inside retort run quickstart run.dir=run
+took=$((SECONDS - began))
+[ -e run/summary.json ] || fail "the run has left no record"
+[ "$took" -le 120 ] || fail "to install it and to train took $took s"
+echo "installed and trained in $took s"
+
+inside python - <<'PYTHON' || fail "pip sees another package than was meant"
+import base64, hashlib, importlib.metadata as metadata
+retort = metadata.distribution("retort")
+assert retort.requires == ["torch==2.11.*"], retort.requires
+for file in retort.files:
+    if not file.hash:
+        assert file.name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json"), file
+        continue
+    digest = hashlib.new(file.hash.mode, file.read_binary()).digest()
+    assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value, file
+PYTHON
+for part in man/man1/retort.1 bash-completion/completions/retort zsh/site-functions/_retort \
+  fish/vendor_completions.d/retort.fish retort/schemas/train/supervised.schema.json retort/recipes/classify.yaml; do
+  [ -s "$scratch/environment/share/$part" ] || fail "share/$part is not installed"
+done
+# Tests can make a program of the build folder fail; not this one.
+inside RETORT_FAULT=any:1:fail retort init recipe.yaml || fail "it obeys RETORT_FAULT"
+
+# The archive over another environment is the same.
+mkdir "$scratch/unpacked"
+tar -C "$scratch/unpacked" --strip-components=1 -xf "$scratch"/once/*.tar.gz
+for folder in libexec share/retort share/man; do
+  diff -r "$scratch/unpacked/$folder" "$scratch/environment/$folder" || fail "the archive holds another $folder"
+done
+cmp "$scratch/unpacked/bin/retort" "$scratch/environment/bin/retort" || fail "the archive holds another retort"
+
+# Without torch it says what is missing.
+rm "$packages/torch"
+code=0
+said=$(inside retort run quickstart run.dir=without 2>&1) || code=$?
+echo "without torch: $said"
+grep -qF "pip install 'torch==2.11.*'" <<<"$said" || fail "without torch it does not say what to install"
+[ "$code" -ne 0 ] || fail "without torch it ends with 0"
+
+inside pip --disable-pip-version-check uninstall --quiet --yes retort
+left=$(find "$scratch/environment" -iname '*retort*')
+[ -z "$left" ] || fail "uninstalling leaves $left"
