@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;  // for a worker that has finished but does not go
+constexpr auto kGrace = 10s;      // for a worker that has finished but does not go
+constexpr int kCannotLoad = 127;  // what the dynamic loader ends a program with whose libraries it does not find
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -162,6 +163,9 @@ class Supervision::Dialogue {
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
     if (end_->signal == 0) {
       error.message = "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
+      if (end_->exit == kCannotLoad && !greeted_)
+        error.help =
+            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`";
       return error;
     }
     error.message =

@@ -285,6 +285,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
   EXPECT_EQ(talk_.str(),
             "error[E0704]: the worker ended with exit code 127 before it was done\n"
+            "  help: its libraries could not be loaded; a virtual environment gets them by "
+            "`pip install 'torch==2.11.*'`\n"
             "  note: it printed: cannot load libtorch\n");
   EXPECT_TRUE(wrote_nothing());
 }

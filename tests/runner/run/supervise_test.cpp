@@ -103,7 +103,16 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
 TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
             "E0704: the worker ended with exit code 0 before it was done");
-  EXPECT_EQ(only_error(play({"exit:127"})), "E0704: the worker ended with exit code 127 before it was done");
+  EXPECT_EQ(only_error(play({"exit:1"})), "E0704: the worker ended with exit code 1 before it was done");
+  EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
+}
+
+TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
+  const Ending ending = play({"exit:127"});
+  EXPECT_EQ(only_error(ending), "E0704: the worker ended with exit code 127 before it was done");
+  EXPECT_EQ(ending.errors[0].help,
+            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`");
+  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }
 
 TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotTakenForAnEvent) {
