@@ -19,7 +19,7 @@ struct TrainingToPlan {
   const DatasetDescription& data;          ///< that it learns from
   const DatasetDescription& network_data;  ///< that the network is made for
   const DatasetDescription* validation = nullptr;
-  const Dataset* held = nullptr;  ///< that stays in memory, where it is kept there (held_memory.h)
+  const Dataset* held = nullptr;  ///< that stays in memory, where it is kept there (HoldsMemory)
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
