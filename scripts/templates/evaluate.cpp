@@ -1,9 +1,10 @@
 #include <memory>
+#include <optional>
 
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
+#include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
@@ -28,12 +29,19 @@ class Novel final : public runner::Stage {
 
   explicit Novel(const NovelConfig& config) : config_(config) {}
 
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    Predictor(inputs, config_.batch_size).plan(context);
+    return runner::Outputs{};
+  }
+
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
-    const ClassifiedSamples samples = classify(inputs.get<Dataset>("test"), *checkpoint, config_.batch_size, context);
+    const Predictor predictor(inputs, config_.batch_size);
+    const ScopedMemoryBudget budget = predictor.hold_budget(context);
+    const ClassifiedSamples samples = predictor.classify(context);
     const auto metrics = std::make_shared<Metrics>();
     metrics->values = {{"accuracy", samples.logits.argmax(1).eq(samples.labels).to(at::kDouble).mean().item<double>()}};
-    for (const auto& [name, value] : metrics->values) context.metric("evaluate/" + name, value, checkpoint->step);
+    for (const auto& [name, value] : metrics->values)
+      context.metric("evaluate/" + name, value, predictor.checkpoint().step);
     return {{"metrics", metrics}};
   }
 

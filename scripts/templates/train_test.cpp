@@ -36,6 +36,13 @@ TEST(TrainNovel, UnknownOptionIsNotIgnored) {
   EXPECT_EQ(stage.errors()[0].pointer, "/train/epoch");
 }
 
+TEST(TrainNovel, TemperatureReachesTheLoss) {
+  RecordingContext warm, cold;
+  train_novel(R"({"epochs": 1})", warm);
+  train_novel(R"({"epochs": 1, "temperature": 10})", cold);
+  EXPECT_NE(warm.values("train/epoch_loss"), cold.values("train/epoch_loss"));
+}
+
 TEST(TrainNovel, LossFallsAndTheModelIsHandedOn) {
   RecordingContext context;
   const auto checkpoint = train_novel(R"({"epochs": 5, "batch_size": 10})", context);

@@ -8,6 +8,7 @@
 
 #include "runner/stage/artifact.h"
 #include "stages/artifact/model.h"
+#include "stages/numerics/numerics.h"
 
 namespace torch::nn {
 class Module;
@@ -23,7 +24,8 @@ class Checkpoint : public runner::Artifact {
 
   std::shared_ptr<torch::nn::Module> network;  ///< in eval mode, on the run's device; its values never change again
   std::shared_ptr<const Model> model;
-  std::string model_stage;  ///< the stage that the model comes from, as memory.precision names it
+  std::string model_stage;   ///< the stage that the model comes from, as memory.precision names it
+  NumericsOptions numerics;  ///< of its training; a prediction computes so too
   std::vector<std::string> classes;
   std::vector<TensorSpec> inputs;    ///< of the samples it was trained on
   std::string transform;             ///< of its training data

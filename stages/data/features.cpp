@@ -14,10 +14,8 @@
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/memory/memory_budget.h"
-#include "stages/numerics/numerics.h"
 #include "stages/memory/plan_forward.h"
-#include "stages/numerics/precision_module.h"
-#include "stages/numerics/tf32.h"
+#include "stages/numerics/prepared_network.h"
 
 namespace stages {
 namespace {
@@ -34,6 +32,13 @@ struct FeaturesConfig {
   at::ScalarType storage = at::kFloat;
 };
 
+std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescription& data, std::uint64_t seed,
+                                         at::Device device) {
+  std::shared_ptr<torch::nn::Module> network = model.build(data, seed);
+  network->to(device);
+  return network;
+}
+
 /// A network of which only the frozen part is run.
 class FrozenPart {
  public:
@@ -42,20 +47,14 @@ class FrozenPart {
       : model_(model),
         device_(std::string(context.device())),
         budget_(memory_budget(policy, device_), device_),
-        network_(model.build(data, context.seed())),
-        numerics_((network_->to(device_), network_->eval(),
-                   choose_numerics(policy.numerics(), *network_, model_stage, context))),
-        tf32_(numerics_.tf32),
-        modules_(*network_, numerics_.precision, device_) {
-    set_layout(*network_, numerics_.layout);
-  }
+        network_(built(model, data, context.seed(), device_)),
+        prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_) {}
 
   /// (n, …) on the CPU, all finite or not.
   at::Tensor operator()(const Batch& batch) const {
-    const torch::NoGradGuard no_graph;
-    const Batch on_device = in_layout(batch.to(device_), numerics_.layout);
-    const ScopedPrecision precision(numerics_.precision.base, device_);
-    return model_.frozen_features(*network_, on_device.tensors()).at("features").cpu();
+    const Batch placed = prepared_.placed(batch);
+    const ScopedInference inference(prepared_);
+    return model_.frozen_features(*network_, placed.tensors()).at("features").cpu();
   }
 
  private:
@@ -63,9 +62,7 @@ class FrozenPart {
   const at::Device device_;
   const ScopedMemoryBudget budget_;
   const std::shared_ptr<torch::nn::Module> network_;
-  const Numerics numerics_;
-  const ScopedTf32 tf32_;
-  const ScopedPrecisionMap modules_;
+  const PreparedNetwork prepared_;
 };
 
 void check_finite(const at::Tensor& features, const Batch& batch, const Dataset& dataset) {

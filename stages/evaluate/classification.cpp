@@ -12,16 +12,12 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
-#include "stages/memory/policy.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_report.h"
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
-#include "stages/memory/plan_terms.h"
-#include "stages/memory/memory_budget.h"
-#include "stages/memory/plan_forward.h"
 
 namespace stages {
 namespace {
@@ -55,23 +51,6 @@ void check_classes(const std::vector<std::string>& tested, const std::vector<std
       .with_help(help);
 }
 
-/// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
-void check_inputs(const DatasetDescription& test, const Checkpoint& checkpoint, runner::RunContext& context) {
-  const auto in_words = [](const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); };
-  for (const TensorSpec& trained : checkpoint.inputs) {
-    const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
-    if (tested == test.tensors.end() || tested->shape == trained.shape) continue;
-    throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
-                                                     " in the test set, and was " + in_words(trained.shape) +
-                                                     " in training")
-        .with_help("give the data stage the size it had then");
-  }
-  if (!checkpoint.transform.empty() && test.transform != checkpoint.transform) {
-    context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +
-                checkpoint.transform + " then");
-  }
-}
-
 /// A name for each output of the network, which may have more of them than it was trained with classes.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
   while (static_cast<std::int64_t>(classes.size()) < outputs) {
@@ -95,68 +74,32 @@ class ClassificationStage : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    const auto test = inputs.get<Dataset>("test");
-    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
-    const auto memory = inputs.find<MemoryPolicy>("memory");
-    const auto [batch_size, numerics] = settle(*test, *checkpoint, memory.get(), context);
-    const MemoryPolicy by_default;
-    const DatasetDescription data = test->describe();
-    const DatasetDescription trained_on{
-        .size = data.size, .tensors = checkpoint->inputs, .classes = checkpoint->classes};
-    const ForwardToPlan forward{.name = checkpoint->model_stage,
-                                .data = data,
-                                .loader = test->loader(),
-                                .batch_size = batch_size,
-                                .policy = memory ? *memory : by_default,
-                                .outline = [&] { return checkpoint->model->outline(trained_on); },
-                                .forward =
-                                    [&](torch::nn::Module& network, const NamedTensors& inputs) {
-                                      return checkpoint->model->forward(network, inputs).at("logits");
-                                    }};
-    runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
-    add_held_memory(plan, at::Device(std::string(context.device())).type(), *test);
-    context.plan(std::move(plan));
+    predictor(inputs).plan(context);
     return runner::Outputs{};
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const auto test = inputs.get<Dataset>("test");
-    const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
-    const auto memory = inputs.find<MemoryPolicy>("memory");
-    const at::Device device{std::string(context.device())};
-    const ScopedMemoryBudget budget(memory_budget(memory ? *memory : MemoryPolicy(), device), device);
-    const auto [batch_size, numerics] = settle(*test, *checkpoint, memory.get(), context);
-    const ClassifiedSamples samples = classify(test, *checkpoint, batch_size, numerics, context);
-    const std::vector<std::string> classes = output_names(checkpoint->classes, samples.logits.size(1));
+    const Predictor network = predictor(inputs);
+    const Checkpoint& checkpoint = network.checkpoint();
+    const ScopedMemoryBudget budget = network.hold_budget(context);
+    const ClassifiedSamples samples = network.classify(context);
+    const std::vector<std::string> classes = output_names(checkpoint.classes, samples.logits.size(1));
     const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
     const ClassificationCurves curves = classification_curves(samples.logits, samples.labels);
-    write(samples, metrics, curves, classes, *checkpoint, context);
-    return report(samples, metrics, curves, classes, *checkpoint, context);
+    write(samples, metrics, curves, classes, checkpoint, context);
+    return report(samples, metrics, curves, classes, checkpoint, context);
   }
 
  private:
-  /// How the test set is gone through.
-  struct Settled {
-    std::int64_t batch_size;
-    Numerics numerics;
-  };
-  Settled settle(const Dataset& test, const Checkpoint& checkpoint, const MemoryPolicy* memory,
-                 runner::RunContext& context) const {
-    const DatasetDescription description = test.describe();
-    if (description.size == 0) {
-      throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
-          .with_help("give the data stage samples for testing, or a share of them");
-    }
-    check_classes(description.classes, checkpoint.classes);
-    check_inputs(description, checkpoint, context);
-    if (std::ranges::find(description.tensors, "label", &TensorSpec::name) == description.tensors.end()) {
+  Predictor predictor(const runner::Inputs& inputs) const {
+    Predictor predictor(inputs, config_.batch_size);
+    const DatasetDescription test = predictor.test().describe();
+    check_classes(test.classes, predictor.checkpoint().classes);
+    if (std::ranges::find(test.tensors, "label", &TensorSpec::name) == test.tensors.end()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
           .with_help("evaluation compares predictions with labels: wire a labelled data set");
     }
-    const std::int64_t limit = memory && memory->micro_batch ? *memory->micro_batch : config_.batch_size;
-    return {std::min(limit, config_.batch_size),
-            memory ? choose_numerics(memory->numerics(), *checkpoint.network, checkpoint.model_stage, context)
-                   : Numerics{}};
+    return predictor;
   }
 
   void write(const ClassifiedSamples& samples, const ClassificationMetrics& metrics, const ClassificationCurves& curves,

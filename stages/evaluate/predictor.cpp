@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <chrono>
 
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
-#include "stages/numerics/precision_module.h"
-#include "stages/numerics/tf32.h"
+#include "stages/memory/plan_forward.h"
+#include "stages/memory/plan_terms.h"
+#include "stages/numerics/prepared_network.h"
 
 namespace stages {
 namespace {
@@ -38,6 +40,18 @@ void check(const at::Tensor& logits, const at::Tensor& labels, const std::vector
   }
 }
 
+std::shared_ptr<const MemoryPolicy> policy_of(const runner::Inputs& inputs) {
+  const auto policy = inputs.find<MemoryPolicy>("memory");
+  return policy ? policy : std::make_shared<const MemoryPolicy>();
+}
+
+/// The logits of a batch, on the CPU.
+at::Tensor run(const Model& model, const PreparedNetwork& network, const Batch& batch) {
+  const Batch placed = network.placed(batch);
+  const ScopedInference inference(network);
+  return model.forward(network.module(), placed.tensors()).at("logits").cpu();
+}
+
 /// Follows the batches for whoever watches.
 class Watch {
  public:
@@ -61,18 +75,69 @@ class Watch {
 
 }  // namespace
 
-ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const Checkpoint& checkpoint,
-                           std::int64_t batch_size, const Numerics& numerics, runner::RunContext& context) {
-  const torch::NoGradGuard no_graph;
-  const torch::Device device{std::string(context.device())};
-  checkpoint.network->eval();
-  set_layout(*checkpoint.network, numerics.layout);
-  const ScopedTf32 tf32(numerics.tf32);
-  const ScopedPrecisionMap modules(*checkpoint.network, numerics.precision, device);
+Predictor::Predictor(const runner::Inputs& inputs, std::int64_t batch_size)
+    : test_(inputs.get<Dataset>("test")),
+      checkpoint_(inputs.get<Checkpoint>("checkpoint")),
+      policy_(policy_of(inputs)),
+      batch_size_(std::min(batch_size, policy_->micro_batch.value_or(batch_size))) {
+  if (test_->describe().size > 0) return;
+  throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
+      .with_help("give the data stage samples for testing, or a share of them");
+}
 
-  std::int64_t samples = dataset->describe().size;
-  if (context.smoke()) samples = std::min(samples, kBatchesOfSmoke * batch_size);
-  Loader loader(dataset, sequential_order(samples), batch_size, /*epoch=*/0);
+/// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
+void Predictor::check_inputs(runner::RunContext& context) const {
+  const auto in_words = [](const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); };
+  const DatasetDescription test = test_->describe();
+  for (const TensorSpec& trained : checkpoint_->inputs) {
+    const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
+    if (tested == test.tensors.end() || tested->shape == trained.shape) continue;
+    throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
+                                                     " in the test set, and was " + in_words(trained.shape) +
+                                                     " in training")
+        .with_help("give the data stage the size it had then");
+  }
+  if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {
+    context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +
+                checkpoint_->transform + " then");
+  }
+}
+
+void Predictor::plan(runner::PlanContext& context) const {
+  check_inputs(context);
+  const DatasetDescription data = test_->describe();
+  const DatasetDescription trained_on{
+      .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
+  const Model& model = *checkpoint_->model;
+  const ForwardToPlan forward{
+      .name = checkpoint_->model_stage,
+      .data = data,
+      .loader = test_->loader(),
+      .batch_size = batch_size_,
+      .policy = *policy_,
+      .outline = [&] { return model.outline(trained_on); },
+      .forward = [&](torch::nn::Module& network,
+                     const NamedTensors& inputs) { return model.forward(network, inputs).at("logits"); }};
+  runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
+  add_held_memory(plan, at::Device(std::string(context.device())).type(), *test_);
+  context.plan(std::move(plan));
+}
+
+ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) const {
+  const at::Device device{std::string(context.device())};
+  return ScopedMemoryBudget(memory_budget(*policy_, device), device);
+}
+
+ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
+  check_inputs(context);
+  const torch::Device device{std::string(context.device())};
+  const PreparedNetwork network(
+      *checkpoint_->network,
+      choose_numerics(policy_->numerics(), *checkpoint_->network, checkpoint_->model_stage, context), device);
+
+  std::int64_t samples = test_->describe().size;
+  if (context.smoke()) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
+  Loader loader(test_, sequential_order(samples), batch_size_, /*epoch=*/0);
   const Watch watch(loader.batches());
 
   ClassifiedSamples result;
@@ -82,11 +147,9 @@ ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const 
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     const std::size_t first = result.names.size();
-    for (const std::int64_t index : batch->indices) result.names.push_back(dataset->sample_name(index));
+    for (const std::int64_t index : batch->indices) result.names.push_back(test_->sample_name(index));
 
-    const Batch on_device = in_layout(batch->to(device), numerics.layout);
-    const ScopedPrecision precision(numerics.precision.base, device);
-    logits.push_back(checkpoint.model->forward(*checkpoint.network, on_device.tensors()).at("logits").cpu());
+    logits.push_back(run(*checkpoint_->model, network, *batch));
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
     check(logits.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});

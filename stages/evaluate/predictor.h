@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "stages/artifact/checkpoint.h"
-#include "stages/numerics/numerics.h"
+#include "stages/memory/memory_budget.h"
+#include "stages/memory/policy.h"
 
 namespace runner {
+class Inputs;
+class PlanContext;
 class RunContext;
-}
+}  // namespace runner
 
 namespace stages {
 
@@ -22,11 +25,41 @@ struct ClassifiedSamples {
   std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
 };
 
-/// Runs the checkpoint's network on the context's device as `numerics` say, in eval mode and without a graph, over all
-/// samples, or over two batches of a smoke run. Reports progress and looks for cancellation at every batch. Throws
-/// runner::StageError for a label the network has no output for and for an output that is not finite, naming the
-/// sample, and where no sample is left (kTooFewSamples).
-ClassifiedSamples classify(const std::shared_ptr<const Dataset>& dataset, const Checkpoint& checkpoint,
-                           std::int64_t batch_size, const Numerics& numerics, runner::RunContext& context);
+/// What every kind of evaluation shares: the network of a checkpoint, which is run over a test set as a memory policy
+/// says, and planned as it is run.
+///
+///   const Predictor predictor(inputs, batch_size);
+///   check(predictor.test().describe(), predictor.checkpoint());  // what the kind alone asks for
+///   predictor.plan(context);
+///   const ClassifiedSamples samples = predictor.classify(context);
+class Predictor {
+ public:
+  /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
+  /// test set is empty. At most `batch_size` samples are run at once.
+  Predictor(const runner::Inputs& inputs, std::int64_t batch_size);
+
+  const Dataset& test() const { return *test_; }
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+
+  /// Shows what classify() would need.
+  void plan(runner::PlanContext& context) const;
+
+  /// Holds the device to the policy's budget.
+  ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
+
+  /// Runs the network on the context's device, in eval mode and without a graph, over all samples, or over two batches
+  /// of a smoke run. Reports progress and looks for cancellation at every batch. Throws runner::StageError where the
+  /// network was made for samples of another shape, for a label it has no output for and for an output that is not
+  /// finite, naming the sample, and where no sample is left (kTooFewSamples).
+  ClassifiedSamples classify(runner::RunContext& context) const;
+
+ private:
+  void check_inputs(runner::RunContext& context) const;
+
+  const std::shared_ptr<const Dataset> test_;
+  const std::shared_ptr<const Checkpoint> checkpoint_;
+  const std::shared_ptr<const MemoryPolicy> policy_;
+  const std::int64_t batch_size_;
+};
 
 }  // namespace stages

@@ -7,7 +7,7 @@
 
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/prepared_network.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
@@ -22,25 +22,22 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
 
   MemoryTrace trace(backend);
   const std::shared_ptr<torch::nn::Module> network = forward.outline();
-  network->eval();
   const Numerics numerics = choose_numerics(forward.policy.numerics(), *network, forward.name, context);
-  set_layout(*network, numerics.layout);
+  const PreparedNetwork prepared(*network, numerics, at::kMeta);
   const auto in_network = [&](const std::string& name) { return forward.name + "." + name; };
   for (const auto& item : network->named_parameters())
     trace.own(item.value(), Owner::kParameter, in_network(item.key()));
   for (const auto& item : network->named_buffers()) trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
   const ScopedModuleNames names(*network, forward.name);
   const ScopedPhase phase(StepPhase::kEvaluate);
-  const torch::NoGradGuard no_graph;
-  const ScopedPrecisionMap modules(*network, numerics.precision, at::kMeta);
   PlannedForward planned;
   for (int pass = 0; pass < 2; ++pass) {
     planned.output.reset();
-    const Batch batch = meta_batch(forward.data, units), laid_out = in_layout(batch, numerics.layout);
+    const Batch batch = meta_batch(forward.data, units), laid_out = prepared.placed(batch);
     for (const Batch* one : {&batch, &laid_out}) {
       for (const auto& [name, tensor] : one->tensors()) trace.own(tensor, Owner::kInput, name);
     }
-    const ScopedPrecision precision(numerics.precision.base, at::kMeta);
+    const ScopedInference inference(prepared);
     planned.output = forward.forward(*network, laid_out.tensors());
   }
   planned.plan = summarize(trace, 0, backend, forward.policy.allocator);

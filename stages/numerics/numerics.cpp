@@ -14,13 +14,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void choose_layout(Numerics& numerics, const NumericsOptions& options, const torch::nn::Module& network,
-                   at::DeviceType device, runner::RunContext& context) {
+                   at::DeviceType device, const std::function<void(std::string_view)>& say) {
   const LayerCount layers = count_layers(network);
   if (options.layout) {
     numerics.layout = *options.layout;
     const bool has_images = std::ranges::any_of(network.parameters(), [](const auto& one) { return one.dim() == 4; });
     if (numerics.layout == Layout::kChannelsLast && !has_images) {
-      context.say("layout: channels_last has no effect: the network has no convolution");
+      say("layout: channels_last has no effect: the network has no convolution");
     }
     return;
   }
@@ -28,8 +28,8 @@ void choose_layout(Numerics& numerics, const NumericsOptions& options, const tor
   numerics.layout = choose_layout(layers, device, reduced);
   numerics.layout_rule = kLayoutRule;
   if (numerics.layout == Layout::kContiguous) return;
-  context.say("layout: " + std::string(name(numerics.layout)) + " by the rule " + numerics.layout_rule + ": " +
-              std::to_string(layers.convolutions) + " of " + std::to_string(layers.all) + " layers are convolutions");
+  say("layout: " + std::string(name(numerics.layout)) + " by the rule " + numerics.layout_rule + ": " +
+      std::to_string(layers.convolutions) + " of " + std::to_string(layers.all) + " layers are convolutions");
 }
 
 Json to_json(const PrecisionMap& map) {
@@ -53,13 +53,17 @@ PrecisionMap precision_map_from(const Json& json) {
 
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
                          runner::RunContext& context) {
-  const at::Device device{std::string(context.device())};
+  return choose_numerics(options, network, name, at::Device(std::string(context.device())),
+                         [&](std::string_view line) { context.say(line); });
+}
+
+Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
+                         at::Device device, const std::function<void(std::string_view)>& say) {
   Numerics numerics;
   numerics.precision = rules_for(network, name, options.precision, options.pointer);
   numerics.tf32 = options.tf32;
-  if (numerics.tf32 && device.is_cpu())
-    context.say("tf32 has no effect on a CPU: it computes float32 products in float32");
-  choose_layout(numerics, options, network, device.type(), context);
+  if (numerics.tf32 && device.is_cpu()) say("tf32 has no effect on a CPU: it computes float32 products in float32");
+  choose_layout(numerics, options, network, device.type(), say);
   return numerics;
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include <c10/core/Device.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "stages/numerics/layout.h"
@@ -38,6 +41,9 @@ struct Numerics {
 /// not one for this network.
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
                          runner::RunContext& context);
+/// The same on `device`; `say` gets the lines.
+Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
+                         c10::Device device, const std::function<void(std::string_view)>& say);
 
 /// {"precision": "bf16" or {"default": "bf16", "modules": {"head": "fp32"}}, "tf32", "layout", "layout_rule"}; the rule
 /// only where there is one.

@@ -9,6 +9,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/train/gradient.h"
+#include "stages/train/step_assembly.h"
 #include "stages/train/step_snapshot.h"
 #include "stages/weights/weights.h"
 
@@ -114,12 +115,14 @@ class ScopedGenerators {
   const GeneratorStates before_;
 };
 
-/// The plan that the policy asks for, for the small network in float64.
-StepPlan plan_of(const CertifiedTraining& training, const torch::nn::Module& network) {
-  const MemoryPolicy& policy = training.policy;
-  StepPlan plan = make_step_plan(
-      training.step, policy, std::min(training.batch_size, training.data.size), {},
-      activation_checkpointing_for(network, training.model_stage, policy.activation_checkpointing, policy.pointer));
+/// The plan by which the trainer would compute, on the small network in float64.
+StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network, runner::RunContext& context) {
+  MemoryPolicy policy = training.policy;
+  policy.precision = {};
+  policy.tf32 = false;
+  policy.layout = Layout::kContiguous;
+  StepPlan plan =
+      assemble_step(training.step, network, training.data.size, training.options, policy, at::kCPU, context).plan();
   if (plan.micro_batch > 0) plan.micro_batch = kPart;
   return plan;
 }
@@ -153,7 +156,8 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
   return certificate;
 }
 
-Certificate certify(const CertifiedTraining& training, std::uint64_t seed) {
+Certificate certify(const TrainingToPlan& training, runner::PlanContext& context) {
+  const std::uint64_t seed = context.seed();
   const auto* shrinkable = dynamic_cast<const ShrinkableModel*>(&training.model);
   const Shrunken small = shrinkable ? shrinkable->shrunken(training.data) : Shrunken{};
   const DatasetDescription& data = shrinkable ? small.data : training.data;
@@ -161,10 +165,9 @@ Certificate certify(const CertifiedTraining& training, std::uint64_t seed) {
   try {
     const auto network = (shrinkable ? *small.model : training.model).build(source_of(data), seed);
     network->to(torch::kDouble);
-    network->train();
     at::Generator generator = at::detail::createCPUGenerator(seed);
     randomise(*network, generator);
-    const StepPlan plan = plan_of(training, *network);
+    const StepPlan plan = plan_of(training, *network, context);
     return compare_gradients(training.step, *network, random_batch(data, generator), plan, seed);
   } catch (const runner::StageError& error) {
     return {.refused = error.what()};

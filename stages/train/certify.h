@@ -1,32 +1,22 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "runner/stage/certificate.h"
-#include "stages/artifact/model.h"
-#include "stages/memory/policy.h"
+#include "runner/stage/plan_context.h"
+#include "stages/train/plan_training.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
 
-/// What a training is made of, as train() gets it.
-struct CertifiedTraining {
-  const TrainingStep& step;
-  const Model& model;
-  const DatasetDescription& data;  ///< of the training data
-  std::int64_t batch_size = 0;     ///< the logical batch
-  const MemoryPolicy& policy;
-  std::string model_stage = "model";
-};
-
 /// Computes a gradient as the policy asks for and at once as a whole, in float64 on shapes as small as the model can be
-/// made (Shrunken), on random data and with random weights, all of them functions of `seed`. Of a batch that the
-/// policy cuts five samples are taken, in parts of two. What is dropped is dropped. Other number formats than float64
-/// are not compared: they change a training and are only ever asked for. Nothing is changed, but weights are read
-/// where a model cannot be made small. A policy that is none for this training comes back as `refused`.
-runner::Certificate certify(const CertifiedTraining& training, std::uint64_t seed);
+/// made (Shrunken), on random data and with random weights, all of them functions of the context's seed. Of a batch
+/// that the policy cuts five samples are taken, in parts of two. What is dropped is dropped, and what is frozen gets no
+/// gradient. Other number formats than float64 are not compared: they change a training and are only ever asked for.
+/// Nothing is changed, but weights are read where a model cannot be made small. A policy that is none for this
+/// training comes back as `refused`.
+runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
 /// The same of one network, which is in float64, on the CPU and in training mode, and stays as it is; only what the
 /// plan's numerics say is left out. A loss or a buffer that comes out otherwise is among `changed`.

@@ -7,7 +7,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/prepared_network.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/encoded_parts.h"
@@ -54,7 +54,7 @@ class Accumulation {
         numbers_(weight) {}
 
   StepNumbers run() && {
-    const ScopedPrecisionMap modules(network_, plan_.numerics.precision, batch_.device());
+    const PreparedNetwork prepared(network_, plan_.numerics, batch_.device());
     const ScopedActivationCheckpointing recomputed(network_, plan_.activation_checkpointing);
     if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
     else run_one_pass();

@@ -11,10 +11,10 @@
 
 namespace stages {
 
-/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut as `plan` says. `weight` is the step's
-/// weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient. `key` decides what
-/// dropout drops, together with the batch's indices, or where it has none with the positions in it, and the names of
-/// its inputs (ScopedInput).
+/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut and computed as `plan` says. `weight`
+/// is the step's weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient.
+/// `key` decides what dropout drops, together with the batch's indices, or where it has none with the positions in it,
+/// and the names of its inputs (ScopedInput).
 ///
 /// Where the plan has two passes, every micro-batch is encoded twice: first without a graph, so that the loss and the
 /// scores are those of the batch as a whole, then to send the loss's gradient by the embeddings on to the weights. What

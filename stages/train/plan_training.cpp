@@ -7,13 +7,10 @@
 
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"
-#include "stages/numerics/precision_module.h"
-#include "stages/tensor/scoped.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
-#include "stages/train/parameter_groups.h"
 #include "stages/train/plan_alternatives.h"
-#include "stages/train/step_execution.h"
+#include "stages/train/step_assembly.h"
 #include "stages/train/step_snapshot.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
@@ -34,22 +31,13 @@ class TracedTraining {
         context_(context),
         trace_(backend),
         network_(training.model.outline(training.network_data)),
-        names_(*network_, training.options.model_stage) {
-    network_->train();
-  }
+        names_(*network_, training.options.model_stage) {}
 
   runner::MemoryPlan run() {
     const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
-    StepPlan plan =
-        make_step_plan(training_.step, policy_, units,
-                       choose_numerics(policy_.numerics(), *network_, training_.options.model_stage, context_),
-                       activation_checkpointing_for(*network_, training_.options.model_stage,
-                                                    policy_.activation_checkpointing, policy_.pointer));
-    set_layout(*network_, plan.numerics.layout);
-    const std::vector<ParameterGroup> groups =
-        divide_parameters(*network_, training_.options.optimizer, training_.options.parameter_groups);
+    StepExecution execution =
+        assemble_step(training_.step, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
-    StepExecution execution(training_.step, *network_, groups, plan, training_.options.gradient_clip_norm, at::kMeta);
     std::size_t second_step = 0;
     double flops = 0;  // of a step
     for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
@@ -58,10 +46,10 @@ class TracedTraining {
       make_step(execution, units, step);
       flops = trace_.flops() - before;
     }
-    if (training_.validation) validate_on_meta(plan, units);
+    if (training_.validation) validate_on_meta(execution);
     end(execution);
     runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
-    result.step = to_json(plan);
+    result.step = to_json(execution.plan());
     result.flops = flops;
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     if (training_.held) add_held_memory(result, backend_.device, *training_.held);
@@ -97,17 +85,12 @@ class TracedTraining {
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 
-  void validate_on_meta(const StepPlan& plan, std::int64_t units) {
+  void validate_on_meta(const StepExecution& execution) {
     const ScopedPhase phase(StepPhase::kEvaluate);
-    const ScopedEval eval(*network_);
-    const torch::NoGradGuard no_graph;
-    const ScopedPrecisionMap modules(*network_, plan.numerics.precision, at::kMeta);
-    const bool cut = plan.micro_batch > 0 && !plan.two_pass;
-    const std::int64_t at_once = std::min(cut ? plan.micro_batch : units, training_.validation->size);
-    if (at_once == 0) return;
-    const Batch batch = make_batch(*training_.validation, at_once);
-    measure(training_.step, *network_, in_layout(batch, plan.numerics.layout), plan.numerics, plan.micro_batch,
-            training_.step.weight(batch));
+    const StepPlan& plan = execution.plan();
+    const std::int64_t units =
+        std::min(validation_batch_size(plan, training_.options.batch_size), training_.validation->size);
+    if (units > 0) measure(training_.step, execution.network(), make_batch(*training_.validation, units), plan);
   }
 
   /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that are kept come back

@@ -7,7 +7,7 @@
 #include "runner/stage/plan_context.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
-#include "stages/train/trainer.h"
+#include "stages/train/trainer_options.h"
 #include "stages/train/training_step.h"
 
 namespace stages {

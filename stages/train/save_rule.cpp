@@ -1,8 +1,14 @@
 #include "stages/train/save_rule.h"
 
+#include <chrono>
+
 #include "runner/stage/config_reader.h"
 
 namespace stages {
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 SaveOptions read_save_options(runner::ConfigReader& reader) {
   SaveOptions options;

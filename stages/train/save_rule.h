@@ -26,6 +26,9 @@ struct SaveOptions {
 /// Reads common.schema.json#/definitions/checkpoint.
 SaveOptions read_save_options(runner::ConfigReader& reader);
 
+/// Now, on a clock that only goes forward.
+double steady_seconds();
+
 /// Remembers when it was saved last.
 class SaveClock {
  public:

@@ -11,19 +11,18 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
                              std::optional<double> gradient_clip_norm, at::Device device)
     : step_(step),
-      network_(network),
       plan_(std::move(plan)),
+      network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
-      device_(device),
       optimizer_(groups) {
-  if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device_);
+  if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device);
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
   StepNumbers numbers =
-      accumulate_gradient(step_, network_, in_layout(batch.to(device_), plan_.numerics.layout), weight, plan_, key,
+      accumulate_gradient(step_, network_.module(), network_.placed(batch), weight, plan_, key,
                           scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -42,7 +41,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   numbers.fetch();
   // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
   // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
-  const bool host_looks = device_.is_cpu() || device_.is_meta();
+  const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
 }
@@ -51,10 +50,10 @@ void StepExecution::commit(const Computed& computed, const std::vector<Rates>& r
   const ScopedPhase phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_graph;
   const auto& divisor = computed.divisor;
-  const bool clips = divisor && (!device_.is_cpu() || divisor->item<double>() > 1);
+  const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
   optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
   if (scaler_) scaler_->update(*computed.overflow);
-  network_.zero_grad();
+  network_.module().zero_grad();
 }
 
 }  // namespace stages

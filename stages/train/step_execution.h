@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "stages/numerics/prepared_network.h"
 #include "stages/train/grad_scaler.h"
 #include "stages/train/gradient.h"
 #include "stages/train/optimizer.h"
@@ -21,7 +22,8 @@ namespace stages {
 /// random numbers), a StepSnapshot puts back.
 class StepExecution {
  public:
-  /// All is borrowed; the network is on `device` and laid out as the plan says. In fp16 the loss is scaled.
+  /// All is borrowed; the network is on `device`. As long as this lives, it is prepared as the plan's numerics say. In
+  /// fp16 the loss is scaled.
   StepExecution(const TrainingStep& step, torch::nn::Module& network, const std::vector<ParameterGroup>& groups,
                 StepPlan plan, std::optional<double> gradient_clip_norm, at::Device device);
 
@@ -39,6 +41,7 @@ class StepExecution {
   void commit(const Computed& computed, const std::vector<Rates>& rates);
 
   const StepPlan& plan() const { return plan_; }
+  const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
   /// Null where the loss is not scaled.
@@ -47,10 +50,9 @@ class StepExecution {
 
  private:
   const TrainingStep& step_;
-  torch::nn::Module& network_;
   const StepPlan plan_;
+  const PreparedNetwork network_;
   const std::optional<double> gradient_clip_norm_;
-  const at::Device device_;
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
 };

@@ -3,17 +3,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "runner/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
-#include "stages/train/optimizer_options.h"
-#include "stages/train/parameter_group_options.h"
-#include "stages/train/save_rule.h"
-#include "stages/train/schedule.h"
+#include "stages/train/trainer_options.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
@@ -21,29 +15,6 @@ namespace stages {
 /// What is learnt from, and what is measured on after an epoch; `validation` may be null.
 struct TrainingData {
   std::shared_ptr<const Dataset> train, validation;
-};
-
-/// Which weights a training ends with.
-enum class Keep { kBest, kLast };
-
-struct TrainerOptions {
-  std::int64_t epochs = 0;
-  std::int64_t batch_size = 0;  ///< the logical batch
-  OptimizerOptions optimizer;
-  std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
-  Schedule schedule;
-  std::optional<double> gradient_clip_norm;
-  std::int64_t validate_every = 1;       ///< epochs; the last epoch is always validated
-  std::optional<std::int64_t> patience;  ///< validations in a row without a better one after which to stop
-  std::string monitor;                   ///< what says which epoch is best: "loss" or one of the step's scores
-  bool higher_is_better = false;
-  Keep keep = Keep::kBest;
-  SaveOptions checkpoint;
-  std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
-  std::int64_t log_every = 1;  ///< steps
-  std::int64_t replays = 0;    ///< how often one step is run again that ran out of memory
-  std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
-  std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
 };
 
 struct TrainingResult {

@@ -7,8 +7,6 @@
 
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
-#include "stages/numerics/precision_module.h"
-#include "stages/tensor/scoped.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
 
@@ -26,22 +24,26 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
 
 }  // namespace
 
-StepNumbers measure(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const Numerics& numerics,
-                    std::int64_t micro_batch, double weight) {
-  const ScopedPrecision precision(numerics.precision.base, batch.device());
-  const NamedTensors encoded = taken_in(numerics.precision.base, encode(step, network, batch, micro_batch));
-  StepNumbers numbers(weight);
-  numbers.add(step.loss(encoded, batch), step.score(encoded, batch));
+std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size) {
+  const bool is_cut = plan.micro_batch > 0 && !plan.two_pass;
+  return is_cut ? plan.micro_batch : batch_size;
+}
+
+StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                    const StepPlan& plan) {
+  StepNumbers numbers(step.weight(batch));
+  const Batch placed = network.placed(batch);
+  const ScopedInference inference(network);
+  const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, plan.micro_batch));
+  numbers.add(step.loss(encoded, placed), step.score(encoded, placed));
   numbers.fetch();
   return numbers;
 }
 
-Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
+Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
                const ValidationOptions& options) {
-  const ScopedEval eval(network);
-  const torch::NoGradGuard no_graph;
-  const ScopedPrecisionMap modules(network, options.numerics.precision, options.device);
-  Loader loader(dataset, sequential_order(dataset->describe().size), options.batch_size, options.epoch);
+  Loader loader(dataset, sequential_order(dataset->describe().size),
+                validation_batch_size(options.plan, options.batch_size), options.epoch);
   const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
@@ -49,8 +51,7 @@ Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
-    measured.push_back(measure(step, network, in_layout(batch->to(options.device), options.numerics.layout),
-                               options.numerics, options.micro_batch, step.weight(*batch)));
+    measured.push_back(measure(step, network, *batch, options.plan));
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");

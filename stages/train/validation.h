@@ -5,34 +5,33 @@
 #include <memory>
 #include <optional>
 
-#include <c10/core/Device.h>
-
 #include "stages/artifact/dataset.h"
-#include "stages/numerics/numerics.h"
+#include "stages/numerics/prepared_network.h"
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
 #include "stages/train/training_step.h"
 
 namespace stages {
 
 /// How a dataset is gone through to measure a network on it.
 struct ValidationOptions {
-  std::int64_t epoch = 0;  ///< handed to the dataset
-  std::int64_t batch_size = 1;
-  std::int64_t micro_batch = 0;  ///< units of a batch encoded at once; 0: all
-  at::Device device = at::kCPU;
-  Numerics numerics = {};
-  std::optional<std::int64_t> batches;                                         ///< at most so many
-  std::function<void(std::int64_t batch, std::int64_t batches)> before_batch;  ///< 1-based; may throw to stop
+  std::int64_t epoch = 0;                                                           ///< handed to the dataset
+  std::int64_t batch_size = 1;                                                      ///< of the training
+  StepPlan plan = {};                                                               ///< of the training
+  std::optional<std::int64_t> batches = {};                                         ///< at most so many
+  std::function<void(std::int64_t batch, std::int64_t batches)> before_batch = {};  ///< 1-based; may throw to stop
 };
 
-/// What `step` measures on one batch on the device, whose weight is `weight`, without a graph and in its numerics.
-StepNumbers measure(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const Numerics& numerics,
-                    std::int64_t micro_batch, double weight);
+/// Units that are measured at once where a training of such batches is cut by such a plan. A loss over the whole batch
+/// is measured over batches as large as in training.
+std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size);
 
-/// The means of `step`'s loss and scores over `dataset`, with the network in eval mode and no graph; its modes are put
-/// back. Throws runner::StageError where a sample is unreadable or bad.
-Means validate(const TrainingStep& step, torch::nn::Module& network, std::shared_ptr<const Dataset> dataset,
+/// What `step` measures on one batch, encoded in parts where the plan cuts it, without a graph and in eval mode.
+StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan);
+
+/// The means of `step`'s loss and scores over `dataset`. Throws runner::StageError where a sample is unreadable or bad.
+Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
                const ValidationOptions& options);
 
 }  // namespace stages

@@ -15,6 +15,7 @@
 #include "stages/evaluate/class_scores.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
+#include "stages/numerics/prepared_network.h"
 #include "stages/worker/trained_checkpoint.h"
 
 namespace stages {
@@ -50,14 +51,17 @@ class Prediction {
       : checkpoint_(checkpoint), pictures_(std::move(pictures)), top_(top), context_(context) {}
 
   Json run(std::int64_t batch_size, at::Device device) {
-    const torch::NoGradGuard no_graph;
+    const auto say = [&](std::string_view line) { context_.say(line); };
+    const PreparedNetwork network(
+        *checkpoint_.network,
+        choose_numerics(checkpoint_.numerics, *checkpoint_.network, checkpoint_.model_stage, device, say), device);
     const std::int64_t images = pictures_->describe().size;
     Loader loader(pictures_, SampleOrder::sequential(images), batch_size, /*epoch=*/0);
     for (;;) {
       if (context_.cancelled()) throw runner::Cancelled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
-      give(*batch, checkpoint_.model->forward(*checkpoint_.network, batch->to(device).tensors()).at("logits").cpu());
+      give(*batch, logits(network, *batch));
       context_.progress(progress(images));
     }
     give_unreadable(images);
@@ -65,6 +69,12 @@ class Prediction {
   }
 
  private:
+  at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
+    const Batch placed = network.placed(batch);
+    const ScopedInference inference(network);
+    return checkpoint_.model->forward(network.module(), placed.tensors()).at("logits").cpu();
+  }
+
   void give(const Batch& batch, const at::Tensor& logits) {
     for (std::int64_t row = 0; row < batch.units(); ++row) {
       const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];

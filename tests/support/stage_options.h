@@ -16,15 +16,27 @@ inline nlohmann::ordered_json schema_at(const std::string& address) {
   return Json::parse(file).at(Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
 }
 
+/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that it stands in.
+inline nlohmann::ordered_json followed(nlohmann::ordered_json property, const std::string& file = "") {
+  while (property.contains("$ref")) {
+    const std::string address = property["$ref"];
+    nlohmann::ordered_json target = schema_at(address.starts_with('#') ? file + address : address);
+    property.erase("$ref");
+    target.update(property);
+    property = std::move(target);
+  }
+  return property;
+}
+
 /// `options` with the defaults of `schema` where they say nothing, as a stage gets them.
 inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema, nlohmann::ordered_json options) {
   const auto properties = schema.value("properties", nlohmann::ordered_json::object());
-  for (const auto& [key, property] : properties.items()) {
+  for (const auto& [key, written] : properties.items()) {
+    const nlohmann::ordered_json property = followed(written);
     if (property.contains("x-planned")) continue;
     if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
     if (!options.contains(key) || !options[key].is_object()) continue;
-    nlohmann::ordered_json inside = property.contains("anyOf") ? property["anyOf"][1] : property;
-    if (inside.contains("$ref")) inside = schema_at(inside["$ref"]);
+    nlohmann::ordered_json inside = property.contains("anyOf") ? followed(property["anyOf"][1]) : property;
     if (inside.contains("x-kinds")) {
       if (!options[key].contains("kind")) options[key]["kind"] = inside["x-default-kind"];
       const std::string folder = inside["x-kinds"], kind = options[key]["kind"];

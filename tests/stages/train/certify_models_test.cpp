@@ -10,10 +10,11 @@
 #include "stages/stages.h"
 #include "stages/train/certify.h"
 #include "stages/weights/weights.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
 #include "tests/support/stage_options.h"
-#include "tests/support/tiny_step.h"
+#include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
@@ -55,6 +56,22 @@ class ModelStep final : public TinyStep {
   const Model& model_;
 };
 
+runner::Certificate certified(const TrainingStep& step, const Model& model, const DatasetDescription& data,
+                              const MemoryPolicy& policy, const std::string& model_stage = "model") {
+  TrainerOptions options = tiny_options();
+  options.batch_size = 64;
+  options.model_stage = model_stage;
+  PlanningContext context;
+  return certify({.step = step,
+                  .model = model,
+                  .data = data,
+                  .network_data = data,
+                  .loader = {},
+                  .options = options,
+                  .policy = policy},
+                 context);
+}
+
 std::vector<std::string> names_of(const NamedTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) names.push_back(name);
@@ -84,7 +101,7 @@ TEST(Certify, PoliciesHoldForEveryModel) {
       policy.two_pass = two_pass;
       DatasetDescription data = flowers(224);
       data.size = 100;
-      const runner::Certificate cut = certify({step, *model, data, 64, policy}, 7);
+      const runner::Certificate cut = certified(step, *model, data, policy);
       EXPECT_TRUE(cut.holds()) << name << ": " << cut.refused << " " << cut.worst();
       EXPECT_GT(cut.worst(), 0) << name;  // it has cut something
     }
@@ -98,9 +115,9 @@ TEST(Certify, ModulesAreNamedAsInTheRecipe) {
   policy.pointer = "/memory";
   policy.activation_checkpointing.modules = {"tower.vision_model.encoder.layers.2.mlp"};
   const DatasetDescription data = flowers(224);
-  EXPECT_EQ(certify({step, *model, data, 64, policy, "tower"}, 7).compared,
+  EXPECT_EQ(certified(step, *model, data, policy, "tower").compared,
             "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch of 5, with dropout");
-  EXPECT_EQ(certify({step, *model, data, 64, policy}, 7).refused,
+  EXPECT_EQ(certified(step, *model, data, policy).refused,
             "'tower.vision_model.encoder.layers.2.mlp' names no module of the network of 'model'");
 }
 

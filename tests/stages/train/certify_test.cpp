@@ -6,7 +6,8 @@
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/step_phase.h"
 #include "tests/support/gradients.h"
-#include "tests/support/tiny_dataset.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
@@ -123,10 +124,22 @@ TEST(CompareGradients, BufferThatComesOutOtherwiseFails) {
 }
 
 /// TinyModel's, certified.
-Certificate certified(const MemoryPolicy& policy, Coupling coupling = Coupling::kPerSample) {
+Certificate certified(const MemoryPolicy& policy, Coupling coupling = Coupling::kPerSample,
+                      const std::vector<ParameterGroupOptions>& groups = {}) {
   TinyStep step;
   step.coupling = coupling;
-  return certify({step, step.model, TinyDataset(30).describe(), 8, policy}, 7);
+  const DatasetDescription data = TinyDataset(30).describe();
+  TrainerOptions options = tiny_options();
+  options.parameter_groups = groups;
+  PlanningContext context;
+  return certify({.step = step,
+                  .model = step.model,
+                  .data = data,
+                  .network_data = data,
+                  .loader = {},
+                  .options = options,
+                  .policy = policy},
+                 context);
 }
 
 TEST(Certify, ModelThatCannotBeMadeSmallIsComparedAsItIs) {
@@ -151,6 +164,17 @@ TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
   EXPECT_EQ(certificate.refused,
             "micro_batch 3 would cut a batch of 8, and the loss 'cross_entropy' depends on the whole batch at once");
   EXPECT_THAT(certificate.parameters, IsEmpty());
+}
+
+TEST(Certify, WhatTheTrainingFreezesIsNotCompared) {
+  MemoryPolicy policy;
+  policy.micro_batch = 3;
+  const std::size_t all = certified(policy).parameters.size();
+  const Certificate certificate = certified(policy, Coupling::kPerSample, {{.match = {"bias"}, .frozen = true}});
+  EXPECT_TRUE(certificate.holds()) << certificate.refused;
+  EXPECT_LT(certificate.parameters.size(), all);
+  EXPECT_EQ(certified(policy, Coupling::kPerSample, {{.match = {"no_such"}, .frozen = true}}).refused,
+            "the pattern 'no_such' matches no parameter of the model");
 }
 
 TEST(Certify, TorchsGeneratorIsLeftAlone) {

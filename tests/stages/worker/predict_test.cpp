@@ -28,7 +28,7 @@ using testing::HasSubstr;
 /// A tiny classifier of two kinds of pictures, trained for an epoch, and the request to predict by it.
 class Predict : public testing::Test {
  protected:
-  Predict() {
+  explicit Predict(const std::string& policy = "{}") {
     for (int label = 0; label < 2; ++label) {
       for (int i = 0; i < 8; ++i) {
         pictures_.add("photos/c" + std::to_string(label) + "/" + std::to_string(i) + ".jpg",
@@ -43,7 +43,7 @@ class Predict : public testing::Test {
         "model/clip_vision",
         R"({"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 8,
             "projection_dim": null})");
-    const runner::Value memory = stage_options("memory/policy", "{}");
+    const runner::Value memory = stage_options("memory/policy", policy);
     const runner::Value train = stage_options("train/supervised", R"({"epochs": 1, "batch_size": 4})");
     const auto model_made = run(kModelClipVision, model).at("model");
     const auto memory_made = run(kMemoryPolicy, memory).at("memory");
@@ -128,6 +128,35 @@ TEST_F(Predict, SaysOfEveryPictureWhatTheNetworkSays) {
     EXPECT_NEAR(classes[0]["probability"].get<double>(), wanted[best].item<double>(), 1e-6);
     EXPECT_NEAR(classes[1]["probability"].get<double>(), wanted[1 - best].item<double>(), 1e-6);
   }
+}
+
+class PredictInBf16 : public Predict {
+ protected:
+  PredictInBf16() : Predict(R"({"precision": "bf16"})") {}
+
+  /// The probability of the first class.
+  double probability(const at::Tensor& image, Precision precision) const {
+    const torch::NoGradGuard no_graph;
+    const ScopedPrecision scope(precision, at::kCPU);
+    return checkpoint_->model->forward(*checkpoint_->network, {{"image", image}})
+        .at("logits")
+        .to(at::kDouble)
+        .softmax(1)[0][0]
+        .item<double>();
+  }
+};
+
+TEST_F(PredictInBf16, ComputesAsTheMemoryPolicyOfTheTrainingSays) {
+  const at::Tensor image = test_->sample(0, 0)->at("image").unsqueeze(0);
+  request_["paths"] = {path("photos/" + test_->sample_name(0))};
+  predict();
+  ASSERT_EQ(items_.size(), 1u);
+  double predicted = 0;
+  for (const Json& one : items_[0]["classes"]) {
+    if (one["class"] == "c0") predicted = one["probability"];
+  }
+  EXPECT_NEAR(predicted, probability(image, Precision::kBf16), 1e-9);
+  EXPECT_GT(std::abs(predicted - probability(image, Precision::kFp32)), 1e-7);
 }
 
 TEST_F(Predict, GivesTheSameInAnyBatchesAndInOrder) {

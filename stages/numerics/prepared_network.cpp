@@ -1,0 +1,21 @@
+#include "stages/numerics/prepared_network.h"
+
+#include <torch/torch.h>
+
+namespace stages {
+
+PreparedNetwork::PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device)
+    : network_(network),
+      numerics_(numerics),
+      device_(device),
+      tf32_(numerics.tf32),
+      modules_(network, numerics.precision, device) {
+  set_layout(network, numerics.layout);
+}
+
+Batch PreparedNetwork::placed(const Batch& batch) const { return in_layout(batch.to(device_), numerics_.layout); }
+
+ScopedInference::ScopedInference(const PreparedNetwork& network)
+    : eval_(network.module()), precision_(network.precision(), network.device()) {}
+
+}  // namespace stages

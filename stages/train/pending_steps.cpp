@@ -1,0 +1,53 @@
+#include "stages/train/pending_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kMaxSkipped = 100;  // by then the scale has shrunk by 2^100
+
+}  // namespace
+
+void PendingSteps::mark_written() {
+  if (!steps_.empty()) steps_.back().written = true;
+}
+
+void PendingSteps::settle(std::size_t allowed) {
+  while (steps_.size() > allowed) {
+    PendingStep& step = steps_.front();
+    const bool written = std::exchange(step.written, false);  // a step that is refused here never was
+    refuse_not_finite(step.numbers, step.place, data_);
+    skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
+    if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
+    step.written = written;
+    record(step);
+    steps_.pop_front();
+  }
+}
+
+void PendingSteps::record(const PendingStep& step) {
+  StepRecord& last = epoch_.last;
+  last = {step.place.epoch,          step.place.step,
+          step.place.units,          step.rates[0].learning_rate,
+          step.numbers.means(),      step.numbers.gradient_norm(),
+          step.numbers.loss_scale(), step.numbers.skipped()};
+  for (std::size_t group = 1; group < step.rates.size(); ++group)
+    last.group_rates.emplace_back(groups_[group], step.rates[group].learning_rate);
+  epoch_.means.add(last.means);
+  epoch_.skipped_steps += last.skipped;
+  log_.step(last);
+}
+
+void PendingSteps::undo_unwritten() const {
+  const auto step = std::ranges::find(steps_, false, &PendingStep::written);
+  if (step != steps_.end()) step->before.restore();
+}
+
+void PendingSteps::restore(EpochSoFar epoch, std::int64_t skipped_in_a_row) {
+  epoch_ = std::move(epoch);
+  skipped_in_a_row_ = skipped_in_a_row;
+}
+
+}  // namespace stages

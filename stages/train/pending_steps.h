@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "stages/artifact/dataset.h"
+#include "stages/train/epoch_so_far.h"
+#include "stages/train/schedule.h"
+#include "stages/train/step_error.h"
+#include "stages/train/step_numbers.h"
+#include "stages/train/step_snapshot.h"
+#include "stages/train/training_log.h"
+
+namespace stages {
+
+/// A step whose numbers the host has not looked at.
+struct PendingStep {
+  StepPlace place;
+  StepNumbers numbers;
+  std::vector<Rates> rates;
+  StepSnapshot before;
+  bool written = false;  ///< its commit has run, and nothing is known to have kept it from the weights
+};
+
+/// The steps between their computation and their record. A CPU's are looked at before they are committed, a GPU's one
+/// step later, so that the host never waits for it:
+///
+///   steps.add({…});
+///   steps.settle(1);  // all but the one that was added
+///   execution.commit(…);
+///   steps.mark_written();
+class PendingSteps {
+ public:
+  /// `data` names samples in errors, `groups` are the names of the optimizer's; both references are borrowed.
+  PendingSteps(const Dataset& data, std::vector<std::string> groups, TrainingLog& log)
+      : data_(data), groups_(std::move(groups)), log_(log) {}
+
+  void add(PendingStep step) { steps_.push_back(std::move(step)); }
+  /// The latest step, if nobody has looked at it yet, has been committed.
+  void mark_written();
+
+  /// Looks at steps until `allowed` are left unseen, and records them. Throws runner::StageError for one whose loss or
+  /// gradient is not finite, and where the gradients have overflowed for a hundred steps.
+  void settle(std::size_t allowed);
+
+  /// Takes back the earliest step that has not reached the weights, and with it those that came after.
+  void undo_unwritten() const;
+
+  /// What the recorded steps of this epoch have measured.
+  const EpochSoFar& epoch() const { return epoch_; }
+  /// Another epoch; the latest step stays known.
+  void begin_epoch() { epoch_ = {.last = epoch_.last}; }
+
+  std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+  /// Continues from what another has recorded.
+  void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
+
+ private:
+  void record(const PendingStep& step);
+
+  const Dataset& data_;
+  const std::vector<std::string> groups_;
+  TrainingLog& log_;
+  std::deque<PendingStep> steps_;
+  EpochSoFar epoch_;
+  std::int64_t skipped_in_a_row_ = 0;
+};
+
+}  // namespace stages

@@ -1,0 +1,45 @@
+#include "stages/train/trainer_options.h"
+
+#include <utility>
+
+#include "runner/stage/choice.h"
+#include "stages/train/schedule_options.h"
+
+namespace stages {
+namespace {
+
+/// The loss is better the lower it is, a score the higher.
+bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::string_view> scores) {
+  std::vector<std::pair<std::string_view, bool>> monitors = {{"loss", false}};
+  for (const std::string_view score : scores) monitors.emplace_back(score, true);
+  return runner::choice<bool>(reader, "monitor", monitors);
+}
+
+}  // namespace
+
+TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores) {
+  TrainerOptions options;
+  reader.read("epochs", options.epochs);
+  reader.read("batch_size", options.batch_size);
+  reader.read("gradient_clip_norm", options.gradient_clip_norm);
+  reader.read("validate_every", options.validate_every);
+  reader.read("patience", options.patience);
+  reader.read("monitor", options.monitor);
+  options.higher_is_better = read_higher_is_better(reader, scores);
+  options.keep = runner::choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
+  reader.read("log_every", options.log_every);
+  options.checkpoint = read_save_options(reader.section("checkpoint"));
+  options.optimizer = read_optimizer(reader.section("optimizer"));
+  runner::ConfigReader& schedule = reader.section("schedule");
+  options.schedule = read_schedule(schedule, learning_rate(options.optimizer));
+  options.parameter_groups = read_parameter_groups(reader, options.optimizer, options.schedule);
+  const auto* one_cycle = std::get_if<OneCycleSchedule>(&options.schedule);
+  if (one_cycle && one_cycle->cycle_momentum && !has_momentum(options.optimizer)) {
+    schedule.fail("cycle_momentum", runner::ErrorCode::kOptionConflict,
+                  "cycle_momentum finds no momentum in the optimizer",
+                  "set optimizer.momentum: 0.9, or cycle_momentum: false");
+  }
+  return options;
+}
+
+}  // namespace stages

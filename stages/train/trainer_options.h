@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stages/train/optimizer_options.h"
+#include "stages/train/parameter_group_options.h"
+#include "stages/train/save_rule.h"
+#include "stages/train/schedule.h"
+
+namespace runner {
+class ConfigReader;
+}
+
+namespace stages {
+
+/// Which weights a training ends with.
+enum class Keep { kBest, kLast };
+
+/// What a recipe says about the course of a training, whatever is trained.
+struct TrainerOptions {
+  std::int64_t epochs = 0;
+  std::int64_t batch_size = 0;  ///< the logical batch
+  OptimizerOptions optimizer;
+  std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
+  Schedule schedule;
+  std::optional<double> gradient_clip_norm;
+  std::int64_t validate_every = 1;       ///< epochs; the last epoch is always validated
+  std::optional<std::int64_t> patience;  ///< validations in a row without a better one after which to stop
+  std::string monitor;                   ///< what says which epoch is best: "loss" or one of the step's scores
+  bool higher_is_better = false;
+  Keep keep = Keep::kBest;
+  SaveOptions checkpoint;
+  std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
+  std::int64_t log_every = 1;  ///< steps
+  std::int64_t replays = 0;    ///< how often one step is run again that ran out of memory
+  std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
+  std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
+};
+
+/// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions
+/// become errors of `reader`. `scores` may be monitored beside the loss.
+TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores);
+
+}  // namespace stages

@@ -1,0 +1,137 @@
+#include "stages/train/training_checkpoints.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/run_context.h"
+#include "runner/stage/run_layout.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/data_description.h"
+#include "stages/random/generator_state.h"
+#include "stages/train/frozen_base.h"
+#include "stages/weights/weights.h"
+
+namespace stages {
+namespace {
+
+/// What the weights of a checkpoint are said to be.
+std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
+  std::map<std::string, std::string> texts = describe_data(source_of(data));
+  texts["format"] = "pt";
+  texts["epoch"] = std::to_string(epoch);
+  texts["step"] = std::to_string(step);
+  return texts;
+}
+
+}  // namespace
+
+TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data,
+                                         const TrainerOptions& options, runner::RunContext& context)
+    : parts_(parts),
+      data_(data),
+      options_(options),
+      context_(context),
+      checkpoints_(runner::NodeLayout(context.folder()).checkpoints(),
+                   {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
+      clock_(options.checkpoint.every, steady_seconds()) {}
+
+bool TrainingCheckpoints::is_due(const TrainingPosition& position) const {
+  return clock_.is_due(position.steps, steady_seconds());
+}
+
+bool TrainingCheckpoints::is_due_after_epoch(const TrainingPosition& position) const {
+  return clock_.is_due_after_epoch(position.epochs);
+}
+
+void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<double> metric) {
+  parts_.steps.settle(0);
+  if (metric && !std::isfinite(*metric)) metric.reset();
+  if (saved_ == position) return;
+  const std::int64_t metrics = context_.flush();
+  saved_folder_ = checkpoints_.save(state(position, metric, metrics));
+  saved_ = position;
+  clock_.saved(position.steps, steady_seconds());
+}
+
+TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const std::optional<double>& metric,
+                                         std::int64_t metrics) const {
+  TrainingState state;
+  state.model = weights(network());
+  state.optimizer = parts_.execution.optimizer().state();
+  state.step = position.steps;
+  state.epoch = position.epochs;
+  state.batch = position.batches;
+  state.metrics = metrics;
+  state.seed = context_.seed();
+  state.threads = at::get_num_threads();
+  state.recipe_hash = context_.recipe_hash();
+  state.metric = metric;
+  state.about = about(data_, parts_.steps.epoch().last.epoch, position.steps);
+  if (const std::string base = base_of(network()); !base.empty()) state.about["base"] = base;
+  if (const GradScaler* scaler = parts_.execution.scaler()) {
+    const NamedTensors scaling = scaler->state();
+    state.scaler = {{"scale", scaling.at("scale").item<double>()},
+                    {"growth_tracker", scaling.at("growth_tracker").item<std::int64_t>()},
+                    {"skipped_in_a_row", parts_.steps.skipped_in_a_row()}};
+  }
+  state.random = generator_state(parts_.execution.network().device());
+  state.schedule = parts_.scheduler.state();
+  state.stopping = parts_.stopping.state();
+  state.plan = to_json(parts_.execution.plan());
+  state.epoch_so_far = to_json(parts_.steps.epoch());
+  return state;
+}
+
+std::optional<TrainingPosition> TrainingCheckpoints::resume() {
+  const auto found = checkpoints_.load_latest();
+  if (!found) return {};  // it was stopped before anything was saved
+  for (const std::string& line : found->passed_over) context_.say(line + "; an earlier checkpoint is used");
+  try {
+    saved_ = restore(found->state);
+  } catch (const std::exception& error) {
+    throw runner::StageError(runner::ErrorCode::kChangedRun,
+                             "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
+                                 std::string(error.what(), std::strcspn(error.what(), "\n")))
+        .with_help("resume the run as it was, or start a new one");
+  }
+  saved_folder_ = found->folder;
+  clock_.saved(saved_->steps, steady_seconds());
+  context_.resumed(found->state.metrics);
+  return saved_;
+}
+
+TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
+  check_base(network(), state);
+  set_weights(network(), state.model);
+  parts_.execution.optimizer().load_state(state.optimizer);
+  std::int64_t skipped_in_a_row = 0;
+  if (GradScaler* scaler = parts_.execution.scaler(); scaler && !state.scaler.is_null()) {
+    scaler->load_state(
+        {{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
+         {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
+    skipped_in_a_row = state.scaler.at("skipped_in_a_row");
+  }
+  parts_.scheduler.load_state(state.schedule);
+  set_generator_state(state.random, parts_.execution.network().device());
+  parts_.stopping.load_state(state.stopping);
+  parts_.steps.restore(epoch_so_far_from_json(state.epoch_so_far), skipped_in_a_row);
+  return {state.step, state.epoch, state.batch};
+}
+
+TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
+  TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_};
+  // Without validation the last weights are the best known.
+  if (const auto best =
+          options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
+    for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
+    result = {best->state.epoch, best->state.step, best->folder};
+    if (best->state.step != position.steps) set_weights(network(), best->state.model);
+  }
+  result.file /= "model.safetensors";
+  return result;
+}
+
+}  // namespace stages

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "stages/artifact/dataset.h"
+#include "stages/checkpoint/checkpoints.h"
+#include "stages/train/early_stopping.h"
+#include "stages/train/pending_steps.h"
+#include "stages/train/scheduler.h"
+#include "stages/train/step_execution.h"
+#include "stages/train/trainer.h"
+
+namespace runner {
+class RunContext;
+}
+
+namespace stages {
+
+/// How far a training is.
+struct TrainingPosition {
+  std::int64_t steps = 0;    ///< done
+  std::int64_t epochs = 0;   ///< done
+  std::int64_t batches = 0;  ///< done of the epoch that is not
+  bool operator==(const TrainingPosition&) const = default;
+};
+
+/// The parts of a training whose state is saved; all is borrowed.
+struct TrainingParts {
+  StepExecution& execution;
+  Scheduler& scheduler;
+  EarlyStopping& stopping;
+  PendingSteps& steps;
+};
+
+/// The checkpoints of a training that is under way: when they are due, what is in them, and how it continues from one.
+class TrainingCheckpoints {
+ public:
+  /// `data` is what is trained on; they lie below context.folder()/checkpoints. All is borrowed.
+  TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data, const TrainerOptions& options,
+                      runner::RunContext& context);
+
+  bool is_due(const TrainingPosition& position) const;
+  bool is_due_after_epoch(const TrainingPosition& position) const;
+
+  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was measured here.
+  void save(const TrainingPosition& position, std::optional<double> metric = {});
+
+  /// Puts the parts back to where the latest checkpoint was saved; nullopt where there is none yet. Throws
+  /// runner::StageError, kChangedRun, for one that does not fit.
+  std::optional<TrainingPosition> resume();
+
+  /// Gives the network the weights that the options keep, and says which they are.
+  TrainingResult keep(const TrainingPosition& position);
+
+ private:
+  TrainingState state(const TrainingPosition& position, const std::optional<double>& metric,
+                      std::int64_t metrics) const;
+  TrainingPosition restore(const TrainingState& state);
+  torch::nn::Module& network() const { return parts_.execution.network().module(); }
+
+  const TrainingParts parts_;
+  const DatasetDescription& data_;
+  const TrainerOptions& options_;
+  runner::RunContext& context_;
+  Checkpoints checkpoints_;
+  SaveClock clock_;
+  std::filesystem::path saved_folder_;     // the latest checkpoint
+  std::optional<TrainingPosition> saved_;  // in it
+};
+
+}  // namespace stages

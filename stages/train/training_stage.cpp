@@ -1,0 +1,154 @@
+#include "stages/train/training_stage.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
+#include "stages/train/certify.h"
+#include "stages/train/plan_training.h"
+#include "stages/train/trained_weights.h"
+#include "stages/train/warm_start.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+struct TrainingOptions {
+  TrainerOptions trainer;
+  std::int64_t gradient_accumulation_steps = 1;
+  std::string pointer;  // where the recipe says all this, "/train"
+  std::optional<std::string> warm_start;
+};
+
+class TrainingStage final : public runner::Stage {
+ public:
+  TrainingStage(TrainingOptions options, TrainingKind kind) : options_(std::move(options)), kind_(std::move(kind)) {}
+
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    const std::optional<Trained> trained = find_trained(options_.trainer, context);
+    const Setup setup = set_up(inputs, trained);
+    if (!trained) plan_training_of(setup, inputs, context);
+    setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
+    return runner::Outputs{{"checkpoint", setup.checkpoint}};
+  }
+
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    const std::optional<Trained> trained = find_trained(options_.trainer, context);
+    const Setup setup = set_up(inputs, trained);
+    Checkpoint& checkpoint = *setup.checkpoint;
+    checkpoint.network = checkpoint.model->build(setup.network_data, context.seed());
+    const TrainingResult result =
+        trained ? take_over(*trained, *checkpoint.network, context) : train_anew(setup, inputs, context);
+    checkpoint.network->eval();
+    checkpoint.epoch = result.epoch;
+    checkpoint.step = result.step;
+    checkpoint.file = result.file;
+    return {{"checkpoint", setup.checkpoint}};
+  }
+
+ private:
+  /// What the inputs are to this training.
+  struct Setup {
+    DatasetDescription network_data;         // that the network is made for
+    std::shared_ptr<Checkpoint> checkpoint;  // without its network
+    TrainingData data;                       // empty where an earlier run has trained
+    std::unique_ptr<TrainingStep> step;      // null there
+  };
+
+  Setup set_up(const runner::Inputs& inputs, const std::optional<Trained>& trained) const {
+    const auto model = inputs.get<Model>("model");
+    Setup setup{.checkpoint = std::make_shared<Checkpoint>()};
+    if (trained) {
+      setup.network_data = trained->data;
+    } else {
+      setup.data = {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
+      setup.network_data = source_of(setup.data.train->describe());
+      setup.step = kind_.make_step(*model, setup.data);
+    }
+    setup.checkpoint->model = model;
+    setup.checkpoint->model_stage = inputs.source("model");
+    setup.checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
+    setup.checkpoint->classes = setup.network_data.classes;
+    setup.checkpoint->inputs = setup.network_data.tensors;
+    setup.checkpoint->transform = setup.network_data.transform;
+    return setup;
+  }
+
+  /// The options and the policy that one training follows: with gradient_accumulation_steps, batch_size is the
+  /// micro-batch, and what one step sees so many times it.
+  std::pair<TrainerOptions, MemoryPolicy> settle(const runner::Inputs& inputs, runner::RunContext& context) const {
+    TrainerOptions options = options_.trainer;
+    MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
+    options.model_stage = inputs.source("model");
+    options.planned_peak = planned_peak_;
+    const std::int64_t times = options_.gradient_accumulation_steps;
+    if (times == 1) return {std::move(options), std::move(policy)};
+    if (policy.micro_batch) {
+      throw StageError(ErrorCode::kOptionConflict, "gradient_accumulation_steps is " + std::to_string(times) +
+                                                       " together with micro_batch " +
+                                                       std::to_string(*policy.micro_batch) + ": both cut the batch")
+          .at("/gradient_accumulation_steps")
+          .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
+    }
+    policy.micro_batch = options.batch_size;
+    options.batch_size *= times;
+    options.accumulated_by = options_.pointer;
+    context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" + std::to_string(times) + " x " +
+                std::to_string(*policy.micro_batch) + ")");
+    return {std::move(options), std::move(policy)};
+  }
+
+  void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {
+    const auto [options, policy] = settle(inputs, context);
+    const DatasetDescription data = setup.data.train->describe();
+    std::optional<DatasetDescription> validation;
+    if (setup.data.validation) validation = setup.data.validation->describe();
+    const TrainingToPlan training{.step = *setup.step,
+                                  .model = *setup.checkpoint->model,
+                                  .data = data,
+                                  .network_data = setup.network_data,
+                                  .validation = validation ? &*validation : nullptr,
+                                  .held = setup.data.train.get(),
+                                  .loader = setup.data.train->loader(),
+                                  .options = options,
+                                  .policy = policy};
+    runner::MemoryPlan plan = plan_training(training, context);
+    planned_peak_ = plan.predicted;
+    context.plan(std::move(plan));
+    if (context.wants_certificate()) context.certify(certify(training, context));
+  }
+
+  TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs, runner::RunContext& context) const {
+    torch::nn::Module& network = *setup.checkpoint->network;
+    for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
+    if (options_.warm_start) warm_start(network, *options_.warm_start, context);
+    const auto [options, policy] = settle(inputs, context);
+    return train(*setup.step, network, setup.data, options, policy, context);
+  }
+
+  const TrainingOptions options_;
+  const TrainingKind kind_;
+  std::optional<std::int64_t> planned_peak_;  // bytes, once it has been planned
+};
+
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader, TrainingKind kind) {
+  TrainingOptions options;
+  options.trainer = read_trainer_options(reader, kind.scores);
+  options.pointer = reader.pointer();
+  reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);
+  reader.read("warm_start", options.warm_start);
+  if (auto errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
+}
+
+}  // namespace stages
