@@ -1,5 +1,7 @@
 #include "stages/train/loss.h"
 
+#include <stdexcept>
+
 #include <torch/torch.h>
 
 namespace stages {
@@ -11,6 +13,19 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
 
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels) {
   return logits.detach().argmax(1).eq(labels).sum();
+}
+
+at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form) {
+  if (embeddings.dim() != 2 || embeddings.size(0) < 2 || embeddings.size(1) < 2) {
+    throw std::invalid_argument("a covariance needs two rows and two features");
+  }
+  const auto pairs = static_cast<double>(embeddings.size(1)) * static_cast<double>(embeddings.size(1) - 1);
+  const auto degrees = static_cast<double>(embeddings.size(0) - 1);
+  const at::Tensor centred = embeddings - embeddings.mean(0, /*keepdim=*/true);
+  const bool is_direct = form == CovarianceForm::kDirect;
+  const at::Tensor product = (is_direct ? centred.t().matmul(centred) : centred.matmul(centred.t())) / degrees;
+  const at::Tensor variances = is_direct ? product.diagonal() : centred.square().sum(0) / degrees;
+  return (product.square().sum() - variances.square().sum()) / pairs;
 }
 
 }  // namespace stages

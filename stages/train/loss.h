@@ -12,4 +12,17 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
 /// How many samples have their largest logit at their label, a scalar without graph.
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels);
 
+/// By which of two products that hold the same numbers a covariance is penalised.
+enum class CovarianceForm {
+  kDirect,  ///< features x features: as the formula stands, d² numbers and four to five times that in all
+  kGram,    ///< samples x samples: n² numbers
+};
+
+/// How far features vary together: the mean of the squared covariances of two different features, over the rows of
+/// `embeddings` (n, d), a scalar with graph. With C = Zᵀ Z / (n - 1) of the centred rows Z it is
+/// (‖C‖² - Σ Cᵢᵢ²) / (d (d - 1)); VICReg (Bardes, Ponce and LeCun 2022, arXiv:2105.04906) divides by d. Since
+/// ‖Zᵀ Z‖ = ‖Z Zᵀ‖, both forms give the same in exact arithmetic, value and gradient. It depends on the whole batch.
+/// Throws std::invalid_argument for fewer than two rows or two features.
+at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form);
+
 }  // namespace stages

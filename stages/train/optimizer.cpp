@@ -5,11 +5,75 @@
 #include <functional>
 #include <map>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <torch/torch.h>
 
+#include "runner/stage/choice.h"
+
 namespace stages {
+namespace {
+
+OptimizerOptions read_sgd(runner::ConfigReader& reader) {
+  SgdOptions options;
+  reader.read("learning_rate", options.learning_rate);
+  reader.read("momentum", options.momentum);
+  reader.read("dampening", options.dampening);
+  reader.read("nesterov", options.nesterov);
+  reader.read("weight_decay", options.weight_decay);
+  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
+    reader.fail("nesterov", runner::ErrorCode::kOptionConflict, "nesterov needs a momentum above 0 and no dampening",
+                "set momentum: 0.9 and dampening: 0, or nesterov: false");
+  }
+  if (options.momentum == 0 && options.dampening != 0) {
+    reader.fail("dampening", runner::ErrorCode::kOptionConflict, "dampening has no effect without momentum",
+                "set momentum, or leave dampening out");
+  }
+  return options;
+}
+
+AdamOptions read_adam_options(runner::ConfigReader& reader) {
+  AdamOptions options;
+  std::vector<double> betas;
+  reader.read("learning_rate", options.learning_rate);
+  reader.read("betas", betas);
+  reader.read("epsilon", options.epsilon);
+  reader.read("weight_decay", options.weight_decay);
+  reader.read("amsgrad", options.amsgrad);
+  if (betas.size() == 2) {
+    options.beta1 = betas[0];
+    options.beta2 = betas[1];
+  }
+  return options;
+}
+
+OptimizerOptions read_adam(runner::ConfigReader& reader) { return read_adam_options(reader); }
+
+OptimizerOptions read_adamw(runner::ConfigReader& reader) {
+  AdamOptions options = read_adam_options(reader);
+  options.decoupled = true;
+  return options;
+}
+
+}  // namespace
+
+double learning_rate(const OptimizerOptions& options) {
+  return std::visit([](const auto& one) { return one.learning_rate; }, options);
+}
+
+bool has_momentum(const OptimizerOptions& options) {
+  const auto* sgd = std::get_if<SgdOptions>(&options);
+  return !sgd || sgd->momentum != 0;
+}
+
+OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
+  using Read = OptimizerOptions (*)(runner::ConfigReader&);
+  const auto read =
+      runner::choice<Read>(reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
+  return read ? read(reader) : OptimizerOptions{};
+}
 
 Optimizer::Optimizer(const std::vector<ParameterGroup>& groups) {
   assert(!groups.empty());

@@ -1,15 +1,40 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "stages/train/optimizer.h"
-#include "stages/train/parameter_group_options.h"
+#include "stages/train/schedule.h"
+
+namespace runner {
+class ConfigReader;
+}
 
 namespace torch::nn {
 class Module;
 }
 
 namespace stages {
+
+/// What a recipe says of some of a network's parameters. What is left empty is the optimizer's.
+struct ParameterGroupOptions {
+  std::string name = {};                ///< shown as train/learning_rate/<name>
+  std::vector<std::string> match = {};  ///< patterns, any of which: parameter_pattern.h
+  std::optional<double> learning_rate = {};
+  std::optional<double> learning_rate_factor = {};  ///< of the optimizer's learning rate; at most one of the two is set
+  std::optional<double> weight_decay = {};
+  bool frozen = false;     ///< no gradient, no state, never written
+  std::string place = {};  ///< of the patterns in the stage's options: "/parameter_groups/0/match"
+};
+
+/// The optimizer's options as a group's parameters follow them.
+OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOptions& group);
+
+/// Reads the options parameter_groups and learning_rate_factors, of which the second is short for the groups "head" and
+/// "backbone"; contradictions become errors of `reader`. No group's rate may be below the schedule's lowest.
+std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
+                                                         const OptimizerOptions& optimizer, const Schedule& schedule);
 
 /// Divides a network's parameters: each belongs to the first group that matches it. First come those that none does, if
 /// there are any, under the optimizer's own options, then the groups that are trained. Those of frozen groups ask for

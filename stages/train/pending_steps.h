@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
-#include "stages/train/epoch_so_far.h"
+#include "stages/train/training_log.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_error.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_snapshot.h"
-#include "stages/train/training_log.h"
 
 namespace stages {
 

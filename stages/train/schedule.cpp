@@ -15,6 +15,18 @@ double cosine(double from, double to, double progress) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * progress));
 }
 
+constexpr double kSmallestChange = 1e-8;
+
+/// A learning rate after so many reductions. One that would change it by no more than 1e-8 is left out, as in torch.
+double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
+  for (; reductions > 0; --reductions) {
+    const double lower = std::max(learning_rate * schedule.factor, schedule.min_learning_rate);
+    if (learning_rate - lower <= kSmallestChange) break;
+    learning_rate = lower;
+  }
+  return learning_rate;
+}
+
 double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
 double power(double base, std::int64_t exponent) { return std::pow(base, static_cast<double>(exponent)); }

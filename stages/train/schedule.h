@@ -5,8 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include "stages/train/plateau.h"
-
 namespace stages {
 
 // Learning rates as functions of the optimizer's step or of the epoch. The optimizer's learning_rate is the highest
@@ -73,6 +71,17 @@ struct OneCycleSchedule {
   bool three_phase = false;
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
+};
+
+/// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau, stepped after every
+/// validation.
+struct PlateauSchedule {
+  double factor = 0.5;
+  std::int64_t patience = 0;  ///< validations without anything better that are waited through
+  double threshold = 0;       ///< by how much a number must be better to count
+  bool relative = true;       ///< the threshold is a share of the best number, else a difference
+  std::int64_t cooldown = 0;  ///< validations after a reduction that are not counted
+  double min_learning_rate = 0;
 };
 
 using Schedule =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,6 +9,24 @@
 #include "stages/train/schedule.h"
 
 namespace stages {
+
+/// What a PlateauSchedule knows of the past.
+struct PlateauState {
+  std::optional<double> best;  ///< empty until a validation gave a finite number
+  std::int64_t bad_validations = 0;
+  std::int64_t cooldown_left = 0;
+  std::int64_t reductions = 0;
+
+  bool operator==(const PlateauState&) const = default;
+};
+
+/// Takes note of a validation. One that is not finite is never better.
+void observe(PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better);
+
+/// Numbers keep every bit.
+nlohmann::json to_json(const PlateauState& state);
+/// Throws std::invalid_argument if that is not what to_json() gave.
+PlateauState plateau_state_from_json(const nlohmann::json& json);
 
 /// A schedule at work in one training, for all groups of its parameters.
 ///

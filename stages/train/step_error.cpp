@@ -9,7 +9,7 @@
 #include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/out_of_memory.h"
-#include "stages/train/owned_tensors.h"
+#include "stages/train/memory_log.h"
 
 namespace stages {
 namespace {

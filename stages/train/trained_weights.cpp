@@ -2,15 +2,16 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"
-#include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/artifact/data_description.h"
-#include "stages/train/frozen_base.h"
+#include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/checkpoint/training_state.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -61,6 +62,16 @@ std::optional<Trained> find_reused(const runner::TrainedWeights& weights, const 
 }
 
 }  // namespace
+
+void check_base(const torch::nn::Module& network, const TrainingState& state) {
+  const auto saved = state.about.find("base");
+  const std::string then = saved == state.about.end() ? "" : saved->second, now = base_of(network);
+  if (then == now) return;
+  const auto in_words = [](const std::string& base) { return base.empty() ? "none" : "'" + base + "'"; };
+  throw runner::StageError(runner::ErrorCode::kChangedRun, "the checkpoint was trained on other frozen weights: " +
+                                                               in_words(then) + " then, " + in_words(now) + " now")
+      .with_help("give the model the weights that it had, or train again");
+}
 
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
   const auto weights = context.trained();

@@ -5,7 +5,17 @@
 #include "stages/checkpoint/checkpoints.h"
 #include "stages/train/trainer.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace stages {
+
+struct TrainingState;
+
+/// Throws runner::StageError, kChangedRun, where the frozen weights of a network (OnFrozenBase) are not those that
+/// `state` was trained on.
+void check_base(const torch::nn::Module& network, const TrainingState& state);
 
 /// What an earlier run has trained, and the data that it was trained on (of size 0: it need not be there any more).
 struct Trained {

@@ -14,7 +14,6 @@
 #include "stages/memory/out_of_memory.h"
 #include "stages/train/step_observer.h"
 #include "stages/train/memory_log.h"
-#include "stages/train/owned_tensors.h"
 #include "stages/train/step_assembly.h"
 #include "stages/train/step_error.h"
 #include "stages/train/training_checkpoints.h"

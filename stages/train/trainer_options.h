@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "stages/train/optimizer_options.h"
-#include "stages/train/parameter_group_options.h"
+#include "stages/train/optimizer.h"
+#include "stages/train/parameter_groups.h"
 #include "stages/train/save_rule.h"
 #include "stages/train/schedule.h"
 

@@ -3,10 +3,14 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/stage/run_context.h"
 
 namespace stages {
 namespace {
+
+using nlohmann::json;
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char* form, ...) {
   char text[128];
@@ -26,7 +30,27 @@ std::string in_words(const Means& means) {
   return words;
 }
 
+json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+
+std::optional<double> optional_from(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
 }  // namespace
+
+void Throughput::add(double seconds, std::int64_t samples) {
+  constexpr std::size_t kMarks = 17;
+  marks_.push_back({seconds, samples});
+  if (marks_.size() > kMarks) marks_.pop_front();
+}
+
+double Throughput::per_second() const {
+  if (marks_.size() < 2) return 0;
+  const double seconds = marks_.back().seconds - marks_.front().seconds;
+  std::int64_t samples = 0;
+  for (auto mark = marks_.begin() + 1; mark != marks_.end(); ++mark) samples += mark->samples;
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
 
 TrainingLog::TrainingLog(runner::RunContext& context, Options options, Clock clock)
     : context_(context), options_(std::move(options)), clock_(std::move(clock)), began_(clock_()) {}
@@ -109,6 +133,33 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, std::
     line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";
   }
   context_.say(line);
+}
+
+json to_json(const EpochSoFar& epoch) {
+  const StepRecord& last = epoch.last;
+  return {{"weight", epoch.means.weight},
+          {"loss", epoch.means.loss},
+          {"terms", epoch.means.terms},
+          {"scores", epoch.means.scores},
+          {"skipped_steps", epoch.skipped_steps},
+          {"last_epoch", last.epoch},
+          {"last_step", last.step},
+          {"learning_rate", last.learning_rate},
+          {"loss_scale", optional_json(last.loss_scale)}};
+}
+
+EpochSoFar epoch_so_far_from_json(const json& json) {
+  EpochSoFar epoch;
+  json.at("weight").get_to(epoch.means.weight);
+  json.at("loss").get_to(epoch.means.loss);
+  json.at("terms").get_to(epoch.means.terms);
+  json.at("scores").get_to(epoch.means.scores);
+  json.at("skipped_steps").get_to(epoch.skipped_steps);
+  json.at("last_epoch").get_to(epoch.last.epoch);
+  json.at("last_step").get_to(epoch.last.step);
+  json.at("learning_rate").get_to(epoch.last.learning_rate);
+  epoch.last.loss_scale = optional_from(json.at("loss_scale"));
+  return epoch;
 }
 
 }  // namespace stages

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "stages/train/means.h"
-#include "stages/train/throughput.h"
 
 namespace runner {
 class RunContext;
@@ -16,6 +18,23 @@ struct Progress;
 }  // namespace runner
 
 namespace stages {
+
+/// Samples a second over the latest steps: at most sixteen of them, so that the number follows a change.
+class Throughput {
+ public:
+  /// `samples` are done at `seconds` on a clock that only goes forward. The first call starts the measurement.
+  void add(double seconds, std::int64_t samples);
+  /// 0 while unknown.
+  double per_second() const;
+  void restart() { marks_.clear(); }
+
+ private:
+  struct Mark {
+    double seconds;
+    std::int64_t samples;
+  };
+  std::deque<Mark> marks_;
+};
 
 /// One finished step, as reported.
 struct StepRecord {
@@ -68,5 +87,17 @@ class TrainingLog {
   std::int64_t first_step_ = 0;  // done before this log began
   Throughput throughput_;
 };
+
+/// What has been measured of the epoch that is under way.
+struct EpochSoFar {
+  Means means;
+  std::int64_t skipped_steps = 0;
+  StepRecord last;  ///< the latest step; its own means are not kept when it is saved
+};
+
+/// For a checkpoint; numbers keep their bits.
+nlohmann::json to_json(const EpochSoFar& epoch);
+/// Throws nlohmann::json::exception for what to_json() does not make.
+EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 
 }  // namespace stages

@@ -8,7 +8,7 @@
 
 #include <torch/nn/module.h>
 
-#include "stages/train/covariance_loss.h"
+#include "stages/train/loss.h"
 #include "stages/train/training_step.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "stages/machine/threads.h"
-#include "stages/train/gradient_norm.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
 #include "tests/bench/blocks.h"
 

@@ -12,7 +12,7 @@
 #include "stages/model/attached_lora.h"
 #include "stages/model/image_classifier.h"
 #include "stages/train/gradient.h"
-#include "stages/train/gradient_norm.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/loss.h"
 #include "stages/train/optimizer.h"
 #include "stages/trace/memory_trace.h"

@@ -1,7 +1,12 @@
 #include "stages/train/loss.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include "stages/machine/counting_allocator.h"
+#include "tests/support/distance.h"
 
 namespace stages {
 namespace {
@@ -9,6 +14,72 @@ namespace {
 TEST(Loss, CorrectCountTakesTheLargestLogit) {
   const at::Tensor logits = torch::tensor({{1.0, 2.0, 0.0}, {5.0, 2.0, 0.0}, {0.0, 0.0, 1.0}});
   EXPECT_EQ(correct_count(logits, torch::tensor({1, 1, 2})).item<std::int64_t>(), 2);
+}
+
+at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDouble) {
+  return torch::randn({n, d}, at::detail::createCPUGenerator(4), type) + 0.5;
+}
+
+/// The value and the gradient by the embeddings.
+std::pair<at::Tensor, at::Tensor> value_and_gradient(const at::Tensor& embeddings, CovarianceForm form) {
+  const at::Tensor z = embeddings.detach().clone().requires_grad_();
+  const at::Tensor loss = covariance_loss(z, form);
+  loss.backward();
+  return {loss.detach(), z.grad()};
+}
+
+TEST(CovarianceLoss, IsTheMeanSquareOfWhatTorchSaysBetweenDifferentFeatures) {
+  const at::Tensor z = rows(7, 5);
+  const at::Tensor covariance = torch::cov(z.t());
+  double sum = 0;
+  for (int i = 0; i < 5; ++i) {
+    for (int j = 0; j < 5; ++j) sum += i == j ? 0 : std::pow(covariance[i][j].item<double>(), 2);
+  }
+  for (const CovarianceForm form : {CovarianceForm::kDirect, CovarianceForm::kGram})
+    EXPECT_NEAR(covariance_loss(z, form).item<double>(), sum / 20, 1e-14);
+}
+
+TEST(CovarianceLoss, FormsAreEqualInExactArithmetic) {
+  for (const auto& [n, d] : {std::pair(2, 2), std::pair(25, 700), std::pair(40, 6), std::pair(16, 16)}) {
+    const auto [direct, direct_gradient] = value_and_gradient(rows(n, d), CovarianceForm::kDirect);
+    const auto [gram, gram_gradient] = value_and_gradient(rows(n, d), CovarianceForm::kGram);
+    EXPECT_LT(distance(gram, direct), 1e-12) << n << " " << d;
+    EXPECT_LT(distance(gram_gradient, direct_gradient), 1e-12) << n << " " << d;
+  }
+}
+
+TEST(CovarianceLoss, PartsOfABatchWouldDiffer) {
+  const at::Tensor z = rows(24, 10);
+  const at::Tensor whole = value_and_gradient(z, CovarianceForm::kGram).second;
+  const at::Tensor parts = torch::cat({value_and_gradient(z.slice(0, 0, 12), CovarianceForm::kGram).second / 2,
+                                       value_and_gradient(z.slice(0, 12, 24), CovarianceForm::kGram).second / 2});
+  EXPECT_GT(distance(parts, whole), 1e-3);
+}
+
+std::int64_t peak(const at::Tensor& z, CovarianceForm form) {
+  const CountingAllocator counter;
+  value_and_gradient(z, form);
+  return counter.peak_bytes();
+}
+
+TEST(CovarianceLoss, DirectFormTakesFourMatricesAtLeastWhateverTheBatch) {
+  constexpr std::int64_t kWidth = 1024, kMatrix = kWidth * kWidth * 4;
+  for (const std::int64_t n : {4, 32}) {
+    EXPECT_GE(peak(rows(n, kWidth, at::kFloat), CovarianceForm::kDirect), 4 * kMatrix) << n;
+    EXPECT_LT(peak(rows(n, kWidth, at::kFloat), CovarianceForm::kGram), kMatrix) << n;
+  }
+}
+
+TEST(CovarianceLoss, GramFormOfTheFlattenedFeaturesOfAnEpisodeIsSmall) {
+  // 25 images, a ResNet-34's 512 x 7 x 7 features each, whose covariance alone is 2.35 GiB.
+  EXPECT_LT(peak(rows(25, 25088, at::kFloat), CovarianceForm::kGram), std::int64_t{50} << 20);
+}
+
+TEST(CovarianceLoss, OneRowOrFeatureHasNone) {
+  for (const CovarianceForm form : {CovarianceForm::kDirect, CovarianceForm::kGram}) {
+    EXPECT_THROW(covariance_loss(rows(1, 5), form), std::invalid_argument);
+    EXPECT_THROW(covariance_loss(rows(5, 1), form), std::invalid_argument);
+  }
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
-#include "stages/train/gradient_norm.h"
+#include "stages/train/step_execution.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {

@@ -1,6 +1,7 @@
 #include "stages/train/training_log.h"
 
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "tests/support/recording_context.h"
 
@@ -100,6 +101,29 @@ TEST(TrainingLog, SeveralTermsAreMetricsEach) {
   log.step(two);
   EXPECT_THAT(context.values("train/variance"), ElementsAre(0.25));
   EXPECT_THAT(context.values("train/covariance"), ElementsAre(0.75));
+}
+
+TEST(Throughput, IsUnknownBeforeASpanHasPassed) {
+  Throughput throughput;
+  EXPECT_EQ(throughput.per_second(), 0);
+  throughput.add(5.0, 0);
+  EXPECT_EQ(throughput.per_second(), 0);
+  throughput.add(5.0, 32);
+  EXPECT_EQ(throughput.per_second(), 0);
+}
+
+TEST(Throughput, CountsWhatWasDoneSinceTheFirstMark) {
+  Throughput throughput;
+  throughput.add(5.0, 100);  // done before: not counted
+  throughput.add(6.0, 32);
+  throughput.add(7.0, 16);
+  EXPECT_DOUBLE_EQ(throughput.per_second(), 24.0);
+}
+
+TEST(Throughput, ForgetsWhatIsLongPast) {
+  Throughput throughput;
+  for (int second = 0; second <= 100; ++second) throughput.add(second, second < 50 ? 1 : 10);
+  EXPECT_DOUBLE_EQ(throughput.per_second(), 10.0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "stages/train/plateau.h"
+#include "stages/train/scheduler.h"
 
 #include <cmath>
 #include <limits>
@@ -11,13 +11,18 @@ namespace {
 
 using nlohmann::json;
 
+/// What a learning rate is after so many reductions.
+double rate_after(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
+  return rates_at(schedule, learning_rate, {.reductions = reductions}).learning_rate;
+}
+
 /// The rate, first 1, after each of some losses.
 std::vector<double> rates(const PlateauSchedule& schedule, const std::vector<double>& losses) {
   PlateauState state;
   std::vector<double> result;
   for (const double loss : losses) {
     observe(state, schedule, loss, /*higher_is_better=*/false);
-    result.push_back(reduced(schedule, 1.0, state.reductions));
+    result.push_back(rate_after(schedule, 1.0, state.reductions));
   }
   return result;
 }
@@ -40,10 +45,10 @@ TEST(Plateau, WhatIsNotFiniteIsNeverBetter) {
 
 TEST(Plateau, NoRateRisesToTheFloor) {
   const PlateauSchedule schedule{.factor = 0.5, .min_learning_rate = 0.3};
-  EXPECT_EQ(reduced(schedule, 1.0, 1), 0.5);
-  EXPECT_EQ(reduced(schedule, 1.0, 2), 0.3);
-  EXPECT_EQ(reduced(schedule, 1.0, 3), 0.3);
-  EXPECT_EQ(reduced(schedule, 0.2, 3), 0.2);
+  EXPECT_EQ(rate_after(schedule, 1.0, 1), 0.5);
+  EXPECT_EQ(rate_after(schedule, 1.0, 2), 0.3);
+  EXPECT_EQ(rate_after(schedule, 1.0, 3), 0.3);
+  EXPECT_EQ(rate_after(schedule, 0.2, 3), 0.2);
 }
 
 TEST(Plateau, StateKeepsEveryBit) {
