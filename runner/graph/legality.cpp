@@ -103,12 +103,11 @@ class Legality {
       add(memory, "micro_batch", part + " is above " + whole + ": it would cut nothing",
           "set micro_batch: auto, or at most " + std::to_string(batch));
     }
-    const bool needs_whole = coupling == LossCoupling::kWholeBatch && two_pass(memory) == TwoPass::kOff;
+    const bool needs_whole = is_cut_loss(coupling, two_pass(memory) != TwoPass::kOff);
     constexpr auto kWhole = "its loss depends on the whole batch at once";
     constexpr auto kTwoPass = "set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
     if (is_cut && needs_whole) add(memory, "micro_batch", cut + kWhole, kTwoPass);
-    // Groups are computed one by one: what mixes their samples sees no other group.
-    if (is_cut && mixes && coupling != LossCoupling::kPerGroup) {
+    if (is_cut && are_cut_layers(coupling, mixes)) {
       add(memory, "micro_batch", cut + layers + ": the gradient would differ",
           "set micro_batch: auto; activation_checkpointing: block saves memory and keeps every bit");
     }

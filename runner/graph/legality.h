@@ -6,14 +6,11 @@
 #include "runner/graph/graph.h"
 #include "runner/error/result.h"
 #include "runner/schema/schema.h"
+#include "runner/stage/batch_cut.h"
 
 namespace runner {
 
-/// What a loss sees at once, as schemas say it by x-coupling; it decides how a batch may be cut. What it means is said
-/// in stages/train/training_step.h.
-enum class LossCoupling { kPerSample, kPerGroup, kWholeBatch };
-
-/// "per_sample", "per_group" or "whole_batch".
+/// "per_sample", "per_group" or "whole_batch", as schemas say it by x-coupling.
 std::string_view name(LossCoupling coupling);
 
 /// What the loss of a training of `kind` ("train.contrastive") with `options` sees: the most of what is declared by the

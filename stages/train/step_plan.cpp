@@ -1,13 +1,24 @@
 #include "stages/train/step_plan.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/stage.h"
 
 namespace stages {
+namespace {
+
+Coupling most_coupled(const std::vector<LossTerm>& terms) {
+  Coupling most = Coupling::kPerSample;
+  for (const LossTerm& term : terms) most = std::max(most, term.coupling);
+  return most;
+}
+
+}  // namespace
 
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
                         ActivationCheckpointing activation_checkpointing) {
@@ -28,21 +39,16 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .at("/batch_size")
         .with_help(help);
   };
-  if (step.mixes_samples()) {
+  const std::vector<LossTerm> terms = step.terms();
+  if (runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
     refuse(kMixing,
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves "
            "memory and keeps every bit");
   }
-  for (const LossTerm& term : step.terms()) {
-    switch (term.coupling) {
-      case Coupling::kPerSample:
-      case Coupling::kPerGroup:
-        break;
-      case Coupling::kWholeBatch:
-        if (policy.two_pass) break;
-        refuse("the loss '" + term.name + "' depends on the whole batch at once",
-               "set two_pass: on, which keeps the gradient, or micro_batch: auto");
-    }
+  for (const LossTerm& term : terms) {
+    if (!runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
+    refuse("the loss '" + term.name + "' depends on the whole batch at once",
+           "set two_pass: on, which keeps the gradient, or micro_batch: auto");
   }
   plan.micro_batch = *policy.micro_batch;
   plan.two_pass = policy.two_pass;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/error/error_code.h"
+#include "runner/stage/batch_cut.h"
 #include "stages/tensor/batch.h"
 
 namespace torch::nn {
@@ -14,12 +15,7 @@ class Module;
 
 namespace stages {
 
-/// What a loss term sees at once; it decides which ways of cutting a batch keep the gradient.
-enum class Coupling {
-  kPerSample,   ///< a sum over samples: any cut is exact
-  kPerGroup,    ///< a sum over groups (episodes): cuts between groups are exact
-  kWholeBatch,  ///< any function of all embeddings (contrastive): only two passes are exact
-};
+using Coupling = runner::LossCoupling;
 
 struct LossTerm {
   std::string name;  ///< shown as train/<name>
@@ -42,7 +38,8 @@ class TrainingStep {
   /// The terms whose sum is the loss, in the order in which loss() gives them.
   virtual std::vector<LossTerm> terms() const = 0;
 
-  /// True if a layer's output for one row depends on other rows (train-mode BatchNorm): then no cut is exact.
+  /// True if a layer's output for one row depends on other rows (train-mode BatchNorm). Then no cut is exact, unless
+  /// all of the loss is over groups: encode() then runs such layers on one group after another.
   virtual bool mixes_samples() const = 0;
 
   /// Looks at a batch that is still on the host, where that costs nothing. What loss() could only crash on is found

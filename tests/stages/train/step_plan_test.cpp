@@ -91,6 +91,10 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
   }
 }
 
+TEST(StepPlan, GroupsAreCutBetweenThemThoughLayersMixTheirSamples) {
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup, true), policy(24), 64, {}, {}).micro_batch, 24);
+}
+
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");
