@@ -2,8 +2,70 @@
 # Tests scripts/new-stage on copies of the tree.
 #
 #   new_stage_test.sh ROOT                what it writes and what it refuses
-#   new_stage_test.sh --build ROOT BUILD  that a kind of every family builds and passes, by the LibTorch of BUILD
+#   new_stage_test.sh --build ROOT BUILD  that a kind of every family builds and passes, by the LibTorch of BUILD, and
+#                                         that the new training and evaluation can do what all others can
+#   new_stage_test.sh --use BIN TRAIN EVALUATE   the latter alone: by the programs in BIN, of two kinds
 set -euo pipefail
+
+fail() {
+  echo "FAILED: $1"
+  exit 1
+}
+
+# The weights that the run in $1 ends with.
+best_weights() { echo "$1/nodes/train/checkpoints/$(cat "$1/nodes/train/checkpoints/best")/model.safetensors"; }
+
+# What the evaluation of the run in $1 measured.
+evaluated() { sed -nE 's/"time": *[^,}]*//; /"evaluate\//p' "$1/metrics.jsonl"; }
+
+# By the programs in $1: plans, certifies, runs, kills and resumes a training of kind $2, evaluates it by kind $3, and
+# predicts with it.
+use() {
+  local retort="$1/retort"
+  cd "$(mktemp -d)"
+  "$retort" data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q
+  cat >recipe.yaml <<EOF
+schema: 1
+name: new_kinds
+seed: 7
+threads: 1
+device: cpu
+data: {kind: data.image_folder, root: photos, image_size: 16}
+model:
+  kind: model.clip_vision
+  hidden_size: 16
+  intermediate_size: 16
+  num_hidden_layers: 1
+  num_attention_heads: 2
+  patch_size: 8
+  projection_dim: null
+memory: {kind: memory.policy, micro_batch: 3, activation_checkpointing: block}
+train: {kind: $2, epochs: 2, batch_size: 6, checkpoint: {every: {steps: 1}}}
+evaluate: {kind: $3}
+EOF
+  "$retort" plan recipe.yaml --json >plan.json || fail "there is no plan: $(cat plan.json)"
+  local node
+  for node in train evaluate; do
+    grep -qE "\"node\": *\"$node\"" plan.json || fail "'$node' is not planned: $(cat plan.json)"
+  done
+  "$retort" certify recipe.yaml || fail "$2 is not certified"
+  "$retort" run recipe.yaml run.dir=whole -q || fail "$2 does not run"
+  if RETORT_FAULT=retort-worker/step:3:kill_both "$retort" run recipe.yaml run.dir=killed -q; then
+    fail "the run of $2 was to be killed"
+  fi
+  "$retort" resume killed -q || fail "$2 does not resume"
+  cmp "$(best_weights whole)" "$(best_weights killed)" || fail "$2 was killed and resumed, and ends otherwise"
+  "$retort" evaluate whole run.dir=again -q || fail "what $2 has trained cannot be evaluated"
+  [ -n "$(evaluated whole)" ] || fail "$3 measures nothing"
+  [ "$(evaluated whole)" = "$(evaluated again)" ] || fail "$3 gives other numbers: $(evaluated whole; evaluated again)"
+  "$retort" predict whole photos --out predictions.csv || fail "nothing can be predicted with $2"
+  [ "$(wc -l <predictions.csv)" -eq 21 ] || fail "predictions: $(cat predictions.csv)"
+}
+
+if [ "$1" = --use ]; then
+  use "$(realpath "$2")" "$3" "$4"
+  exit 0
+fi
 
 build=no
 if [ "$1" = --build ]; then
@@ -16,11 +78,6 @@ trap 'rm -rf "$copy"' EXIT
 tar -C "$root" -cf - CMakeLists.txt CMakePresets.json runner stages schemas recipes experiments scripts tests |
   tar -xf - -C "$copy"
 cd "$copy"
-
-fail() {
-  echo "FAILED: $1"
-  exit 1
-}
 
 # Expects new-stage with argument $2 to end with code $1, to say $3, and to leave the tree as it was.
 refused() {
@@ -75,8 +132,9 @@ cache() { sed -n "s/^$1:[A-Z]*=//p" "$binary/CMakeCache.txt"; }
 cmake -G Ninja -S . -B build -DCMAKE_BUILD_TYPE=Release -DRETORT_CUDA=OFF -DRETORT_LIBTORCH="$(cache RETORT_LIBTORCH)" \
   -DCMAKE_CXX_COMPILER="$(cache CMAKE_CXX_COMPILER)" -DCMAKE_C_COMPILER="$(cache CMAKE_C_COMPILER)" \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
-cmake --build build --target stages_tests --target retort
+cmake --build build --target stages_tests --target retort --target retort-worker
 for kind in "${kinds[@]}"; do
   ctest --test-dir build --output-on-failure --no-tests=error -R "^stages/${kind/.//}_test"
 done
 for kind in "${kinds[@]}"; do build/bin/retort stages | grep -F "$kind" || fail "retort does not know $kind"; done
+use "$copy/build/bin" train.novel_train evaluate.middle
