@@ -17,7 +17,8 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   StepPlan plan = make_step_plan(
       step, policy, std::min(options.batch_size, samples),
       choose_numerics(policy.numerics(), network, options.model_stage, context),
-      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer));
+      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
+      /*declares_cut=*/!options.accumulated_by.empty());
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device);
 }
 

@@ -21,7 +21,7 @@ Coupling most_coupled(const std::vector<LossTerm>& terms) {
 }  // namespace
 
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
-                        ActivationCheckpointing activation_checkpointing) {
+                        ActivationCheckpointing activation_checkpointing, bool declares_cut) {
   StepPlan plan{.numerics = std::move(numerics), .activation_checkpointing = std::move(activation_checkpointing)};
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
   if (policy.two_pass && step.mixes_samples()) {
@@ -40,7 +40,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .with_help(help);
   };
   const std::vector<LossTerm> terms = step.terms();
-  if (runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
+  if (!declares_cut && runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
     refuse(kMixing,
            "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves "
            "memory and keeps every bit");

@@ -20,9 +20,10 @@ struct StepPlan {
 };
 
 /// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would
-/// train something else than the whole batch does; with two passes a loss over the whole batch can be cut.
+/// train something else than the whole batch does; with two passes a loss over the whole batch can be cut. Layers that
+/// mix samples are cut only where the recipe asks for that by name, `declares_cut`.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
-                        ActivationCheckpointing activation_checkpointing);
+                        ActivationCheckpointing activation_checkpointing, bool declares_cut = false);
 
 /// {"micro_batch", "two_pass", "activation_checkpointing"} and what to_json(Numerics) says: for a record from which the
 /// very same steps can be run again.

@@ -95,6 +95,11 @@ TEST(StepPlan, GroupsAreCutBetweenThemThoughLayersMixTheirSamples) {
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup, true), policy(24), 64, {}, {}).micro_batch, 24);
 }
 
+TEST(StepPlan, LayersThatMixSamplesAreCutWhereTheRecipeSaysSo) {
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample, true), policy(24), 64, {}, {}, true).micro_batch, 24);
+  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy(24), 64, {}, {}, true), runner::StageError);
+}
+
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 64, 64), "");
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch, true), 100, 64), "");

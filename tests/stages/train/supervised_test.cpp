@@ -160,6 +160,12 @@ TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
             "gradient_accumulation_steps is 3 together with micro_batch 4: both cut the batch");
 }
 
+TEST(Supervised, AccumulationIsObeyedThoughLayersMixSamples) {
+  SupervisedRun supervised;
+  supervised.model->mixes = true;
+  EXPECT_EQ(supervised.error(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"), "");
+}
+
 TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
   SupervisedRun plain, smoothed;
   plain.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
