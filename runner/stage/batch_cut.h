@@ -17,8 +17,8 @@ constexpr bool is_cut_loss(LossCoupling coupling, bool two_pass) {
   return coupling == LossCoupling::kWholeBatch && !two_pass;
 }
 
-/// True if a cut would change what layers that mix the samples of a batch (BatchNorm in training) give. With a loss over
-/// groups such layers are run on one group after another, and see no other group in the whole batch either.
+/// True if a cut would change what layers that mix the samples of a batch (BatchNorm in training) give. With a loss
+/// over groups such layers are run on one group after another, and see no other group in the whole batch either.
 constexpr bool are_cut_layers(LossCoupling coupling, bool mixes_samples) {
   return mixes_samples && coupling != LossCoupling::kPerGroup;
 }

@@ -1,7 +1,6 @@
 // Losses and their gradients, as torch computes them.
 
 #include "stages/train/loss.h"
-#include "stages/train/loss.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

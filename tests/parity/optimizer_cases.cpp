@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "stages/train/grad_scaler.h"
-#include "stages/train/gradient_norm.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
 #include "tests/parity/recorded_numbers.h"
 
