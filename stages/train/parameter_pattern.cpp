@@ -6,10 +6,10 @@ namespace stages {
 namespace {
 
 /// What a token of a pattern stands for.
-enum class Part { kCharacter, kWithinName, kAnything, kAnyModules };
+enum class TokenKind { kCharacter, kWithinName, kAnything, kAnyModules };
 
 struct Token {
-  Part part;
+  TokenKind kind;
   char character = 0;
 };
 
@@ -18,15 +18,15 @@ std::vector<Token> tokens(std::string_view pattern) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     const bool begins_module = i == 0 || pattern[i - 1] == '.';
     if (begins_module && pattern.substr(i, 3) == "**.") {
-      result.push_back({Part::kAnyModules});
+      result.push_back({TokenKind::kAnyModules});
       i += 2;
     } else if (pattern.substr(i, 2) == "**") {
-      result.push_back({Part::kAnything});
+      result.push_back({TokenKind::kAnything});
       i += 1;
     } else if (pattern[i] == '*') {
-      result.push_back({Part::kWithinName});
+      result.push_back({TokenKind::kWithinName});
     } else {
-      result.push_back({Part::kCharacter, pattern[i]});
+      result.push_back({TokenKind::kCharacter, pattern[i]});
     }
   }
   return result;
@@ -45,8 +45,8 @@ class Positions {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i]) continue;
       const Token& token = pattern_[i];
-      if (token.part == Part::kCharacter) next[i + 1] = next[i + 1] || token.character == character;
-      else if (token.part != Part::kWithinName || character != '.') next[i] = true;
+      if (token.kind == TokenKind::kCharacter) next[i + 1] = next[i + 1] || token.character == character;
+      else if (token.kind != TokenKind::kWithinName || character != '.') next[i] = true;
     }
     at_ = std::move(next);
     pass_over(character == '.');
@@ -56,8 +56,8 @@ class Positions {
   /// A star may stand for nothing (more); "**." only where a module's name begins.
   void pass_over(bool begins_module) {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
-      if (!at_[i] || pattern_[i].part == Part::kCharacter) continue;
-      if (pattern_[i].part != Part::kAnyModules || begins_module) at_[i + 1] = true;
+      if (!at_[i] || pattern_[i].kind == TokenKind::kCharacter) continue;
+      if (pattern_[i].kind != TokenKind::kAnyModules || begins_module) at_[i + 1] = true;
     }
   }
 
