@@ -170,7 +170,7 @@ TEST(Certify, WhatTheTrainingFreezesIsNotCompared) {
   MemoryPolicy policy;
   policy.micro_batch = 3;
   const std::size_t all = certified(policy).parameters.size();
-  const Certificate certificate = certified(policy, Coupling::kPerSample, {{.match = {"bias"}, .frozen = true}});
+  const Certificate certificate = certified(policy, Coupling::kPerSample, {{.match = {"**.bias"}, .frozen = true}});
   EXPECT_TRUE(certificate.holds()) << certificate.refused;
   EXPECT_LT(certificate.parameters.size(), all);
   EXPECT_EQ(certified(policy, Coupling::kPerSample, {{.match = {"no_such"}, .frozen = true}}).refused,
