@@ -18,7 +18,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
       step, policy, std::min(options.batch_size, samples),
       choose_numerics(policy.numerics(), network, options.model_stage, context),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
-      /*declares_cut=*/!options.accumulated_by.empty());
+      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device);
 }
 

@@ -11,6 +11,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/clip_vision.h"
 #include "stages/train/loss.h"
+#include "stages/train/trainer.h"
 #include "tests/support/noise_images.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
