@@ -108,7 +108,7 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
-/// What `words` hold beside `flags`, as another program takes it, as overrides: --lr 2e-5 as lr=2e-5.
+/// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
   const auto is_flag = [](const std::string& word) { return word.size() > 2 && word.starts_with("--"); };
   std::string overrides;
