@@ -1,10 +1,15 @@
 #include "runner/cli/console.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "runner/disk/descriptor.h"
 
 namespace runner {
 namespace {
@@ -23,6 +28,16 @@ TEST(Console, JsonHoldsEveryDiagnostic) {
   Console console{.out = out, .err = err, .json = true};
   EXPECT_EQ(report(console, Diagnostics(102, {ErrorCode::kUnknownKey, {}, "", "wrong", ""})), ExitCode::kBadRecipe);
   EXPECT_EQ(nlohmann::json::parse(out.str())["diagnostics"].size(), 102u);
+}
+
+TEST(Console, WhatIsNoTerminalGetsNoColor) {
+  setenv("TERM", "xterm", 1);
+  unsetenv("NO_COLOR");
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const Descriptor read(ends[0]), write(ends[1]);
+  EXPECT_FALSE(wants_color(*write));
+  EXPECT_FALSE(wants_color(-1));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ TEST_F(Disk, MissingFilesFoldersAndDevicesAreNotRead) {
   EXPECT_EQ(real_file_system().read(folder / "none", 10), std::nullopt);
   EXPECT_EQ(real_file_system().read(folder, 10), std::nullopt);
   EXPECT_EQ(real_file_system().read("/dev/zero", 10), std::nullopt);
+  EXPECT_EQ(real_file_system().read("/dev/null", 10), std::nullopt);
   EXPECT_FALSE(real_file_system().is_file(folder));
   EXPECT_TRUE(real_file_system().is_folder(folder));
 }

@@ -435,10 +435,15 @@ TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
     EXPECT_EQ(all<NodeStarted>().size(), runs);
     EXPECT_EQ(all<NodeFinished>().size(), 2u);
   }
-  std::ofstream(folder_ / "nodes/b/finished.json") << "{";
-  events_.clear();
-  EXPECT_EQ(run({node("a", 2), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
-  EXPECT_EQ(all<NodeStarted>().size(), 2u);
+  // One that is damaged, and one of a version to come.
+  auto finished = nlohmann::json::parse(std::ifstream(folder_ / "nodes/b/finished.json"));
+  finished["schema"] = 2;
+  for (const std::string& text : {std::string("{"), finished.dump()}) {
+    std::ofstream(folder_ / "nodes/b/finished.json") << text;
+    events_.clear();
+    EXPECT_EQ(run({node("a", 2), node("b", 10, "", {0})}, false, true), ExitCode::kDone);
+    EXPECT_EQ(all<NodeStarted>().size(), 2u) << text;
+  }
 }
 
 TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {

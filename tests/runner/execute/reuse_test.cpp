@@ -149,6 +149,7 @@ class ReuseTest : public testing::Test {
     }
     deeds.clear();
     events_.clear();
+    flushed_.clear();
     std::ofstream metrics;
     Executor executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
                       {.emit =
@@ -158,7 +159,8 @@ class ReuseTest : public testing::Test {
                                metrics << R"({"node":")" << metric->node << R"(","name":")" << metric->name
                                        << R"(","value":)" << metric->value << R"(,"step":1,"time":0})" << std::endl;
                            },
-                       .is_cancelled = [] { return false; }});
+                       .is_cancelled = [] { return false; },
+                       .flush = [&](const std::string&) { note_flush(folder_ / name); }});
     EXPECT_TRUE(executor.create().empty());
     RunOptions options{.folder = folder_ / name, .smoke = smoke_, .resume = resume_, .checkpoints = checkpoints_};
     fs::create_directories(options.folder);
@@ -166,6 +168,14 @@ class ReuseTest : public testing::Test {
     options.reuse = {.index = folder_ / "index", .which = which, .world = world_};
     EXPECT_EQ(executor.run(options, "cpu"), ExitCode::kDone);
     return deeds;
+  }
+  /// Remembers which node's metrics are to be on the disk, and whether that is said too late.
+  void note_flush(const fs::path& run) {
+    std::string node;
+    for (const Event& event : events_) {
+      if (const auto* started = std::get_if<NodeStarted>(&event)) node = started->node;
+    }
+    flushed_.push_back(node + (fs::exists(run / "nodes" / node / "finished.json") ? " too late" : ""));
   }
   std::vector<std::string> said() const {
     std::vector<std::string> lines;
@@ -191,10 +201,19 @@ class ReuseTest : public testing::Test {
 
   const TemporaryFolder folder_;
   std::vector<Event> events_;
+  std::vector<std::string> flushed_;
   nlohmann::json world_ = {{"threads", 2}};
   bool smoke_ = false, resume_ = false;
   TrainedNodes checkpoints_;
 };
+
+TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
+  run("a", chain());
+  EXPECT_THAT(flushed_, ElementsAre("data", "features", "train", "test"));
+  EXPECT_THAT(run("b", chain(), Which::kAll), testing::Not(testing::Contains("computed")));
+  EXPECT_THAT(flushed_, testing::Contains("test"));
+  for (const std::string& node : flushed_) EXPECT_EQ(node.find("too late"), node.npos) << node;
+}
 
 TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
   EXPECT_THAT(run("a", chain()), ElementsAre("source", "computed", "trained", "computed"));
@@ -279,6 +298,15 @@ TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
   for (Node& node : nodes) node.seed = 8;
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(), testing::Contains("train: computed again:  train.seed was 7 and is now 8"));
+}
+
+TEST_F(ReuseTest, IndexThatNamesFilesElsewhereIsNotFollowed) {
+  run("a", chain());
+  auto json = nlohmann::json::parse(std::ifstream(entry()));
+  // The same file, and yet a name that leads out of the folder it is put in.
+  json["files"][1][0] = "../features/" + json["files"][1][0].get<std::string>();
+  std::ofstream(entry()) << json;
+  EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
 }
 
 TEST_F(ReuseTest, DamagedFileIsPassedOver) {

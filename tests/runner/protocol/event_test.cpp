@@ -57,6 +57,14 @@ TEST(Event, TextThatIsNotUtf8IsShownAllTheSame) {
   EXPECT_EQ(to_line(Said{"a", "b\xff.jpg\n"}), "{\"event\":\"say\",\"node\":\"a\",\"line\":\"b\uFFFD.jpg\\n\"}");
 }
 
+TEST(Event, NestingIsBounded) {
+  const auto nested = [](int depth) {
+    return R"({"event":"answer","answer":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  EXPECT_EQ(why_refused(nested(60)), "accepted");
+  EXPECT_EQ(why_refused(nested(70)), "nested too deeply");
+}
+
 TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused(""), "not JSON");
   EXPECT_EQ(why_refused("Segmentation fault"), "not JSON");

@@ -85,6 +85,7 @@ TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {
   write({{"a", "x", 1, 1}});
   std::ofstream(path(), std::ios::app) << R"({"node":"a","name":"x","va)";
   MetricsFile::reopen(path(), disk()).append({"a", "x", 1, 2}, 3);
+  EXPECT_EQ(read_metrics(path()).damaged, 0u);
   EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
 }
 

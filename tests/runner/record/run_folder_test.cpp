@@ -107,7 +107,7 @@ TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
 }
 
 TEST_F(RunFolderTest, LogThatIsFullSaysSoOnce) {
-  RunFolder folder(made("run"), disk(), 40);
+  RunFolder folder(made("run"), disk(), 50);  // two lines of 20 bytes, and half of one
   for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
   EXPECT_EQ(base_.read("run/log.txt"),
             "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");

@@ -159,7 +159,7 @@ TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
   ASSERT_TRUE(worker);
   const std::string before = folder_.read("run/log.txt");
   resume_ = path.string();
-  EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), info(ErrorCode::kRunBusy).exit);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}), info(ErrorCode::kRunBusy).exit);
   EXPECT_THAT(talk_.str(), HasSubstr("is still at work"));
   EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
