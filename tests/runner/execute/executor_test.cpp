@@ -462,6 +462,19 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
 }
 
+TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
+  bool is_cancelled = false;
+  Executor made(
+      {"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+      {.emit = [&](const Event& event) { is_cancelled = is_cancelled || std::holds_alternative<Said>(event); },
+       .is_cancelled = [&] { return is_cancelled; },
+       .flush = [](const std::string&) {},
+       .measure_peak = [] { return 0; }});
+  EXPECT_TRUE(made.create().empty());
+  EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kInterrupted);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
+}
+
 TEST_F(ExecutorTest, NamesOfNodesFoldersSurviveAPowerCut) {
   const WatchedCalls calls;
   run({node("a", 1)});

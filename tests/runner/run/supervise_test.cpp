@@ -57,6 +57,13 @@ TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
   EXPECT_THAT(said_, ElementsAre("leads its group"));
 }
 
+TEST_F(SuperviseTest, WorkerInheritsNothingButItsOwnDescriptors) {
+  const Descriptor left_open(
+      dup(STDIN_FILENO));  // as by a shell, or a library that does not close it when it starts a program
+  play({"hello", "descriptors", "finished:0"});
+  EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
+}
+
 TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
   // More than a pipe holds in every direction: nobody may wait for the other.
   const Ending ending = play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},

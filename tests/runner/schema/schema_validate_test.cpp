@@ -267,6 +267,11 @@ TEST(SchemaPattern, NestedRepetitionDoesNotHang) {
   EXPECT_FALSE(Pattern::compile("^(a+)+$")->matches(std::string(Pattern::kMaxText - 1, 'a') + "b"));
 }
 
+TEST(SchemaPattern, LongExpressionsAreNone) {
+  EXPECT_TRUE(Pattern::compile(std::string(1000, 'a')));
+  EXPECT_FALSE(Pattern::compile(std::string(1001, 'a')));
+}
+
 TEST(SchemaPattern, BytesThatAreNoCharacterCountAsOne) {
   EXPECT_EQ(character_count("a\xff\xc3z"), 4u);
   EXPECT_EQ(character_count("\xf0\x9f\x98\x80"), 1u);

@@ -11,6 +11,11 @@ std::string nearest_of(std::string_view word, std::vector<std::string> candidate
   return nearest_name(word, candidates);
 }
 
+TEST(Suggest, LettersThatChangePlacesAreOneEdit) {
+  const std::vector<std::string> names = {"on"};
+  EXPECT_EQ(nearest_name("no", names), "on");
+}
+
 TEST(Suggest, SwapDeletionInsertionAndSubstitutionAreNear) {
   EXPECT_EQ(nearest_of("trian", {"data", "train"}), "train");
   EXPECT_EQ(nearest_of("epoch", {"train", "epochs"}), "epochs");
