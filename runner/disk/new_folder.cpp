@@ -25,12 +25,12 @@ fs::path draft_beside(const fs::path& folder) {
 }
 
 /// The files and the folders of a tree; what holds a folder stands before it.
-struct Tree {
+struct MadeTree {
   std::vector<fs::path> files, folders;
 };
 
-Tree tree_of(const fs::path& root) {
-  Tree tree{.files = {}, .folders = {root}};
+MadeTree tree_of(const fs::path& root) {
+  MadeTree tree{.files = {}, .folders = {root}};
   std::error_code error;
   for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
     const fs::file_type type = entry->symlink_status(error).type();  // a link is no more than its name
@@ -45,7 +45,7 @@ Descriptor opened(const fs::path& path) { return Descriptor(::open(path.c_str(),
 
 /// All of it survives a power cut from here on.
 void sync_tree(const fs::path& root, Storage& storage) {
-  const Tree tree = tree_of(root);
+  const MadeTree tree = tree_of(root);
   // Thousands of small files are written together before the first of them is waited for, in a tenth of the time.
   for (const fs::path& path : tree.files) ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {
