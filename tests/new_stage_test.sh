@@ -30,7 +30,7 @@ name: new_kinds
 seed: 7
 threads: 1
 device: cpu
-data: {kind: data.image_folder, root: photos, image_size: 16}
+data: {kind: data.image_folder, root: photos, image_size: 16, split: {train: 0.6, validation: 0.2, test: 0.2}}
 model:
   kind: model.clip_vision
   hidden_size: 16
