@@ -91,6 +91,27 @@ TEST_F(Trained, EvaluationTakesOtherDataMeasuresAndCheckpoints) {
   EXPECT_THAT(file_text(folder_ / (folder + "/.retort/overrides.yaml")), HasSubstr("data.root=others"));
 }
 
+TEST_F(Trained, OfAnotherFolderAllIsMeasuredUnlessAShareIsAskedFor) {
+  ASSERT_EQ(
+      retort("data make image_folder --out others --classes 3 --per-class 10 --size 32 --seed 6 -q", folder_.path())
+          .exit,
+      0);
+  const auto samples = [&](const std::string& overrides, const std::string& said) {
+    const Ended ended = retort("evaluate run " + overrides, folder_.path());
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(said));
+    const std::string folder = ended.out.substr(0, ended.out.find('\n'));
+    return json(folder + "/nodes/evaluate/metrics.json").at("samples").get<int>();
+  };
+  EXPECT_EQ(samples("data.root=others run.dir=all", "data: all of 'others' is measured"), 30);
+  EXPECT_EQ(samples("data.root=others data.split.test=0.2 run.dir=part", "data.split.test=0.2"), 6);
+  EXPECT_EQ(samples("data.root=others 'data.split={train: 0, validation: 0, test: 1}' run.dir=whole",
+                    "data: the share for the test of 'others' is measured: data.split.test=1"),
+            30);
+  EXPECT_EQ(samples("run.dir=own", "data: the share for the test of 'photos' is measured"), 6);
+  EXPECT_THAT(file_text(folder_ / "all/.retort/overrides.yaml"), HasSubstr("data.split={train: 0"));
+}
+
 TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
   const Ended model = retort("evaluate run model.hidden_size=64 train.epochs=9", folder_.path());
   EXPECT_EQ(model.exit, 78);

@@ -5,6 +5,7 @@
 #include "runner/cli/reuse_flags.h"
 #include "runner/cli/trained_request.h"
 #include "runner/config/provenance.h"
+#include "runner/run/evaluated_data.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
@@ -31,12 +32,22 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
   if (errors.empty()) errors = schemas.planned_uses(prepared->recipe.resolved);
   if (!errors.empty()) return report(console, errors);
+  std::vector<std::string> overrides = flags.overrides;
+  const EvaluatedData data = data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved, overrides);
+  if (!data.overrides.empty()) {
+    overrides.insert(overrides.end(), data.overrides.begin(), data.overrides.end());
+    prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
+    if (!prepared) return report(console, prepared.errors());
+  }
   Graph& graph = prepared->graph;
   auto trained = find_trained_nodes(*run, graph, flags.trained.checkpoint);
   if (!trained) return report(console, trained.errors());
   const auto worker = find_worker(own_executable());
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
+  if (!console.is_quiet()) {
+    for (const std::string& line : data.lines) console.err << line << '\n';
+  }
 
   // A record of its own, independent of the run's folder.
   const bool says_where = !writes({}, prepared->composition.overrides, "run.dir").empty();
@@ -47,7 +58,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
-                           .overrides = flags.overrides,
+                           .overrides = overrides,
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which()};

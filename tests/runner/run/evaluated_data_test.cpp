@@ -1,0 +1,79 @@
+#include "runner/run/evaluated_data.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/cli/prepare.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// What is said of evaluating the quick start, which was trained on `trained_on`, under `overrides`.
+EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
+  static const SchemaSet schemas = shipped_schemas();
+  Sources sources;
+  Arguments arguments;
+  arguments.recipe = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
+  arguments.config_dirs = {RETORT_SOURCE_DIR};
+  const auto recipe = [&](std::vector<std::string> words) {
+    arguments.overrides = std::move(words);
+    auto prepared = prepare(arguments, schemas, sources);
+    EXPECT_TRUE(prepared) << prepared.errors().at(0).message;
+    return prepared->recipe.resolved;
+  };
+  const std::string root = "data.root='" + trained_on + "'";
+  std::vector<std::string> after = {root};
+  after.insert(after.end(), overrides.begin(), overrides.end());
+  return data_to_evaluate(recipe({root}), recipe(after), overrides);
+}
+
+TEST(EvaluatedData, FolderOfTheTrainingIsSplitAsItWas) {
+  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{{}, {"data.root=./a/../a"}}) {
+    const EvaluatedData data = taken("a", overrides);
+    EXPECT_THAT(data.overrides, IsEmpty());
+    ASSERT_EQ(data.lines.size(), 1U);
+    EXPECT_THAT(data.lines[0], testing::EndsWith("a' is measured: data.split.test=0.1"));
+  }
+}
+
+TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
+  const EvaluatedData data = taken("a", {"data.root=b"});
+  EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
+  EXPECT_THAT(data.lines,
+              ElementsAre("data: all of 'b' is measured, which is not the folder of the training: data.split={train: "
+                          "0, validation: 0, test: 1}; a share of it is measured with data.split.test"));
+}
+
+TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
+  for (const char* split : {"data.split.test=0.1", "data.split={train: 0.5, validation: 0, test: 0.1}",
+                            "++data.split.test=0.1", "data.split.seed=3"}) {
+    const EvaluatedData data = taken("a", {"data.root=b", split});
+    EXPECT_THAT(data.overrides, IsEmpty()) << split;
+    EXPECT_THAT(data.lines, ElementsAre("data: the share for the test of 'b' is measured: data.split.test=0.1"));
+  }
+}
+
+TEST(EvaluatedData, FoldersForThePartsSayWhatTheTestIs) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "test");
+  const std::string root = folder.path().string();
+  const EvaluatedData data = taken("a", {"data.root='" + root + "'"});
+  EXPECT_THAT(data.overrides, IsEmpty());
+  EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is measured"));
+}
+
+TEST(EvaluatedData, LinkToTheFolderOfTheTrainingIsThatFolder) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  std::filesystem::create_directory_symlink("a", folder / "b");
+  EXPECT_THAT(taken((folder / "a").string(), {"data.root='" + (folder / "b").string() + "'"}).overrides, IsEmpty());
+}
+
+}  // namespace
+}  // namespace runner
