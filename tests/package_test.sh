@@ -84,5 +84,5 @@ grep -qF "pip install 'torch==2.11.*'" <<<"$said" || fail "without torch it does
 [ "$code" -ne 0 ] || fail "without torch it ends with 0"
 
 inside pip --disable-pip-version-check uninstall --quiet --yes retort
-left=$(find "$scratch/environment" -iname '*retort*')
+left=$(cd "$scratch/environment" && find . -type f -path '*retort*')  # pip leaves empty folders
 [ -z "$left" ] || fail "uninstalling leaves $left"
