@@ -70,7 +70,12 @@ class TrainingStage final : public runner::Stage {
       setup.network_data = trained->data;
     } else {
       setup.data = {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
-      setup.network_data = source_of(setup.data.train->describe());
+      const DatasetDescription data = setup.data.train->describe();
+      if (data.size == 0) {
+        throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
+            .with_help("give it a share of the data, such as data.split.train=0.8");
+      }
+      setup.network_data = source_of(data);
       setup.step = kind_.make_step(*model, setup.data);
     }
     setup.checkpoint->model = model;

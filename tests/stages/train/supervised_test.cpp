@@ -64,6 +64,13 @@ TEST(Supervised, NamesTheStageOfTheModelAsTheRecipeDoes) {
   EXPECT_EQ(supervised.error(), "'model.0' names no module of the network of 'student'");
 }
 
+TEST(Supervised, DataWithoutSamplesIsRefused) {
+  SupervisedRun supervised;
+  supervised.train = std::make_shared<TinyDataset>(0);
+  EXPECT_EQ(supervised.error(), "the training data has no samples");
+  EXPECT_EQ(supervised.code, runner::ErrorCode::kTooFewSamples);
+}
+
 TEST(Supervised, EveryOptionOfTheSchemaIsRead) { EXPECT_TRUE(errors_of("{}").empty()); }
 
 TEST(Supervised, GroupsOfParametersReachTheTraining) {
