@@ -21,7 +21,7 @@ struct Explanation {
 /// ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds ("train", "train/optimizer") or an
 /// error's code ("E0301"). Anything else is a kUsage with the nearest of them all.
 ///
-/// The JSON holds the name under "key", "kind", "kinds" or "code", by which they are told apart.
+/// The JSON holds the name under "key", "kind", "kinds" or "code", which tells them apart.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);
 
 /// All that can be explained, for completion: keys, kinds, families and folders of kinds, codes.

@@ -7,7 +7,7 @@
 
 namespace runner {
 
-/// Lays `over` upon `base`: mappings merge key by key, base's keys first; lists and scalars replace what is there;
+/// Lays `over` over `base`: mappings merge key by key, base's keys first; lists and scalars replace what is there;
 /// `???` never replaces a value. A list meeting a mapping is an error, added to `errors`; `pointer` is where base
 /// stands in the recipe.
 void merge(Value& base, Value over, const std::string& pointer, Diagnostics& errors);

@@ -24,7 +24,7 @@ struct Override {
   Location key_where;
   std::optional<std::string> package;  ///< what follows '@' in the key; empty for the root
   Location package_where = {};
-  std::optional<Value> value;       ///< of a plain value; absent for ~key, and beside `sweep` or `edit`
+  std::optional<Value> value;       ///< of a plain value; absent for ~key, and where there is `sweep` or `edit`
   std::optional<Sweep> sweep = {};  ///< several values, of which a run takes one: a,b or range(1,3)
   std::optional<Edit> edit = {};    ///< a change to the value that is there: append(x)
   std::string value_text = {};      ///< the value as typed

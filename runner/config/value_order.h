@@ -7,7 +7,7 @@
 
 namespace runner {
 
-/// Negative, 0 or positive as `a` stands before, beside or after `b`: numbers and booleans by size, texts by their
+/// Negative, 0 or positive if `a` comes before, with or after `b`: numbers and booleans by size, texts by their
 /// bytes, lists item by item. Nullopt for what has no order: null, mappings, quoted texts, values of two types.
 std::optional<int> compare(const Value& a, const Value& b);
 

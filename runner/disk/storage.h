@@ -13,7 +13,7 @@ namespace runner {
 class Storage {
  public:
   virtual ~Storage() = default;
-  /// Makes an empty file and opens it for writing. Fails where anything has the name, be it a link to nowhere.
+  /// Makes an empty file and opens it for writing. Fails where anything has the name, even a broken link.
   virtual int create(const std::filesystem::path& path) = 0;
   /// May write less than `size`, as write(2).
   virtual ssize_t write(int file, const char* data, std::size_t size) = 0;

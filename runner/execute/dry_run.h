@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// What a dry run is to find out.
+/// What a dry run looks for.
 struct DryRunOptions {
   std::string device_model = {};          ///< of a device that is not here; empty: of the one that is
   std::optional<NamedBytes> budget = {};  ///< where the recipe does not say it, and who says so
@@ -20,7 +20,7 @@ struct DryRunOptions {
   bool wants_certificate = false;
 };
 
-/// What became of a node in a dry run.
+/// The outcome of a dry run for one node.
 struct DryNode {
   enum class State {
     kUnknown,  ///< what it needs to be planned is not there before the run

@@ -52,7 +52,7 @@ class LiveRecord {
   /// Since the start; of a resumed run, all the times that it was at work together.
   double seconds() const;
 
-  /// Relative to where the user stands, when it lies below.
+  /// Relative to the working directory, when it lies below that.
   static std::string shown_folder(const std::filesystem::path& folder);
 
  private:

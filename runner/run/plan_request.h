@@ -49,7 +49,7 @@ struct PlanAnswer {
   std::vector<Certificate> certificates;  ///< likewise
   std::vector<NodeReuse> reuse;           ///< of all nodes, in order
   nlohmann::ordered_json json;            ///< all of it as it came
-  Diagnostics diagnostics = {};           ///< what it said beside: warnings, what does not fit or cannot be planned
+  Diagnostics diagnostics = {};           ///< what else it said: warnings, what does not fit or cannot be planned
 };
 
 /// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are

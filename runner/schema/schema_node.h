@@ -83,7 +83,7 @@ struct SchemaNode {
   std::optional<std::string> kinds_in;  ///< x-kinds: "*" or a folder
   std::vector<NamedSchema> kinds;       ///< what x-kinds found, by kind
   std::string default_kind;
-  const SchemaNode* common = nullptr;  ///< what the root of a stage's kind takes beside its own options
+  const SchemaNode* common = nullptr;  ///< what the root of a stage's kind takes besides its own options
 
   const SchemaNode* property(std::string_view key) const;
   const SchemaNode* kind(std::string_view name) const;

@@ -13,7 +13,7 @@
 namespace runner {
 
 /// Schema files read into nodes. Every mistake in a schema is a kBadSchema with the file's name and the pointer;
-/// reading goes on after it, so that all are found.
+/// reading continues after it, so that all are found.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;

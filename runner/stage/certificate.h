@@ -23,9 +23,8 @@ struct Certificate {
   std::string node;
   std::string compared;               ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
   std::vector<Parameter> parameters;  ///< all that are trained, in the network's order
-  std::vector<std::string>
-      changed;          ///< what else than the gradient came out otherwise: "buffer running_mean"; none is good
-  std::string refused;  ///< why the policy cannot be one; empty: it was computed
+  std::vector<std::string> changed;   ///< what differs besides the gradient: "buffer running_mean"; none is good
+  std::string refused;                ///< why nothing was computed; empty: it was
 
   /// The largest error; NaN where one is no number.
   double worst() const {

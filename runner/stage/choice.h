@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// What the word at `key` stands for:
+/// The value of the word at `key`:
 ///
 ///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
 ///

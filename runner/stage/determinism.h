@@ -6,11 +6,11 @@
 
 namespace runner {
 
-/// What becomes of a tensor operation that may give other bits the next time.
+/// What happens to a tensor operation that may give different bits the next time.
 enum class Determinism {
   kStrict,  ///< it fails
-  kWarn,    ///< it is done, and told once
-  kOff,     ///< it is done, and faster ones are not avoided
+  kWarn,    ///< it runs, with one warning
+  kOff,     ///< it runs, and faster ones are not avoided
 };
 
 /// "strict", "warn" or "off", as recipes have it.

@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// So many bytes, and of what.
+/// A number of bytes, and what takes them.
 struct NamedBytes {
   std::string name;
   std::int64_t bytes = 0;
@@ -41,7 +41,7 @@ struct PlanAlternative {
   std::string exactness;               ///< "bit", "exact" or "declared"
   std::int64_t predicted = 0;          ///< bytes, as MemoryPlan::predicted
   double relative_flops = 1;           ///< of a step, by those of the plan
-  std::string refused = {};            ///< why it is none; empty: it is one
+  std::string refused = {};            ///< why it is not possible; empty: it is
   bool operator==(const PlanAlternative&) const = default;
 };
 
@@ -54,15 +54,15 @@ struct OptionEffect {
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// What the dry run of a node has shown: the memory that it needs at its peak, whose that is, and what else could be
-/// done. All sizes are bytes. It is recorded as nodes/<id>/plan.json.
+/// The result of a node's dry run: the memory that it needs at its peak, its owners, and the alternatives. All sizes
+/// are bytes. It is recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
   std::string device;                  ///< "cpu", "cuda:0", or the name of a device that is not here
   int threads = 0;                     ///< the CPU's, which its kernels' temporaries grow with
   std::int64_t live = 0;               ///< the most that tensors take at once
   std::int64_t reserved = 0;           ///< the most that the allocator takes for them
-  std::int64_t predicted = 0;          ///< reserved, and the terms that stand beside the allocator's
+  std::int64_t predicted = 0;          ///< reserved, and the terms besides the allocator's
   std::optional<std::int64_t> budget;  ///< that it is compared with; nullopt: none is known
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
   std::string peak_phase, peak_operation;

@@ -24,7 +24,7 @@ class PlanContext : public RunContext {
   virtual bool wants_certificate() const = 0;
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;
-  /// What came of the comparison. `certificate.node` is filled in.
+  /// The result of the comparison. `certificate.node` is filled in.
   virtual void certify(Certificate certificate) = 0;
 };
 

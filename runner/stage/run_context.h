@@ -23,13 +23,13 @@ struct Progress {
   double bytes_per_second = 0;
 };
 
-/// Somebody who looks into a training, tensor by tensor; only stages/ knows what can be seen.
+/// Looks into a training, tensor by tensor. stages/ knows what can be seen (stages/train/step_observer.h).
 class Observer {
  public:
   virtual ~Observer() = default;
 };
 
-/// Where the weights are that a training gives out instead of training.
+/// Where a training finds the weights that it puts out instead of training.
 struct TrainedWeights {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;   ///< of a training's checkpoints; for kThis, of the one checkpoint
@@ -46,7 +46,7 @@ class RunContext {
   virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
   /// Called as often as wanted; the display decides what to show.
   virtual void progress(const Progress& progress) = 0;
-  /// One line for the person who watches, e.g. an epoch's result.
+  /// One line for the user, e.g. an epoch's result.
   virtual void say(std::string_view line) = 0;
 
   /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
@@ -75,14 +75,14 @@ class RunContext {
   /// True where folder() holds the files with which a node of the same kind, options and inputs has finished before: a
   /// stage whose schema says x-cacheable reads its outputs from them, as far as they are there.
   virtual bool reuses() const { return false; }
-  /// Tells that the files of reuses(), or the weights of trained() where those are to be reused, are damaged, and how;
+  /// Says that the files of reuses(), or the weights of trained() where those are to be reused, are damaged, and how;
   /// they are gone from folder() and the stage does its work again.
   virtual void not_reused(std::string_view /*why*/) {}
   /// False where nobody takes what this node puts out on the port `output`: it may be left out.
   virtual bool wants(std::string_view /*output*/) const { return true; }
   /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
   virtual bool smoke() const = 0;
-  /// Who looks on; null in an ordinary run.
+  /// The observer of this run; null in an ordinary one.
   virtual Observer* observer() const { return nullptr; }
 };
 

@@ -9,11 +9,11 @@ namespace runner {
 /// U+009F) become spaces, and bytes that are not UTF-8 become '?'. A tab stays. For one line: newlines become spaces.
 std::string printable(std::string_view text);
 
-/// A text from a file as it may stand in a message: 80 characters at most, and a '?' for each that is not printable
+/// A text from a file as a message shows it: 80 characters at most, and a '?' for each that is not printable
 /// ASCII.
 std::string printable_ascii(std::string_view text);
 
-/// How many columns printable `text` takes on a terminal: one a code point.
+/// How many columns printable `text` takes on a terminal: one per code point.
 std::size_t columns(std::string_view text);
 
 /// The first `count` columns of `text`.

@@ -24,7 +24,7 @@ enum class ScalarForm {
 
 /// A node of a recipe that remembers where it was written.
 /// Overrides and composition move Values about; the Location travels with them,
-/// so an error points at the text the user typed, be it a file or a command line.
+/// so an error points at the text the user typed, in a file or on a command line.
 struct Value {
   using List = std::vector<Value>;
   using Map = std::vector<Entry>;  ///< in the order written; keys are unique

@@ -16,7 +16,7 @@ class Predictions : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kPredictions;
   runner::ArtifactType type() const final { return kType; }
 
-  std::vector<std::string> names;  ///< one a sample
+  std::vector<std::string> names;  ///< one per sample
   at::Tensor scores;               ///< (n, classes) float32 on the CPU: probabilities
   at::Tensor labels;               ///< (n) int64 on the CPU
   std::vector<std::string> classes;

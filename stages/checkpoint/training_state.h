@@ -12,7 +12,7 @@
 
 namespace stages {
 
-/// Everything that the next step of a training depends on, beside its recipe and its data.
+/// Everything that the next step of a training depends on, besides its recipe and its data.
 struct TrainingState {
   NamedTensors model;      ///< every parameter and buffer, by its dotted name
   NamedTensors optimizer;  ///< what the optimizer remembers

@@ -64,7 +64,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
                                runner::Storage& storage = runner::disk());
 
 /// Does the data set `name`, one of published_datasets(), lie in `root` or in its folder below? One that has the data
-/// set's files beside its images is taken as it is, be it a part of it: who reads it looks further.
+/// set's files beside its images is taken as it is, even if it is incomplete: its reader checks it.
 bool has_dataset(std::string_view name, const std::filesystem::path& root);
 
 /// For a data stage with `download: true`: fetches the data set where it is not there (has_dataset).

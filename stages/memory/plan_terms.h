@@ -20,8 +20,8 @@ Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 /// Adds to `plan` what stands beside the trace that summarize() has made it of. Nothing else changes its prediction.
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 
-/// Adds to `plan` what a Loader of batches of `units` holds beside the batch that is computed, where that is the memory
-/// planned for: on the CPU, with workers.
+/// Adds to `plan` what a Loader of batches of `units` holds besides the batch that is computed, where that is the
+/// memory planned for: on the CPU, with workers.
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 

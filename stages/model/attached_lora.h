@@ -24,7 +24,7 @@ struct LoraLayer {
   double alpha = 0;
 };
 
-/// A parameter that is trained and saved beside the adapters: of a bias or of modules_to_save.
+/// A parameter that is trained and saved with the adapters: of a bias or of modules_to_save.
 struct LoraCompanion {
   std::string module;       ///< ours
   std::string parameter;    ///< "bias"

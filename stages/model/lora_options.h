@@ -17,7 +17,7 @@ namespace stages {
 /// matches it as an Expression.
 using ModuleSelection = std::variant<std::vector<std::string>, std::string>;
 
-/// Which biases are trained and saved beside the adapters.
+/// Which biases are trained and saved with the adapters.
 enum class LoraBias {
   kNone,
   kAll,

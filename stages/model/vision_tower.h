@@ -23,7 +23,7 @@ struct VisionTowerOptions {
 };
 
 /// Patches, a class token before them, and a vector for each position added. Children: patch_embedding and
-/// position_embedding, beside the parameter class_embedding.
+/// position_embedding, besides the parameter class_embedding.
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);

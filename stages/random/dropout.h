@@ -22,8 +22,8 @@ struct StepKey {
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// What dropout knows the rows of an encoding by, 0 to 2^32 - 1, one a row: by the name of the input that they are of,
-/// and under "" those of every input that has no entry of its own.
+/// What dropout knows the rows of an encoding by, 0 to 2^32 - 1, one per row: by the name of the input that they are
+/// of, and under "" those of every input that has no entry of its own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
 /// In training drops units of its input with a probability and multiplies what it keeps by 1 / (1 - probability):

@@ -38,7 +38,7 @@ class Batch {
   /// Moved to `device`; the same batch when it is there already.
   Batch to(at::Device device) const;
 
-  /// Positions in the dataset, one a sample, for naming a sample in an error; empty when unknown.
+  /// Positions in the dataset, one per sample, for naming a sample in an error; empty when unknown.
   std::vector<std::int64_t> indices;
 
  private:

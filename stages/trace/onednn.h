@@ -14,7 +14,7 @@ struct ConvolutionShape {
   std::int64_t weight_elements() const { return out * (in / groups) * kernel_height * kernel_width; }
 };
 
-// What oneDNN, as LibTorch 2.11 has it, takes beside the tensors of a convolution on a CPU with AVX-512: measured with
+// What oneDNN, as LibTorch 2.11 has it, takes besides the tensors of a convolution on a CPU with AVX-512: measured with
 // a counting allocator, and explained by how oneDNN works. All in elements of float32.
 
 /// Whether torch gives the convolution to oneDNN at all; else to a loop of its own.

@@ -10,7 +10,7 @@ namespace stages {
 
 /// What a trace says of memory from event `first_event` on, with what was alive by then: the peak, whose it is, the
 /// curve and the operations computed. Where the backend is a GPU, its caching allocator is replayed from the first
-/// event of all, and the terms that stand beside it are added. Node, device, budget and options are left open.
+/// event of all, and the terms besides it are added. Node, device, budget and options are left open.
 ///
 ///   const std::size_t second_step = trace.events().size();
 ///   step(*network);

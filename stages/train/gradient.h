@@ -18,7 +18,7 @@ namespace stages {
 ///
 /// Where the plan has two passes, every micro-batch is encoded twice: first without a graph, so that the loss and the
 /// scores are those of the batch as a whole, then to send the loss's gradient by the embeddings on to the weights. What
-/// the loss depends on beside the embeddings, such as a temperature that is learned, gets its gradient once.
+/// the loss depends on besides the embeddings, such as a temperature that is learned, gets its gradient once.
 ///
 /// `after_micro_batch` is called whenever a part has been run with a graph and its gradient is there; it may be empty.
 ///

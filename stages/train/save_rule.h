@@ -9,7 +9,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// When a training is saved, beside at its end, when it is stopped, and where it is better than ever. Whichever comes
+/// When a training is saved, besides at its end, when it is stopped, and where it is better than ever. Whichever comes
 /// first counts; nullopt: not by that.
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;

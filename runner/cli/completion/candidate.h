@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// A word that may stand in place of the one being typed. One that ends in '=', '.', '/' or ',' goes on.
+/// A word that may stand in place of the one being typed. One that ends in '=', '.', '/' or ',' is to be continued.
 struct Candidate {
   std::string text;
   std::string description = {};  ///< a few words beside it; may be empty

@@ -35,8 +35,8 @@ class Outline {
   /// What the schemas know of a dotted key.
   KeyChoices choices(const std::string& key) const;
 
-  /// The dotted key, or the group, that `key` stands for: aliases replaced, the longest that fits, by the first of
-  /// their targets. An alias that maps values stands for nothing.
+  /// The dotted key, or the group, that `key` means: aliases replaced, the longest that fits, by the first of
+  /// their targets. An alias that maps values means none.
   std::string meant(const std::string& key) const;
 
  private:
