@@ -160,7 +160,7 @@ TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
   const std::string before = folder_.read("run/log.txt");
   resume_ = path.string();
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}), info(ErrorCode::kRunBusy).exit);
-  EXPECT_THAT(talk_.str(), HasSubstr("is still at work"));
+  EXPECT_THAT(talk_.str(), HasSubstr("is still running"));
   EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
 
