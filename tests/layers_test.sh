@@ -84,6 +84,9 @@ check_includes() {
   forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
     code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/config/yaml_reader\.cpp:'
   )"
+  forbid "spdlog is known to runner/record/log.cpp alone" "$(
+    code '#include [<"](spdlog|fmt)/' runner stages | but_not '^runner/record/log\.cpp:'
+  )"
   forbid "nothing depends on experiments/" "$(
     code '#include [<"](\.\./)*experiments/' runner stages tests
     grep -rnE --include='*.yaml' '^[^#]*experiments/' recipes || true
@@ -230,6 +233,8 @@ self_test() {
     <<<'echo "#include <torch/torch.h>" >>stages/tensor/batch.h'
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
+  expect "spdlog is known to runner/record/log.cpp alone" \
+    <<<'echo "#include <spdlog/spdlog.h>" >>runner/record/run_folder.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   expect "the names in a run's folder stand in runner/stage/run_layout alone" \
     <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'

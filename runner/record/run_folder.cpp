@@ -12,7 +12,6 @@
 #include "runner/protocol/event.h"
 #include "runner/disk/file_system.h"
 #include "runner/disk/make_folders.h"
-#include "runner/text/printable.h"
 #include "runner/record/training_history.h"
 #include "runner/value/value.h"
 #include "runner/config/resolvers.h"
@@ -103,31 +102,30 @@ Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& b
   }
 }
 
-RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log)
+RunFolder::RunFolder(fs::path folder, Storage& storage, MetricsFile metrics, Log log)
     : layout_(std::move(folder)),
       records_(layout_.records()),
       storage_(storage),
       metrics_(std::move(metrics)),
-      log_(std::move(log)),
-      log_left_(log_limit) {}
+      log_(std::move(log)) {}
 
-RunFolder::RunFolder(fs::path folder, Storage& storage, std::size_t log_limit)
-    : RunFolder(folder, storage, log_limit, MetricsFile::make(RunLayout(folder).metrics(), storage),
-                NewFile(RunLayout(folder).log(), storage)) {
+RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log)
+    : RunFolder(folder, storage, MetricsFile::make(RunLayout(folder).metrics(), storage),
+                Log::to_file(NewFile(RunLayout(folder).log(), storage), log.level, log.limit)) {
   record_json(RunRecord::kMark, Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
   sync_folder(path(), storage);  // what is appended to the two from now on is not lost with their names
 }
 
-RunFolder RunFolder::reopen(fs::path folder, Storage& storage, std::size_t log_limit) {
+RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
   // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
-  AtomicFile log(layout.log(), storage);
+  AtomicFile file(layout.log(), storage);
   std::ifstream old(layout.log());
   std::size_t size = 0;
-  for (std::string line; std::getline(old, line) && size < log_limit; size += line.size() + 1) log.append(line + "\n");
-  RunFolder result(std::move(folder), storage, log_limit - std::min(size, log_limit), std::move(metrics),
-                   log.commit_and_release());
+  for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1) file.append(line + "\n");
+  RunFolder result(std::move(folder), storage, std::move(metrics),
+                   Log::to_file(file.commit_and_release(), log.level, log.limit - std::min(size, log.limit)));
   for (int number = 1;; ++number) {
     const fs::path records = layout.resume(number);
     if (storage.make_folder(records) == 0) {
@@ -160,19 +158,6 @@ double RunFolder::beginning_of(const std::string& node, std::span<const MetricLi
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
   const bool is_known = !history.epochs().empty() && times.is_array() && !times.empty() && times[0].is_number();
   return is_known ? history.epochs().front().seconds - times[0].get<double>() : kept.front().time;
-}
-
-void RunFolder::log(double seconds, std::string_view line) {
-  if (log_is_full_) return;
-  char time[32];
-  std::snprintf(time, sizeof time, "%10.3f  ", seconds);
-  const std::string text = time + printable(line) + "\n";
-  if (text.size() > log_left_) {
-    log_is_full_ = true;
-    return log_.append("… the log is full; what follows is not recorded\n");
-  }
-  log_left_ -= text.size();
-  log_.append(text);
 }
 
 void RunFolder::summary(const Json& summary) {

@@ -11,6 +11,7 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/error/result.h"
+#include "runner/record/log.h"
 #include "runner/record/metrics_file.h"
 #include "runner/stage/run_layout.h"
 
@@ -22,15 +23,20 @@ namespace runner {
 Result<std::filesystem::path> create_run_folder(const std::string& run_dir, const std::filesystem::path& base,
                                                 std::chrono::system_clock::time_point now, Storage& storage = disk());
 
+/// What of a run its log.txt holds.
+struct LogOptions {
+  LogLevel level = LogLevel::kInfo;
+  std::size_t limit = 64 << 20;  ///< bytes; what comes after them is counted and not kept
+};
+
 /// The record of one run (run_layout.h): the only writer of everything in its folder outside nodes/, and of the
 /// training_metrics.json in there. Throws WriteError.
 class RunFolder {
  public:
-  /// A new run in a `folder` from create_run_folder(). `log_limit`: bytes after which log.txt takes no more. `storage`
-  /// is borrowed.
-  explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
+  /// A new run in a `folder` from create_run_folder(). `storage` is borrowed.
+  explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {});
   /// The run in `folder` again, which nobody else may be at work on (run_lock.h).
-  static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(), std::size_t log_limit = 64 << 20);
+  static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {});
 
   const std::filesystem::path& path() const { return layout_.folder(); }
 
@@ -43,20 +49,18 @@ class RunFolder {
   /// training_metrics.json says that the first epoch took, or else with its first metric.
   double beginning_of(const std::string& node, std::span<const MetricLine> kept) const;
   MetricsFile& metrics() { return metrics_; }
-  /// One line of log.txt, `seconds` after the start; control characters are made harmless.
-  void log(double seconds, std::string_view line);
+  /// log.txt.
+  Log& log() { return log_; }
   void summary(const nlohmann::ordered_json& summary);
 
  private:
-  RunFolder(std::filesystem::path folder, Storage& storage, std::size_t log_limit, MetricsFile metrics, NewFile log);
+  RunFolder(std::filesystem::path folder, Storage& storage, MetricsFile metrics, Log log);
 
   RunLayout layout_;
   std::filesystem::path records_;
   Storage& storage_;
   MetricsFile metrics_;
-  NewFile log_;
-  std::size_t log_left_;
-  bool log_is_full_ = false;
+  Log log_;
 };
 
 /// `overrides` as typed, as a YAML list for the record; the value of one whose key speaks of a token, key, secret or

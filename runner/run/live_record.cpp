@@ -31,12 +31,12 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   if (!lock) throw CannotOpenRecord{lock.errors()};
   lock_.emplace(*std::move(lock));
   if (is_resumed()) {
-    folder_.emplace(RunFolder::reopen(path, surroundings_.storage));
+    folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.log_level}));
     seconds_before_ = folder_->metrics().last_time();
     for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
-    log("resumed");
+    log(LogLevel::kInfo, "", "resumed");
   } else {
-    folder_.emplace(path, surroundings_.storage);
+    folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.log_level});
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
   folder_->record(RunRecord::kOverrides, overrides_yaml(request_.overrides));
@@ -55,7 +55,9 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   environment["variables"].update(ready.variables);
   folder_->record_json(RunRecord::kEnvironment, environment);
   folder_->summary(summary_.to_json());
-  for (const std::string& line : kept_lines_) log(line);
+  for (const KeptLine& line : kept_lines_) {
+    folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
+  }
   kept_lines_.clear();
 }
 
@@ -101,14 +103,15 @@ void LiveRecord::see(const Event& event) {
 
 void LiveRecord::log_event(const Event& event) {
   if (const auto* started = std::get_if<NodeStarted>(&event)) {
-    log(started->node + ": started");
+    log(LogLevel::kInfo, started->node, "started");
   } else if (const auto* reused = std::get_if<Reused>(&event)) {
-    log(reused->node + ": reused from " + shown_folder(reused->run));
+    log(LogLevel::kInfo, reused->node, "reused from " + shown_folder(reused->run));
   } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
-    log(finished->node + ": finished in " + duration_text(finished->seconds) + ", tensors took at most " +
-        bytes_text(finished->peak_memory_bytes));
+    log(LogLevel::kInfo, finished->node,
+        "finished in " + duration_text(finished->seconds) + ", tensors took at most " +
+            bytes_text(finished->peak_memory_bytes));
   } else if (const auto* said = std::get_if<Said>(&event)) {
-    log(said->node + ": " + said->line);
+    log(LogLevel::kInfo, said->node, said->line);
   }
 }
 
@@ -162,15 +165,16 @@ void LiveRecord::flush() {
   if (folder_) folder_->metrics().flush();
 }
 
-void LiveRecord::log(const std::string& line) {
-  if (folder_) return folder_->log(seconds(), line);
-  kept_bytes_ += line.size();
-  if (kept_bytes_ <= kMaxKeptLog) kept_lines_.push_back(line);
+void LiveRecord::log(LogLevel level, const std::string& node, const std::string& text) {
+  if (folder_) return folder_->log().write({level, node, text, seconds()});
+  kept_bytes_ += text.size();
+  if (kept_bytes_ <= kMaxKeptLog) kept_lines_.push_back({level, node, text, seconds()});
 }
 
 void LiveRecord::close() {
   write_histories();
-  folder_->log(seconds(), std::string(name(summary_.status)));
+  log(LogLevel::kInfo, "", std::string(name(summary_.status)));
+  folder_->log().flush();
   folder_->summary(summary_.to_json());
 }
 

@@ -42,8 +42,8 @@ class LiveRecord {
 
   /// Takes down what has happened; nothing that a node measures is written before the folder is open.
   void see(const Event& event);
-  /// A line of log.txt; kept until the folder is open.
-  void log(const std::string& line);
+  /// A line of log.txt; kept until the folder is open. `node`: empty for the run as a whole.
+  void log(LogLevel level, const std::string& node, const std::string& text);
   /// Has everything measured so far on the disk.
   void flush();
   /// Writes how it ended.
@@ -56,6 +56,13 @@ class LiveRecord {
   static std::string shown_folder(const std::filesystem::path& folder);
 
  private:
+  /// A LogLine that owns its text.
+  struct KeptLine {
+    LogLevel level;
+    std::string node, text;
+    double seconds;
+  };
+
   bool is_resumed() const { return !request_.resume.empty(); }
   std::filesystem::path folder_to_write() const;
   nlohmann::ordered_json graph_record(const Ready& ready) const;
@@ -76,7 +83,7 @@ class LiveRecord {
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes whose history has grown since it was written
   std::optional<std::string> running_anew_;           // a resumed run's node that has measured nothing yet
-  std::vector<std::string> kept_lines_;               // of the log
+  std::vector<KeptLine> kept_lines_;                  // of the log
   std::size_t kept_bytes_ = 0;
 };
 

@@ -35,7 +35,7 @@ class Run {
         record_(request, surroundings, summary_),
         output_([this](const std::string& line) {
           display_.detail(line);
-          record_.log(line);
+          record_.log(LogLevel::kInfo, "", line);
         }) {}
 
   ExitCode operator()() {
@@ -121,10 +121,11 @@ class Run {
 
   void report(const Diagnostic& diagnostic) {
     summary_.add(diagnostic);
-    record_.log(std::string(diagnostic.severity == Severity::kError ? "error[" : "warning[") + name(diagnostic.code) +
-                "]: " + diagnostic.message);
+    const bool is_error = diagnostic.severity == Severity::kError;
+    record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
+                std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) + "]: " + diagnostic.message);
     // A warning is news while it happens; errors are shown together when all are known.
-    if (diagnostic.severity == Severity::kWarning && surroundings_.display.verbosity != Verbosity::kQuiet) {
+    if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }

@@ -39,6 +39,7 @@ struct RunSurroundings {
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
   bool json = false;
+  LogLevel log_level = LogLevel::kInfo;       ///< of what log.txt keeps
   std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   Storage& storage = disk();

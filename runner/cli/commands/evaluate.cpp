@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "runner/cli/command.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
 #include "runner/cli/trained_request.h"
@@ -17,10 +18,13 @@ namespace {
 struct EvaluateFlags {
   TrainedFlags trained;
   ReuseFlags reuse;
+  LogFlags log;
   std::vector<std::string> overrides;
 };
 
 ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
+  const auto level = flags.log.chosen();
+  if (!level) return report(console, level.errors());
   const auto run = read_run(flags.trained.run);
   if (!run) return report(console, run.errors());
   Sources sources;
@@ -62,7 +66,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which()};
-  return runner::run(request, surroundings(console, *worker));
+  return runner::run(request, surroundings(console, *worker, *level));
 }
 
 Invocation declare_evaluate() {
@@ -70,6 +74,7 @@ Invocation declare_evaluate() {
   Invocation verb;
   add_trained(verb, flags->trained);
   add_reuse(verb, flags->reuse);
+  add_log_level(verb, flags->log);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});

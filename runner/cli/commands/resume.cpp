@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "runner/cli/command.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
 #include "runner/run/recipe_change.h"
@@ -16,10 +17,13 @@ struct ResumeFlags {
   std::string run;
   std::vector<std::string> overrides;
   ReuseFlags reuse;
+  LogFlags log;
   bool force = false;  ///< take changes that make the result neither recipe's
 };
 
 ExitCode resume(const ResumeFlags& flags, Console& console) {
+  const auto level = flags.log.chosen();
+  if (!level) return report(console, level.errors());
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
   if (!run->source.empty()) {
@@ -60,7 +64,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .overrides = flags.overrides,
                            .resume = run->folder,
                            .reuse = flags.reuse.which()};
-  return runner::run(request, surroundings(console, *worker));
+  return runner::run(request, surroundings(console, *worker, *level));
 }
 
 Invocation declare_resume() {
@@ -72,6 +76,7 @@ Invocation declare_resume() {
             .required = true});
   verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: what changes from now on"});
   add_reuse(verb, flags->reuse);
+  add_log_level(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "Accept changes after which the result is neither recipe's"});

@@ -7,6 +7,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/commands/config.h"
 #include "runner/cli/commands/sweep.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
 
@@ -17,6 +18,7 @@ struct RunFlags {
   NamedRecipe recipe;
   bool smoke = false;
   ReuseFlags reuse;
+  LogFlags log;
   std::string only;
   std::string show;  ///< "job", Hydra's --cfg job: the recipe is shown instead
   ConfigView view;
@@ -27,6 +29,8 @@ struct RunFlags {
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
   if (flags.multirun) return list_sweep(flags.recipe, flags.dry_run, console);
+  const auto level = flags.log.chosen();
+  if (!level) return report(console, level.errors());
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
@@ -49,7 +53,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .overrides = flags.recipe.overrides,
                            .smoke = flags.smoke,
                            .reuse = flags.reuse.which()};
-  return run(request, surroundings(console, *worker));
+  return run(request, surroundings(console, *worker, *level));
 }
 
 Invocation declare_run() {
@@ -60,6 +64,7 @@ Invocation declare_run() {
             .value = &flags->smoke,
             .summary = "Run two steps of every stage, to see whether the recipe works"});
   add_reuse(verb, flags->reuse, "Reuse the results of earlier runs for every stage, also for trainings");
+  add_log_level(verb, flags->log);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,

@@ -93,6 +93,15 @@ TEST(CommandLine, OneFlagCanExcludeAnother) {
   EXPECT_THAT(error_of({"export", "a", "--merged", "--adapter", "--out", "b"}), testing::HasSubstr("excludes"));
 }
 
+TEST(CommandLine, LogLevelIsOneOfItsWords) {
+  EXPECT_EQ(parsed({"run", "classify"})["--log-level"], "");
+  for (const std::string verb : {"run", "resume", "evaluate"}) {
+    EXPECT_EQ(parsed({verb, "it", "--log-level", "debug"})["--log-level"], "debug");
+    EXPECT_THAT(error_of({verb, "it", "--log-level=loud"}), testing::HasSubstr("trace,debug,info,warn,error,off"));
+  }
+  EXPECT_THAT(error_of({"validate", "it", "--log-level", "debug"}), testing::HasSubstr("E0501"));
+}
+
 TEST(CommandLine, CertifyTakesARecipe) {
   EXPECT_EQ(parsed({"certify", "classify", "--only", "train"})["--only"], "train");
   EXPECT_EQ(error_of({"certify"}), "E0501: no recipe is named | write its name or file: retort certify classify");

@@ -95,22 +95,15 @@ TEST_F(RunFolderTest, MarksItselfAsOurs) {
 }
 
 TEST_F(RunFolderTest, WritesMetricsAndLogLineByLine) {
-  RunFolder folder(made("run"));
+  RunFolder folder(made("run"), disk(), {.level = LogLevel::kDebug});
   folder.metrics().append({"a", "loss", 0.5, 3}, 1.25);
   folder.metrics().append({"a", "l\xff", 1, 4}, 2);
-  folder.log(1.5, "epoch 1: \x1b[31mred\nline");
-  folder.log(3600, "later");
+  folder.log().write({.node = "a", .text = "epoch 1", .seconds = 1.5});
+  folder.log().write({.level = LogLevel::kDebug, .text = "later", .seconds = 3600});
   EXPECT_EQ(base_.read("run/metrics.jsonl"),
             R"({"node":"a","name":"loss","value":0.5,"step":3,"time":1.25})"
             "\n{\"node\":\"a\",\"name\":\"l\uFFFD\",\"value\":1.0,\"step\":4,\"time\":2.0}\n");
-  EXPECT_EQ(base_.read("run/log.txt"), "     1.500  epoch 1:  [31mred line\n  3600.000  later\n");
-}
-
-TEST_F(RunFolderTest, LogThatIsFullSaysSoOnce) {
-  RunFolder folder(made("run"), disk(), 50);  // two lines of 20 bytes, and half of one
-  for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
-  EXPECT_EQ(base_.read("run/log.txt"),
-            "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
+  EXPECT_EQ(base_.read("run/log.txt"), "     1.500  info   a: epoch 1\n  3600.000  debug  later\n");
 }
 
 TEST_F(RunFolderTest, SummaryIsReplacedAsAWhole) {
@@ -150,8 +143,8 @@ TEST_F(RunFolderTest, FullDiskNamesTheFile) {
 TEST_F(RunFolderTest, ShortWritesAreContinued) {
   WritingStorage stingy([](int file, const char* data, std::size_t) { return ::write(file, data, 1); });
   RunFolder folder(made("run"), stingy);
-  folder.log(0, "a line");
-  EXPECT_EQ(base_.read("run/log.txt"), "     0.000  a line\n");
+  folder.log().write({.text = "a line"});
+  EXPECT_EQ(base_.read("run/log.txt"), "     0.000  info   a line\n");
 }
 
 TEST_F(RunFolderTest, RecordDoesNotFollowALinkPutInItsPlace) {
@@ -182,13 +175,13 @@ TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
 
 TEST_F(RunFolderTest, ResumedRunSurvivesAPowerCut) {
   const fs::path path = made("run");
-  { RunFolder(path).log(1, "before"); }
+  { RunFolder(path).log().write({.text = "before", .seconds = 1}); }
   PowerCutStorage storage(base_.path());
   RunFolder folder = RunFolder::reopen(path, storage);
   folder.record("recipe.yaml", "a: 1\n");
   const TemporaryFolder left;
   storage.leave(left.path());
-  EXPECT_EQ(left.read("run/log.txt"), "     1.000  before\n");
+  EXPECT_EQ(left.read("run/log.txt"), "     1.000  info   before\n");
   EXPECT_EQ(left.read("run/.retort/resume-1/recipe.yaml"), "a: 1\n");
 }
 
@@ -198,30 +191,31 @@ TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
     RunFolder folder(path);
     folder.record("recipe.yaml", "a");
     folder.metrics().append({"a", "loss", 0.5, 1}, 1);
-    folder.log(1, "before");
+    folder.log().write({.text = "before", .seconds = 1});
   }
   std::ofstream(path / "log.txt", std::ios::app) << "cut off";
   {
     RunFolder again = RunFolder::reopen(path);
     again.record("recipe.yaml", "b");
     again.metrics().append({"a", "loss", 0.25, 2}, 2);
-    again.log(2, "after");
+    again.log().write({.text = "after", .seconds = 2});
   }
   RunFolder::reopen(path).record("recipe.yaml", "c");
   EXPECT_EQ(base_.read("run/.retort/recipe.yaml"), "a");
   EXPECT_EQ(base_.read("run/.retort/resume-1/recipe.yaml"), "b");
   EXPECT_EQ(base_.read("run/.retort/resume-2/recipe.yaml"), "c");
-  EXPECT_EQ(base_.read("run/log.txt"), "     1.000  before\ncut off\n     2.000  after\n");
+  EXPECT_EQ(base_.read("run/log.txt"), "     1.000  info   before\ncut off\n     2.000  info   after\n");
   EXPECT_EQ(MetricsFile::reopen(path / "metrics.jsonl", disk()).read().size(), 2u);
 }
 
 TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
   const fs::path path = made("run");
-  RunFolder(path, disk(), 40).log(0, "0123456");
-  RunFolder folder = RunFolder::reopen(path, disk(), 40);
-  for (int i = 0; i < 9; ++i) folder.log(0, "0123456");
+  RunFolder(path, disk(), {.limit = 60}).log().write({.text = "0123456"});
+  RunFolder folder = RunFolder::reopen(path, disk(), {.limit = 60});
+  for (int i = 0; i < 9; ++i) folder.log().write({.text = "0123456"});
   EXPECT_EQ(base_.read("run/log.txt"),
-            "     0.000  0123456\n     0.000  0123456\n… the log is full; what follows is not recorded\n");
+            "     0.000  info   0123456\n     0.000  info   0123456\n"
+            "… the log has reached its limit of 60 bytes: what follows is dropped\n");
 }
 
 TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -20,6 +21,7 @@ namespace runner {
 namespace {
 
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::Not;
 namespace fs = std::filesystem;
 
@@ -53,7 +55,9 @@ class RunTest : public testing::Test {
     surroundings.working_folder = folder_.path();
     surroundings.json = json_;
     surroundings.display.verbosity = verbosity_;
+    surroundings.log_level = log_level_;
     if (wall_clock_) surroundings.wall_clock = wall_clock_;
+    if (clock_) surroundings.display.clock = clock_;
     return run(request, surroundings);
   }
   nlohmann::json summary() const { return nlohmann::json::parse(folder_.read("run/summary.json")); }
@@ -69,7 +73,9 @@ class RunTest : public testing::Test {
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
   Verbosity verbosity_ = Verbosity::kNormal;
+  LogLevel log_level_ = LogLevel::kInfo;
   std::function<std::chrono::system_clock::time_point()> wall_clock_;
+  std::function<std::chrono::steady_clock::time_point()> clock_;
   std::ostringstream results_, talk_;
 };
 
@@ -97,8 +103,9 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
   EXPECT_EQ(json["metrics"].dump(), R"({"data":{"loss":{"step":2,"value":"nan"}}})");
   EXPECT_THAT(folder_.read("run/metrics.jsonl"),
               HasSubstr(R"({"node":"data","name":"loss","value":0.5,"step":1,"time":)"));
-  for (const char* line : {"  early chatter\n", "  data: started\n", "  data: all is well\n", "  chatter\n",
-                           "  data: finished in 0:00:02, tensors took at most 4.0 KiB\n", "  finished\n"}) {
+  for (const char* line :
+       {"  info   early chatter\n", "  info   data: started\n", "  info   data: all is well\n", "  info   chatter\n",
+        "  info   data: finished in 0:00:02, tensors took at most 4.0 KiB\n", "  info   finished\n"}) {
     EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(line));
   }
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
@@ -224,7 +231,7 @@ TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
               kFinished, "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
   EXPECT_THAT(talk_.str(), HasSubstr("data: reused from /a/run"));
-  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("data: reused from /a/run\n"));
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  info   data: reused from /a/run\n"));
   EXPECT_EQ(summary()["nodes"].dump(),
             R"([{"id":"data","peak_memory_bytes":4096,"reused_from":"/a/run","seconds":1.5,"status":"finished"}])");
 }
@@ -260,7 +267,7 @@ TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
   EXPECT_EQ(summary()["exit"], 66);
   EXPECT_EQ(summary()["nodes"][0]["status"], "running");
   EXPECT_EQ(summary()["diagnostics"][0]["line"], 2);
-  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("error[E0601]: no folder 'nowhere'"));
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  error  error[E0601]: no folder 'nowhere'"));
 }
 
 TEST_F(RunTest, ErrorWithoutAnExitCodeIsNotSuccess) {
@@ -368,6 +375,35 @@ TEST_F(RunTest, WarningDoesNotFailAndIsShownOnceUnlessQuiet) {
   recipe_.run_dir = "again";
   run_script({"hello", "read", "ready", "read", warning, "finished:0"});
   EXPECT_EQ(talk_.str(), "");
+}
+
+TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
+  log_level_ = LogLevel::kWarn;
+  const std::string warning =
+      R"(line:{"event":"diagnostic","severity":"warning","code":"E0604","message":"skipped 'a.jpg'","pointer":"","help":"","notes":[]})";
+  run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, warning, kFinished, "finished:0"});
+  const std::string log = folder_.read("run/log.txt");
+  EXPECT_THAT(log, MatchesRegex(" +[0-9.]+  warn   warning\\[E0604\\]: skipped 'a.jpg'\n"));
+  log_level_ = LogLevel::kOff;
+  recipe_.run_dir = "silent";
+  run_script({"hello", "read", "ready", "read", kStarted, warning, kFinished, "finished:0"});
+  EXPECT_TRUE(fs::exists(folder_ / "silent/log.txt"));
+  EXPECT_EQ(folder_.read("silent/log.txt"), "");
+}
+
+TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
+  auto now = std::chrono::steady_clock::time_point();
+  clock_ = [&] { return now += std::chrono::seconds(1); };
+  run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  std::istringstream log(folder_.read("run/log.txt"));
+  double before = -1;
+  int lines = 0;
+  for (double seconds; log >> seconds; ++lines) {
+    EXPECT_GT(seconds, before);
+    before = seconds;
+    log.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  EXPECT_EQ(lines, 4);
 }
 
 TEST_F(RunTest, SpecksOfTerminalCommandsInOutputAreHarmless) {

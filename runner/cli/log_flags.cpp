@@ -1,0 +1,37 @@
+#include "runner/cli/log_flags.h"
+
+#include <cstdlib>
+
+#include "runner/text/join.h"
+#include "runner/text/suggest.h"
+
+namespace runner {
+namespace {
+
+std::vector<std::string> known_levels() { return {kLogLevels.begin(), kLogLevels.end()}; }
+
+}  // namespace
+
+Result<LogLevel> LogFlags::chosen() const {
+  const char* const variable = std::getenv("RETORT_LOG");
+  const std::string word = !level.empty() ? level : variable ? variable : "";
+  if (word.empty()) return LogLevel::kInfo;
+  if (const auto named = log_level_named(word)) return *named;
+  const std::string near = did_you_mean(word, known_levels());
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "RETORT_LOG is '" + word + "', which is not a log level",
+                    (near.empty() ? "" : near + " ") + "the levels are " + join(known_levels(), ", ")};
+}
+
+void add_log_level(Invocation& verb, LogFlags& flags) {
+  verb.add({.name = "--log-level",
+            .value = &flags.level,
+            .summary =
+                "Write lines of this level and more severe ones to log.txt; default: the variable RETORT_LOG, or info",
+            .type = "LEVEL",
+            .choices = known_levels()});
+}
+
+}  // namespace runner
