@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "runner/error/exit_code.h"
 #include "runner/disk/storage.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/heap.h"
 #include "stages/worker/requests.h"
 #include "stages/stages.h"
 #include "stages/worker/worker.h"
@@ -58,10 +58,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();
-  // Large blocks go back to the kernel when they are let go, so that what is resident is what is live: left alone,
-  // glibc keeps ever larger ones, and a process takes up to 1.8 times what its tensors do.
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  mallopt(M_TRIM_THRESHOLD, 16 << 20);
+  stages::set_up_heap();
   stages::CountingAllocator allocator;  // what memory.budget means on a CPU
   allocator.refuse(runner::allocation_to_refuse());
   stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal, wants_save);

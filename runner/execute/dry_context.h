@@ -32,6 +32,7 @@ class DryContext : public PlanContext {
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const Progress&) override {}
   void say(std::string_view line) override { said_.emplace_back(line); }
+  void debug(std::string_view line) override { world_.debug(node_.id, line); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return false; }
   bool resuming() const override { return options_.resume; }

@@ -1,5 +1,7 @@
 #include "runner/execute/dry_run.h"
 
+#include "runner/text/bytes.h"
+
 namespace runner {
 namespace {
 
@@ -16,6 +18,23 @@ const char* name(DryNode::State state) {
 }
 
 }  // namespace
+
+std::string log_text(const DryNode& node) {
+  switch (node.state) {
+    case DryNode::State::kUnknown:
+      return "cannot be planned before others have run";
+    case DryNode::State::kReused:
+      return "is reused from " + node.why;
+    case DryNode::State::kRuns:
+      break;
+  }
+  std::string text = "runs";
+  if (!node.why.empty()) text += ", although one like it has finished before: " + node.why;
+  if (!node.plan) return text;
+  text += "; needs " + size_text(node.plan->predicted);
+  if (node.plan->budget) text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";
+  return text;
+}
 
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes) {
   nlohmann::ordered_json json = {{"plans", nlohmann::ordered_json::array()},

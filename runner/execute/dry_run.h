@@ -41,6 +41,9 @@ struct DryNode {
   std::optional<Results> done = {};
 };
 
+/// "is reused from /a/run", "runs; needs 1.2 GiB of 8.0 GiB (memory.budget)": what the log says of a node.
+std::string log_text(const DryNode& node);
+
 /// {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as retort is told it.
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes);
 

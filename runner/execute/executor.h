@@ -32,6 +32,8 @@ struct RunOptions {
 struct ExecutorWorld {
   std::function<void(const Event&)> emit;
   std::function<bool()> is_cancelled;
+  /// Writes a line to the log at level debug.
+  std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&, auto) {};
   std::function<bool()> take_save_request = [] { return false; };
   /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
   std::function<void(const std::string& node)> flush = [](const std::string&) {};

@@ -43,6 +43,7 @@ class NodeContext : public RunContext {
     world_.emit(NodeProgress{node_.id, progress});
   }
   void say(std::string_view line) override { world_.emit(Said{node_.id, std::string(line)}); }
+  void debug(std::string_view line) override { world_.debug(node_.id, line); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
   bool resuming() const override { return options_.resume; }

@@ -63,6 +63,9 @@ struct ToJson {
     return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number(e.value)}, {"step", e.step}};
   }
   Json operator()(const Said& e) const { return {{"event", "say"}, {"node", e.node}, {"line", e.line}}; }
+  Json operator()(const Logged& e) const {
+    return {{"event", "log"}, {"level", name(e.level)}, {"node", e.node}, {"line", e.line}};
+  }
   Json operator()(const NodeFinished& e) const {
     return {{"event", "node_finished"},
             {"node", e.node},
@@ -169,6 +172,12 @@ Event metric(const Fields& f) {
   return NodeMetric{f.text("node"), f.text("name"), f.number("value"), f.integer("step")};
 }
 Event say(const Fields& f) { return Said{f.text("node"), f.text("line")}; }
+Event log(const Fields& f) {
+  const std::string word = f.text("level");
+  const auto level = log_level_named(word);
+  if (!level || level == LogLevel::kOff) throw std::runtime_error("unknown level '" + word + "'");
+  return Logged{*level, f.text("node"), f.text("line")};
+}
 Event node_finished(const Fields& f) {
   return NodeFinished{f.text("node"), f.number("seconds"), f.integer("peak_memory_bytes")};
 }
@@ -194,6 +203,7 @@ constexpr std::array kParsers = {
     EventParser{"progress", progress},
     EventParser{"metric", metric},
     EventParser{"say", say},
+    EventParser{"log", log},
     EventParser{"flush", flush},
     EventParser{"node_finished", node_finished},
     EventParser{"item", item},

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/error/diagnostic.h"
+#include "runner/error/log_level.h"
 #include "runner/stage/run_context.h"
 
 namespace runner {
@@ -53,6 +54,11 @@ struct Said {
   std::string node;
   std::string line;
 };
+struct Logged {
+  LogLevel level = LogLevel::kDebug;
+  std::string node;  // empty: the worker as a whole
+  std::string line;
+};  // for the log alone
 struct NodeFinished {
   std::string node;
   double seconds = 0;
@@ -79,8 +85,8 @@ struct Finished {
   int exit = 0;
 };  // last, always
 
-using Event = std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Flush,
-                           NodeFinished, Item, Answer, Finished>;
+using Event = std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Logged,
+                           Flush, NodeFinished, Item, Answer, Finished>;
 
 /// One line without the newline. NaN and infinities travel as strings.
 std::string to_line(const Event& event);

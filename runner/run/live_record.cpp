@@ -112,6 +112,8 @@ void LiveRecord::log_event(const Event& event) {
             bytes_text(finished->peak_memory_bytes));
   } else if (const auto* said = std::get_if<Said>(&event)) {
     log(LogLevel::kInfo, said->node, said->line);
+  } else if (const auto* logged = std::get_if<Logged>(&event)) {
+    log(logged->level, logged->node, logged->line);
   }
 }
 

@@ -57,10 +57,15 @@ class Run {
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return display_.tick(); };
-    const Json request = {{"protocol", kProtocolVersion},     {"request", "run"},
-                          {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
-                          {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},
-                          {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
+    const Json request = {{"protocol", kProtocolVersion},
+                          {"request", "run"},
+                          {"graph", to_json(request_.graph)},
+                          {"log", name(surroundings_.log_level)},
+                          {"smoke", request_.smoke},
+                          {"resume", is_resumed()},
+                          {"checkpoints", to_json(request_.trained)},
+                          {"reuse", name(request_.reuse)},
+                          {"index", surroundings_.node_index.string()}};
     const auto ending = supervise(surroundings_.worker, request, std::move(conversation));
     if (!ending) return fail(ending.errors());
     output_.flush();
@@ -114,6 +119,8 @@ class Run {
       display_.progress(progress->node, progress->progress);
     } else if (const auto* said = std::get_if<Said>(&event)) {
       display_.say(said->node, said->line);
+    } else if (const auto* logged = std::get_if<Logged>(&event)) {
+      display_.detail((logged->node.empty() ? "" : logged->node + ": ") + logged->line);
     } else if (std::holds_alternative<NodeFinished>(event)) {
       display_.node_finished();
     }

@@ -48,6 +48,8 @@ class RunContext {
   virtual void progress(const Progress& progress) = 0;
   /// One line for the user, e.g. an epoch's result.
   virtual void say(std::string_view line) = 0;
+  /// One line for the log where that is at level debug, e.g. what was chosen and by which rule. May be dropped.
+  virtual void debug(std::string_view /*line*/) {}
 
   /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
   virtual bool cancelled() const = 0;

@@ -72,6 +72,8 @@ class ImageStage final : public runner::Stage {
       context.say("loader.pinned has no effect: nothing is copied to a GPU");
       images.loader.pinned = false;
     }
+    context.debug("opened '" + list->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
+                  " threads; cache of decoded images: " + std::to_string(options_.cache_mib) + " MiB");
     const auto cache = options_.cache_mib > 0 ? std::make_shared<ImageCache>(options_.cache_mib << 20) : nullptr;
     const auto part = [&](Part part) {
       return std::make_shared<const ImageDataset>(list, part, images, context.seed(), cache);

@@ -18,6 +18,7 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/versions.h"
+#include "stages/worker/machine_log.h"
 
 namespace stages {
 namespace {
@@ -74,7 +75,8 @@ Worker::Worker(int requests, int events, std::span<const runner::StageKind* cons
       kinds_(kinds),
       other_requests_(other_requests),
       stop_signal_(stop_signal),
-      wants_save_(wants_save) {}
+      wants_save_(wants_save),
+      log_(runner::Log::to_receiver(runner::LogLevel::kOff, [](const runner::LogLine&) {})) {}
 
 ExitCode Worker::serve() {
   emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
@@ -104,6 +106,7 @@ ExitCode Worker::answer(const Json& request) {
 /// Runs a graph, or finds out what that would need.
 ExitCode Worker::run(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
+  start_log(request);
   runner::Graph graph = runner::graph_from_json(request["graph"]);
   const runner::Determinism determinism_asked_for = graph.determinism;
   const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
@@ -149,12 +152,17 @@ ExitCode Worker::run(const Json& request) {
   runner::Executor executor(std::move(graph), kinds_,
                             {.emit = emit_with_memory,
                              .is_cancelled = [&] { return is_stopped() || (check && check->has_difference()); },
+                             .debug =
+                                 [this](const std::string& node, std::string_view line) {
+                                   log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
+                                 },
                              .take_save_request = [this] { return wants_save_.exchange(false); },
                              .flush = [this](const std::string& node) { flush(node); },
                              .measure_peak = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
+  log_machine(log_, *device, threads);
   if (reuse) {
     reuse->world = {{"device", device->is_cuda() ? "cuda" : "cpu"},
                     {"threads", threads},
@@ -164,6 +172,9 @@ ExitCode Worker::run(const Json& request) {
   const Diagnostics unfit =
       executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .checkpoints = trained, .reuse = reuse}, dry,
                     /*strict=*/is_plan, device->str());
+  for (const runner::DryNode& node : executor.planned()) {
+    log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
+  }
   if (is_stopped()) return stopped();
   if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});
   if (is_plan || !unfit.empty()) return report(unfit);
@@ -237,6 +248,16 @@ void Worker::emit(const runner::Event& event) {
     if (size >= 0) left.remove_prefix(size);
     else if (errno != EINTR) is_deaf_ = true;  // retort is gone: stop at the next step
   }
+}
+
+/// "log": how much retort wants to hear, "info" where it does not say.
+void Worker::start_log(const Json& request) {
+  const Json wish = request.value("log", Json("info"));
+  const auto level = wish.is_string() ? runner::log_level_named(wish.get<std::string>()) : std::nullopt;
+  if (!level) throw std::runtime_error("its 'log'");
+  log_ = runner::Log::to_receiver(*level, [this](const runner::LogLine& line) {
+    emit(runner::Logged{line.level, std::string(line.node), std::string(line.text)});
+  });
 }
 
 /// Until retort has put on the disk what it was told. Without it there is nobody to work for.

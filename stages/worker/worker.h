@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/protocol/event.h"
+#include "runner/record/log.h"
 #include "runner/stage/stage.h"
 #include "stages/worker/requests.h"
 
@@ -37,6 +38,7 @@ class Worker {
   runner::ExitCode stopped() const;
   bool is_stopped() const { return stop_signal_ != 0 || is_deaf_; }
   void emit(const runner::Event& event);
+  void start_log(const nlohmann::ordered_json& request);
   void flush(const std::string& node);
   std::optional<nlohmann::ordered_json> next_request();
   std::optional<nlohmann::ordered_json> next_line(bool despite_signals);
@@ -49,6 +51,7 @@ class Worker {
   std::mutex emitting_;                // stages may speak from several threads
   std::atomic<bool> is_deaf_ = false;  // nobody listens any more
   std::string unread_;
+  runner::Log log_;  // as the request wants it; what is logged goes to retort
 };
 
 }  // namespace stages

@@ -11,6 +11,7 @@
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Run : public testing::Test {
  protected:
@@ -122,6 +123,36 @@ TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(run_shell("grep -rl geheim run", folder_.path()).out, "");
   EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("${oc.env:MY_TOKEN}"));
+}
+
+TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
+  const std::string run = "run classify data.root=photos data.image_size=24 --smoke --only train ";
+  const auto lines = {
+      "kernels: ", "allocator: ", "threads: ", "device: cpu", "data: opened 'photos'", "train: numerics: "};
+  const Ended quiet = retort(run + "run.dir=a --log-level debug", folder_.path());
+  ASSERT_EQ(quiet.exit, 0) << quiet.err;
+  const Ended verbose =
+      run_shell("RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=b -v", folder_.path());
+  ASSERT_EQ(verbose.exit, 0) << verbose.err;
+  const Ended plain = run_shell(
+      "RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=c --log-level info -v", folder_.path());
+  ASSERT_EQ(plain.exit, 0) << plain.err;
+  for (const char* line : lines) {
+    EXPECT_THAT(file_text(folder_ / "a/log.txt"), HasSubstr(std::string("  debug  ") + line));
+    EXPECT_THAT(file_text(folder_ / "b/log.txt"), HasSubstr(std::string("  debug  ") + line));
+    EXPECT_THAT(file_text(folder_ / "c/log.txt"), Not(HasSubstr(line)));
+    EXPECT_THAT(quiet.err, Not(HasSubstr(line)));
+    EXPECT_THAT(verbose.err, HasSubstr(line));
+    EXPECT_THAT(plain.err, Not(HasSubstr(line)));
+  }
+}
+
+TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
+  const Ended ended =
+      run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify run.dir=run", folder_.path());
+  EXPECT_EQ(ended.exit, 64);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0501]: RETORT_LOG is 'loud', which is not a log level"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
 TEST_F(Run, OnlyRunsWhatIsNeeded) {

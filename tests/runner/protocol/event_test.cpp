@@ -28,6 +28,7 @@ const char* const kEveryLine[] = {
     R"({"event":"progress","node":"train","phase":"train","epoch":1,"epochs":2,"step":3,"steps":4,"samples_per_second":5.5,"loss":0.25,"seconds_left":60.0,"memory_bytes":7,"budget_bytes":8,"bytes":9,"bytes_in_all":10,"bytes_per_second":11.5})",
     R"({"event":"metric","node":"train","name":"train/loss","value":0.5,"step":120})",
     R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",
+    R"({"event":"log","level":"debug","node":"train","line":"layout: contiguous"})",
     R"({"event":"flush","node":"train"})",
     R"({"event":"node_finished","node":"train","seconds":1.5,"peak_memory_bytes":1024})",
     R"({"event":"item","item":{"file":"a.jpg"}})",
@@ -73,6 +74,8 @@ TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused("{}"), "no 'event'");
   EXPECT_EQ(why_refused(R"({"event":3})"), "'event' is no string");
   EXPECT_EQ(why_refused(R"({"event":"dance"})"), "unknown event 'dance'");
+  EXPECT_EQ(why_refused(R"({"event":"log","level":"loud","node":"","line":"a"})"), "unknown level 'loud'");
+  EXPECT_EQ(why_refused(R"({"event":"log","level":"off","node":"","line":"a"})"), "unknown level 'off'");
   EXPECT_EQ(why_refused(R"({"event":"finished"})"), "no 'exit'");
   EXPECT_EQ(why_refused(R"({"event":"finished","exit":256})"), "'exit' is no exit code");
   EXPECT_EQ(why_refused(R"({"event":"finished","exit":1.5})"), "'exit' is no integer");

@@ -406,6 +406,22 @@ TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
   EXPECT_EQ(lines, 4);
 }
 
+TEST_F(RunTest, WorkersLogGoesIntoTheLogAndIsShownToTheVerboseAlone) {
+  const std::vector<std::string> acts = {
+      "hello", R"(line:{"event":"log","level":"debug","node":"","line":"kernels: AVX2"})", "read",      "ready",
+      "read",  R"(line:{"event":"log","level":"warn","node":"data","line":"a stage's"})",  "finished:0"};
+  EXPECT_EQ(run_script(acts), ExitCode::kDone);
+  EXPECT_THAT(folder_.read("run/log.txt"), Not(HasSubstr("AVX2")));
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  warn   data: a stage's\n"));
+  EXPECT_EQ(talk_.str(), "");
+  log_level_ = LogLevel::kDebug;
+  verbosity_ = Verbosity::kVerbose;
+  recipe_.run_dir = "again";
+  EXPECT_EQ(run_script(acts), ExitCode::kDone);
+  EXPECT_THAT(folder_.read("again/log.txt"), HasSubstr("  debug  kernels: AVX2\n"));
+  EXPECT_EQ(talk_.str(), "kernels: AVX2\ndata: a stage's\n");
+}
+
 TEST_F(RunTest, SpecksOfTerminalCommandsInOutputAreHarmless) {
   run_script({"hello", "read", "ready", "read", "out:\x1b[2Jbar 10%\rbar 20%", "finished:0"});
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(" [2Jbar 10%\n"));

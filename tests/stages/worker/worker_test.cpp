@@ -24,6 +24,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
 /// Does n - 1 operations that are not deterministic.
@@ -32,6 +33,7 @@ class SpeakingStage : public runner::Stage {
   explicit SpeakingStage(std::int64_t n) : n_(n) {}
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     context.say(std::string(context.device()) + (context.smoke() ? " smoke" : ""));
+    context.debug("what the stage chose");
     for (std::int64_t i = 1; i < n_; ++i) torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
   }
@@ -149,6 +151,39 @@ TEST_F(WorkerTest, RunsAGraphWhenToldToGo) {
   const auto& hello = std::get<runner::Hello>(events_.front());
   EXPECT_EQ(hello.build, runner::build_id());
   EXPECT_EQ(hello.versions["libtorch"], "2.11.0");
+}
+
+TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
+  Json request = Json::parse(run_request("cpu", "1"));
+  const std::string go = "\n" + this->go();
+  const auto logged = [&](const std::string& level) {
+    request["log"] = level;
+    EXPECT_EQ(serve(request.dump() + go), runner::ExitCode::kDone);
+    std::vector<std::string> lines;
+    for (const runner::Event& event : events_) {
+      if (const auto* line = std::get_if<runner::Logged>(&event))
+        lines.push_back(std::string(name(line->level)) + " " + line->node + ": " + line->line);
+    }
+    return lines;
+  };
+  EXPECT_THAT(logged("info"), testing::IsEmpty());
+  EXPECT_THAT(
+      logged("debug"),
+      ElementsAre(StartsWith("debug : worker: process "), StartsWith("debug : device: cpu, "),
+                  StartsWith("debug : threads: " + std::to_string(at::get_num_threads()) + " for tensor operations"),
+                  StartsWith("debug : kernels: " + at::get_cpu_capability()),
+                  StartsWith("debug : allocator: malloc maps blocks from 128 KiB on"),
+                  "debug a: plan: cannot be planned before others have run", "debug a: what the stage chose"));
+  EXPECT_GT(logged("trace").size(), 7u);
+}
+
+TEST_F(WorkerTest, RefusesAnUnknownLevelOfItsLog) {
+  Json request = Json::parse(run_request("cpu", "1"));
+  for (const Json& level : {Json("loud"), Json(1)}) {
+    request["log"] = level;
+    EXPECT_EQ(serve(request.dump() + "\n"), runner::ExitCode::kInternalError);
+    EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: its 'log'"));
+  }
 }
 
 TEST_F(WorkerTest, StopsWhereNobodyAnswersItsFlush) {

@@ -1,0 +1,74 @@
+#include "stages/worker/machine_log.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <torch/torch.h>
+
+#include <ATen/Version.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/text/bytes.h"
+#include "stages/machine/allocator_settings.h"
+#include "stages/machine/heap.h"
+#include "stages/machine/memory_meter.h"
+#include "stages/machine/threads.h"
+#include "stages/machine/versions.h"
+
+namespace stages {
+namespace {
+
+/// By which a user may have changed which kernels run, and on how many threads.
+constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY",     "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+                                         "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS",    "OMP_NUM_THREADS"};
+
+std::string device_text(c10::Device device) {
+  return "device: " + device.str() + ", " + runner::bytes_text(MemoryMeter(device).available()) + " of memory, " +
+         runner::bytes_text(MemoryMeter(device).budget()) + " of it for tensors";
+}
+
+std::string threads_text(int threads) {
+  const std::vector<int> cpus = allowed_cpus();
+  return "threads: " + std::to_string(threads) + " for tensor operations; " + std::to_string(cpus.size()) +
+         " CPUs may be used, of " + std::to_string(physical_cores(cpus)) + " cores";
+}
+
+std::string kernels_text() {
+  std::string text = "kernels: " + at::get_cpu_capability();
+  text += at::hasMKLDNN() && at::globalContext().userEnabledMkldnn() ? ", oneDNN" : ", no oneDNN";
+  text += at::hasMKL() ? ", MKL" : ", no MKL";
+  for (const char* const name : kKernelVariables) {
+    if (const char* const value = std::getenv(name)) text += std::string(", ") + name + "=" + value;
+  }
+  return text;
+}
+
+std::string allocator_text(c10::Device device) {
+  std::string text = "allocator: " + heap_text();
+  if (device.is_cuda()) text += "; of the GPU: " + to_text(allocator_settings_in_force());
+  for (const auto& [name, value] : allocator_variables()) text += ", " + name + "=" + value;
+  return text;
+}
+
+}  // namespace
+
+void log_machine(runner::Log& log, c10::Device device, int threads) {
+  if (!log.takes(runner::LogLevel::kDebug)) return;
+  const auto write = [&](runner::LogLevel level, const std::string& text) {
+    log.write({.level = level, .text = text});
+  };
+  write(runner::LogLevel::kDebug, "worker: process " + std::to_string(getpid()) + ", " + versions().dump());
+  write(runner::LogLevel::kDebug, device_text(device));
+  write(runner::LogLevel::kDebug, threads_text(threads));
+  write(runner::LogLevel::kDebug, kernels_text());
+  write(runner::LogLevel::kDebug, allocator_text(device));
+  std::istringstream built(log.takes(runner::LogLevel::kTrace) ? at::show_config() : "");
+  for (std::string line; std::getline(built, line);) write(runner::LogLevel::kTrace, line);
+}
+
+}  // namespace stages
