@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 
 namespace runner {
 namespace {

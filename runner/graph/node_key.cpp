@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/schema/schema_node.h"
 #include "runner/stage/family.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/schema/schema.h"
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 
 namespace runner {
 namespace {

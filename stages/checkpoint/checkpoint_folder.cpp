@@ -9,7 +9,7 @@
 #include <torch/torch.h>
 
 #include "runner/disk/new_file.h"
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/stage/checkpoint_name.h"
 #include "stages/weights/safetensors.h"
 
@@ -39,7 +39,7 @@ using Append = std::function<void(std::string_view)>;
 /// Writes a file by `put` and says what it holds, as the manifest does.
 json write_file(const fs::path& path, runner::Storage& storage, const std::function<void(const Append&)>& put) {
   runner::NewFile file(path, storage);
-  runner::Sha256 sha256;
+  runner::Digest sha256;
   std::int64_t size = 0;
   put([&](std::string_view bytes) {
     sha256.update(bytes);
@@ -47,7 +47,7 @@ json write_file(const fs::path& path, runner::Storage& storage, const std::funct
     file.append(bytes);
   });
   file.sync();
-  return {{"size", size}, {"sha256", sha256.digest()}};
+  return {{"size", size}, {"sha256", sha256.finish()}};
 }
 
 /// The bytes of a file, piece by piece. False where it cannot be read to its end.
@@ -108,11 +108,11 @@ void check_size(const fs::path& folder, const char* name, const json& files) {
 }
 
 void check_digest(const fs::path& folder, const char* name, const json& files) {
-  runner::Sha256 sha256;
+  runner::Digest sha256;
   if (!read_pieces(folder / name, [&](std::string_view piece) { sha256.update(piece); })) {
     damaged(folder, std::string(name) + " cannot be read");
   }
-  if (sha256.digest() != files[name]["sha256"]) {
+  if (sha256.finish() != files[name]["sha256"]) {
     damaged(folder, std::string(name) + " is not what was written: its SHA-256 differs");
   }
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runner/error/diagnostic.h"
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 
 namespace stages {
 
@@ -40,7 +40,7 @@ class AnnotationFiles {
   /// All of them, in order.
   runner::Diagnostics errors() const;
   /// SHA-256 of all that was read; to be asked once, last.
-  std::string digest() { return sha256_.digest(); }
+  std::string digest() { return sha256_.finish(); }
 
  private:
   struct Faults {
@@ -52,7 +52,7 @@ class AnnotationFiles {
 
   std::filesystem::path folder_;
   std::vector<Faults> faults_;
-  runner::Sha256 sha256_;
+  runner::Digest sha256_;
 };
 
 }  // namespace stages

@@ -4,7 +4,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/weights/safetensors.h"
@@ -15,13 +15,13 @@ namespace {
 std::string digest(const NamedTensors& tensors) {
   std::vector<NamedTensors::Item> sorted(tensors.begin(), tensors.end());
   std::ranges::sort(sorted, {}, &NamedTensors::Item::first);
-  runner::Sha256 digest;
+  runner::Digest digest;
   for (const auto& [name, tensor] : sorted) {
     const at::Tensor bytes = tensor.contiguous();
     digest.update(name + '\n');
     digest.update({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
   }
-  return digest.digest();
+  return digest.finish();
 }
 
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {

@@ -160,7 +160,7 @@ class DatasetFetching {
   void recognise_files() {
     for (const fs::path& path : wish_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
-      const std::string sum = sum_of_file(path, {DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
+      const std::string sum = sum_of_file(path, {runner::DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
         stop_if_cancelled(callbacks_);
         progress.at(bytes);
       });
@@ -197,7 +197,7 @@ class DatasetFetching {
     if (!base.ends_with('/')) base += '/';
     const Download what{.url = base + std::string(file.name),
                         .file = work_ / file.name,
-                        .checksum = Checksum{DigestKind::kMd5, std::string(file.md5)},
+                        .checksum = Checksum{runner::DigestKind::kMd5, std::string(file.md5)},
                         .also_needs = file.is_archive ? unpacked_size(file.bytes) : 0};
     return download(what, callbacks_, patience_, storage_);
   }

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/text/join.h"
 #include "stages/data/image_root.h"
 #include "stages/random/random.h"
@@ -216,7 +216,7 @@ std::string_view name(Part part) {
 }
 
 std::string fingerprint(const ImageList& list) {
-  runner::Sha256 digest;
+  runner::Digest digest;
   // No name holds a NUL.
   digest.update(list.annotations + '\n');
   for (const std::string& name : list.classes) digest.update(name + '\0');
@@ -231,7 +231,7 @@ std::string fingerprint(const ImageList& list) {
                     std::to_string(time) + '\n');
     }
   }
-  return digest.digest();
+  return digest.finish();
 }
 
 runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {

@@ -262,7 +262,7 @@ void check_sum(const fs::path& file, const std::string& name, const Checksum& ch
   });
   if (sum == checksum.hex) return;
   throw StageError(ErrorCode::kWrongChecksum,
-                   "its " + std::string(name_of(checksum.kind)) + " is " + sum + " and should be " + checksum.hex);
+                   "its " + std::string(runner::name(checksum.kind)) + " is " + sum + " and should be " + checksum.hex);
 }
 
 void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& storage) {

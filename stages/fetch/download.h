@@ -7,7 +7,7 @@
 
 #include "runner/disk/storage.h"
 #include "stages/fetch/callbacks.h"
-#include "stages/fetch/digest.h"
+#include "stages/fetch/checksum.h"
 #include "stages/fetch/patience.h"
 
 namespace stages {

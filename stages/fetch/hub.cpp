@@ -224,8 +224,8 @@ class HubFetching {
     if (blob.empty()) not_understood("'" + file.name + "' has no ETag");
     const fs::path path = home_ / "blobs" / blob;
     std::optional<Checksum> checksum;
-    if (is_hex(blob, 64)) checksum = Checksum{DigestKind::kSha256, blob};
-    if (is_hex(blob, 40)) checksum = Checksum{DigestKind::kSha1, blob, /*is_git_blob=*/true};
+    if (is_hex(blob, 64)) checksum = Checksum{runner::DigestKind::kSha256, blob};
+    if (is_hex(blob, 40)) checksum = Checksum{runner::DigestKind::kSha1, blob, /*is_git_blob=*/true};
     std::error_code error;
     file.was_there = fs::is_regular_file(path, error);
     if (!file.was_there) {

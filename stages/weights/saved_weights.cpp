@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
 #include "stages/weights/file_sha256.h"
 #include "stages/weights/hugging_face_cache.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/new_file.h"
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 
 namespace stages {
 namespace {

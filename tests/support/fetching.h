@@ -7,7 +7,7 @@
 
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "stages/fetch/digest.h"
+#include "runner/disk/digest.h"
 #include "stages/fetch/patience.h"
 
 namespace stages {
@@ -46,8 +46,8 @@ inline std::string failure_of(const std::function<void()>& work) {
   }
 }
 
-inline std::string sum_of(DigestKind kind, std::string_view bytes) {
-  Digest digest(kind);
+inline std::string sum_of(runner::DigestKind kind, std::string_view bytes) {
+  runner::Digest digest(kind);
   digest.update(bytes);
   return digest.finish();
 }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/temporary_folder.h"

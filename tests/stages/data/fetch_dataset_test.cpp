@@ -58,7 +58,8 @@ class FetchDatasetTest : public testing::Test {
                                             {.path = "Toys/jpg/2.jpg", .text = "two"},
                                             {.path = "Toys/jpg/3.jpg", .text = "three"}});
   const std::string labels_ = "labels";
-  const std::string archive_sum_ = sum_of(DigestKind::kMd5, archive_), labels_sum_ = sum_of(DigestKind::kMd5, labels_);
+  const std::string archive_sum_ = sum_of(runner::DigestKind::kMd5, archive_),
+                    labels_sum_ = sum_of(runner::DigestKind::kMd5, labels_);
   HttpServer server_{[this](const SeenRequest& request) { return answer(request); }};
   const std::string url_ = server_.url("/published/");
   std::array<PublishedFile, 2> files_ = {
@@ -136,7 +137,7 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   const auto file = folder_.write("pictures.tgz", "something");
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
             "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
-                sum_of(DigestKind::kMd5, "something") + ", and theirs are pictures.tgz " + archive_sum_ +
+                sum_of(runner::DigestKind::kMd5, "something") + ", and theirs are pictures.tgz " + archive_sum_ +
                 ", labels.mat " + labels_sum_ +
                 " (it may be damaged, or not the one that is published; fetch it again)");
   EXPECT_THAT(server_.seen(), IsEmpty());

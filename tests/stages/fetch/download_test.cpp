@@ -35,7 +35,7 @@ class DownloadTest : public testing::Test {
     return download(wanted(server), listener_.callbacks(), listener_.patience(), storage);
   }
   Download wanted(const HttpServer& server) const {
-    return {.url = server.url("/data.bin"), .file = file_, .checksum = Checksum{DigestKind::kMd5, sum_}};
+    return {.url = server.url("/data.bin"), .file = file_, .checksum = Checksum{runner::DigestKind::kMd5, sum_}};
   }
   std::string part() const { return file_.string() + ".part"; }
   std::vector<std::string> names() const {
@@ -48,7 +48,7 @@ class DownloadTest : public testing::Test {
   const TemporaryFolder folder_;
   const fs::path file_ = folder_ / "data.bin";
   const std::string bytes_ = pattern(300'000);
-  const std::string sum_ = sum_of(DigestKind::kMd5, bytes_);
+  const std::string sum_ = sum_of(runner::DigestKind::kMd5, bytes_);
   FetchListener listener_;
 };
 
@@ -161,7 +161,7 @@ TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, "something else"); });
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0632: 'data.bin' from " + server.url("/data.bin") + ": its MD5 is " +
-                sum_of(DigestKind::kMd5, "something else") + " and should be " + sum_ +
+                sum_of(runner::DigestKind::kMd5, "something else") + " and should be " + sum_ +
                 " (nothing of it was kept; fetch it again, or from another place if that does not help)");
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(server.seen().size(), 1u);
@@ -223,7 +223,7 @@ TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
 TEST_F(DownloadTest, EmptyFile) {
   const HttpServer server([](const SeenRequest& request) { return served(request, ""); });
   Download what = wanted(server);
-  what.checksum->hex = sum_of(DigestKind::kMd5, "");
+  what.checksum->hex = sum_of(runner::DigestKind::kMd5, "");
   EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 0);
   EXPECT_THAT(names(), ElementsAre("data.bin"));
 }

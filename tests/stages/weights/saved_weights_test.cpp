@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "runner/disk/sha256.h"
+#include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/temporary_folder.h"
