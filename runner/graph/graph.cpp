@@ -10,21 +10,14 @@
 #include "runner/graph/node_key.h"
 #include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
+#include "runner/stage/split_mix.h"
 
 namespace runner {
 namespace {
 
 constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
 
-/// FNV-1a of the node's id mixed with the run's seed by one round of splitmix64.
-std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char c : id) hash = (hash ^ c) * 0x100000001b3;
-  std::uint64_t mixed = seed + hash + 0x9e3779b97f4a7c15;
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  return mixed ^ (mixed >> 31);
-}
+std::uint64_t node_seed(std::uint64_t seed, std::string_view id) { return split_mix(seed + fnv1a(id) + kSplitMixStep); }
 
 Value without(const Value& options, std::initializer_list<std::string_view> keys) {
   Value result = options;

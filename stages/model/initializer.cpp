@@ -5,16 +5,12 @@
 
 #include <torch/torch.h>
 
+#include "runner/stage/split_mix.h"
+
 namespace stages {
 
-// FNV-1a of the name and the seed, mixed by SplitMix64's finalizer.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;
-  std::uint64_t mixed = hash + seed * 0x9E3779B97F4A7C15;
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
-  return at::detail::createCPUGenerator(mixed ^ (mixed >> 31));
+  return at::detail::createCPUGenerator(runner::split_mix(runner::fnv1a(name) + seed * runner::kSplitMixStep));
 }
 
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs) {
