@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <stdexcept>
+
+#include "runner/value/json_number.h"
 
 namespace runner {
 namespace {
@@ -14,12 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDeepestEvent = 64;
 constexpr int kMaxThreads = 1 << 20;
-
-Json number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 struct ToJson {
   Json operator()(const Hello& e) const {
@@ -50,17 +45,17 @@ struct ToJson {
             {"epochs", p.epochs},
             {"step", p.step},
             {"steps", p.steps},
-            {"samples_per_second", number(p.samples_per_second)},
-            {"loss", number(p.loss)},
-            {"seconds_left", number(p.seconds_left)},
+            {"samples_per_second", number_json(p.samples_per_second)},
+            {"loss", number_json(p.loss)},
+            {"seconds_left", number_json(p.seconds_left)},
             {"memory_bytes", p.memory_bytes},
             {"budget_bytes", p.budget_bytes},
             {"bytes", p.bytes},
             {"bytes_in_all", p.bytes_in_all},
-            {"bytes_per_second", number(p.bytes_per_second)}};
+            {"bytes_per_second", number_json(p.bytes_per_second)}};
   }
   Json operator()(const NodeMetric& e) const {
-    return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number(e.value)}, {"step", e.step}};
+    return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number_json(e.value)}, {"step", e.step}};
   }
   Json operator()(const Said& e) const { return {{"event", "say"}, {"node", e.node}, {"line", e.line}}; }
   Json operator()(const Logged& e) const {
@@ -69,7 +64,7 @@ struct ToJson {
   Json operator()(const NodeFinished& e) const {
     return {{"event", "node_finished"},
             {"node", e.node},
-            {"seconds", number(e.seconds)},
+            {"seconds", number_json(e.seconds)},
             {"peak_memory_bytes", e.peak_memory_bytes}};
   }
   Json operator()(const Item& e) const { return {{"event", "item"}, {"item", e.json}}; }
@@ -100,12 +95,7 @@ class Fields {
     return value.get<std::int64_t>();
   }
   double number(const char* key) const {
-    const Json& value = json(key);
-    if (value.is_number()) return value.get<double>();
-    const std::string word = value.is_string() ? value.get<std::string>() : "";
-    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
-    if (word == "inf") return std::numeric_limits<double>::infinity();
-    if (word == "-inf") return -std::numeric_limits<double>::infinity();
+    if (const auto value = number_from_json(json(key))) return *value;
     throw std::runtime_error("'" + std::string(key) + "' is no number");
   }
 

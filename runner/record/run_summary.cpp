@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
+
+#include "runner/value/json_number.h"
 
 namespace runner {
 
@@ -13,12 +14,6 @@ using Json = nlohmann::ordered_json;
 std::string_view name(RunStatus status) {
   constexpr std::array<std::string_view, 5> kNames = {"running", "finished", "failed", "interrupted", "worker died"};
   return kNames[static_cast<std::size_t>(status)];
-}
-
-Json number_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
 }
 
 RunSummary::RunSummary(const Graph& graph, std::string started, bool smoke)

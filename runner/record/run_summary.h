@@ -61,7 +61,4 @@ class RunSummary {
   Diagnostics diagnostics_;
 };
 
-/// A number as JSON; NaN and infinities as strings.
-nlohmann::ordered_json number_json(double value);
-
 }  // namespace runner

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/record/run_summary.h"
+#include "runner/value/json_number.h"
 
 namespace runner {
 

@@ -2,21 +2,17 @@
 
 #include <stdexcept>
 
+#include "runner/value/json_number.h"
+
 namespace runner {
 
 using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// JSON knows no NaN and no infinities: they are texts.
-Json double_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-double double_json(const Json& json) {
-  return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>();
+double error_from_json(const Json& json) {
+  if (const auto error = number_from_json(json)) return *error;
+  throw std::runtime_error("a relative error is no number");
 }
 
 }  // namespace
@@ -24,12 +20,12 @@ double double_json(const Json& json) {
 Json to_json(const Certificate& certificate) {
   Json parameters = Json::array();
   for (const auto& [name, error] : certificate.parameters)
-    parameters.push_back({{"name", name}, {"relative_error", double_json(error)}});
+    parameters.push_back({{"name", name}, {"relative_error", number_json(error)}});
   return {{"schema", 1},
           {"node", certificate.node},
           {"compared", certificate.compared},
           {"holds", certificate.holds()},
-          {"worst", double_json(certificate.worst())},
+          {"worst", number_json(certificate.worst())},
           {"limit", Certificate::kLimit},
           {"parameters", std::move(parameters)},
           {"changed", certificate.changed},
@@ -42,11 +38,11 @@ Certificate certificate_from_json(const Json& json) {
     certificate.node = json.at("node");
     certificate.compared = json.at("compared");
     for (const Json& parameter : json.at("parameters"))
-      certificate.parameters.push_back({parameter.at("name"), double_json(parameter.at("relative_error"))});
+      certificate.parameters.push_back({parameter.at("name"), error_from_json(parameter.at("relative_error"))});
     certificate.changed = json.at("changed").get<std::vector<std::string>>();
     certificate.refused = json.at("refused");
     return certificate;
-  } catch (const std::exception& error) {  // of the JSON, or of a text that is no number_json
+  } catch (const std::exception& error) {  // of the JSON, or of error_from_json()
     throw std::runtime_error(std::string("not a certificate: ") + error.what());
   }
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runner/value/json_number.h"
+
 namespace runner {
 namespace {
 
@@ -55,10 +57,8 @@ bool store(const Value& value, std::int64_t& field) {
 bool store(const Value& value, double& field) {
   if (const auto* number = std::get_if<double>(&value.data)) field = *number;
   else if (const auto* integer = std::get_if<std::int64_t>(&value.data)) field = static_cast<double>(*integer);
-  else if (const auto* text = value.text(); text && *text == "nan") field = std::numeric_limits<double>::quiet_NaN();
-  else if (text && *text == "inf") field = std::numeric_limits<double>::infinity();
-  else if (text && *text == "-inf") field = -std::numeric_limits<double>::infinity();
-  else return false;  // (those three words are how JSON carries such numbers to the worker)
+  else if (const auto number = value.text() ? non_finite(*value.text()) : std::nullopt) field = *number;
+  else return false;
   return true;
 }
 

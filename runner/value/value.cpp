@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/value/json_number.h"
+
 namespace runner {
 namespace {
 
@@ -141,11 +143,7 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
     for (const Entry& entry : *map) json[entry.key] = to_json(entry.value, hide_secrets);
     return json;
   }
-  if (const auto* number = std::get_if<double>(&value.data)) {
-    if (std::isnan(*number)) return "nan";
-    if (std::isinf(*number)) return *number > 0 ? "inf" : "-inf";
-    return *number;
-  }
+  if (const auto* number = std::get_if<double>(&value.data)) return number_json(*number);
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
   if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return *integer;
   if (const auto* text = value.text()) return *text;

@@ -11,6 +11,7 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/disk/digest.h"
+#include "runner/value/json_number.h"
 
 namespace stages {
 namespace {
@@ -25,10 +26,7 @@ std::string_view bytes_of(const at::Tensor& tensor) {
 Json largest_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor left = a.to(at::kDouble), right = b.to(at::kDouble);
   const at::Tensor same = left.eq(right).logical_or(left.isnan().logical_and(right.isnan()));
-  const double largest = (left - right).abs().masked_fill(same, 0).max().item<double>();
-  if (std::isnan(largest)) return "nan";
-  if (std::isinf(largest)) return "inf";
-  return largest;
+  return runner::number_json((left - right).abs().masked_fill(same, 0).max().item<double>());
 }
 
 /// What both runs count.
