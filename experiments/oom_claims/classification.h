@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "stages/train/optimizer_options.h"
+#include "stages/train/optimizer.h"
 #include "stages/train/training_step.h"
 
 namespace oom_claims {

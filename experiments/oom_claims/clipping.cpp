@@ -8,7 +8,7 @@
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/text.h"
 #include "stages/train/grad_scaler.h"
-#include "stages/train/gradient_norm.h"
+#include "stages/train/step_execution.h"
 
 namespace oom_claims {
 namespace {

@@ -122,7 +122,11 @@ void NewFolder::publish() {
   if (storage_.rename(draft_, folder_) != 0)  // over an empty folder too
     fail(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
   draft_.clear();
-  sync_folder(folder_.parent_path(), storage_);
+  try {
+    sync_folder(folder_.parent_path(), storage_);
+  } catch (const WriteError& error) {
+    fail(error.diagnostic());
+  }
 }
 
 void remove_all(const fs::path& path, Storage& storage) {

@@ -72,8 +72,11 @@ class LineFormatter final : public spdlog::formatter {
 /// A file that grows up to a limit. What does not fit is counted.
 class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
-  BoundedFileSink(NewFile file, std::size_t limit)
-      : base_sink(std::make_unique<LineFormatter>()), file_(std::move(file)), limit_(limit), left_(limit) {}
+  BoundedFileSink(NewFile file, std::size_t limit, std::size_t size)
+      : base_sink(std::make_unique<LineFormatter>()),
+        file_(std::move(file)),
+        limit_(limit),
+        left_(limit - std::min(size, limit)) {}
 
  private:
   void sink_it_(const log_msg& message) override {
@@ -145,8 +148,8 @@ Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
 Log::~Log() = default;
 
-Log Log::to_file(NewFile file, LogLevel level, std::size_t limit) {
-  return Log(std::make_unique<Logger>(level, std::make_shared<BoundedFileSink>(std::move(file), limit)));
+Log Log::to_file(NewFile file, LogLevel level, std::size_t limit, std::size_t size) {
+  return Log(std::make_unique<Logger>(level, std::make_shared<BoundedFileSink>(std::move(file), limit, size)));
 }
 
 Log Log::to_receiver(LogLevel level, Receiver receiver) {

@@ -30,9 +30,9 @@ class Log {
  public:
   using Receiver = std::function<void(const LogLine&)>;
 
-  /// Appends to `file`, for one thread, until it has taken `limit` bytes; what comes later is counted by level, and
-  /// flush() writes the count. Control characters are made harmless.
-  static Log to_file(NewFile file, LogLevel level, std::size_t limit);
+  /// Appends to `file`, which has `size` bytes, for one thread, until it has `limit` bytes; what comes later is counted
+  /// by level, and flush() writes the count. Control characters are made harmless.
+  static Log to_file(NewFile file, LogLevel level, std::size_t limit, std::size_t size = 0);
   /// Hands lines on, those of `level` and of later ones.
   static Log to_receiver(LogLevel level, Receiver receiver);
   Log(Log&&) noexcept;

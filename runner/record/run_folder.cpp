@@ -125,7 +125,7 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   std::size_t size = 0;
   for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1) file.append(line + "\n");
   RunFolder result(std::move(folder), storage, std::move(metrics),
-                   Log::to_file(file.commit_and_release(), log.level, log.limit - std::min(size, log.limit)));
+                   Log::to_file(file.commit_and_release(), log.level, log.limit, size));
   for (int number = 1;; ++number) {
     const fs::path records = layout.resume(number);
     if (storage.make_folder(records) == 0) {

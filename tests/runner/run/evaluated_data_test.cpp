@@ -18,12 +18,12 @@ using testing::IsEmpty;
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
   static const SchemaSet schemas = shipped_schemas();
   Sources sources;
-  Arguments arguments;
-  arguments.recipe = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
-  arguments.config_dirs = {RETORT_SOURCE_DIR};
+  NamedRecipe named;
+  named.name = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";
+  named.config_dirs = {RETORT_SOURCE_DIR};
   const auto recipe = [&](std::vector<std::string> words) {
-    arguments.overrides = std::move(words);
-    auto prepared = prepare(arguments, schemas, sources);
+    named.overrides = std::move(words);
+    auto prepared = prepare(named, schemas, sources);
     EXPECT_TRUE(prepared) << prepared.errors().at(0).message;
     return prepared->recipe.resolved;
   };
