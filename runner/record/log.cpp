@@ -1,5 +1,6 @@
 #include "runner/record/log.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
