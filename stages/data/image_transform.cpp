@@ -40,7 +40,7 @@ auto value_of(const Words& words, const json& object, const std::string& key) {
   const json& word = member(object, key);
   const auto* const found = std::ranges::find_if(
       words, [&](const auto& item) { return word.is_string() && word.get_ref<const std::string&>() == item.first; });
-  if (found == words.end()) refuse_transform(key, "is none that is known");
+  if (found == words.end()) refuse_transform(key, "is not known");
   return found->second;
 }
 

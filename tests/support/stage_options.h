@@ -16,11 +16,14 @@ inline nlohmann::ordered_json schema_at(const std::string& address) {
   return Json::parse(file).at(Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
 }
 
-/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that it stands in.
-inline nlohmann::ordered_json followed(nlohmann::ordered_json property, const std::string& file = "") {
+/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that it stands in, and
+/// becomes the one that it refers to.
+inline nlohmann::ordered_json follow(nlohmann::ordered_json property, std::string& file) {
   while (property.contains("$ref")) {
-    const std::string address = property["$ref"];
-    nlohmann::ordered_json target = schema_at(address.starts_with('#') ? file + address : address);
+    const std::string written = property["$ref"];
+    const std::string address = written.starts_with('#') ? file + written : written;
+    nlohmann::ordered_json target = schema_at(address);
+    file = address.substr(0, address.find('#'));
     property.erase("$ref");
     target.update(property);
     property = std::move(target);
@@ -28,26 +31,34 @@ inline nlohmann::ordered_json followed(nlohmann::ordered_json property, const st
   return property;
 }
 
-/// `options` with the defaults of `schema` where they say nothing, as a stage gets them.
-inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema, nlohmann::ordered_json options) {
+inline nlohmann::ordered_json followed(nlohmann::ordered_json property, std::string file = "") {
+  return follow(std::move(property), file);
+}
+
+/// `options` with the defaults of `schema`, which lies in `file`, where they say nothing, as a stage gets them.
+inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema, nlohmann::ordered_json options,
+                                            const std::string& file = "") {
   const auto properties = schema.value("properties", nlohmann::ordered_json::object());
   for (const auto& [key, written] : properties.items()) {
-    const nlohmann::ordered_json property = followed(written);
+    std::string place = file;
+    const nlohmann::ordered_json property = follow(written, place);
     if (property.contains("x-planned")) continue;
     if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
     if (!options.contains(key) || !options[key].is_object()) continue;
-    nlohmann::ordered_json inside = property.contains("anyOf") ? followed(property["anyOf"][1]) : property;
+    nlohmann::ordered_json inside = property.contains("anyOf") ? follow(property["anyOf"][1], place) : property;
     if (inside.contains("x-kinds")) {
       if (!options[key].contains("kind")) options[key]["kind"] = inside["x-default-kind"];
       const std::string folder = inside["x-kinds"], kind = options[key]["kind"];
-      inside = schema_at(folder + "/" + kind + ".schema.json");
+      place = folder + "/" + kind + ".schema.json";
+      inside = schema_at(place);
     }
-    options[key] = with_defaults(inside, options[key]);
+    options[key] = with_defaults(inside, options[key], place);
   }
   return options;
 }
 
 /// The options of a kind, "data/image_folder", from a text of JSON, with its defaults.
 inline runner::Value stage_options(const std::string& kind, const std::string& json) {
-  return runner::from_json(with_defaults(schema_at(kind + ".schema.json"), nlohmann::ordered_json::parse(json)));
+  return runner::from_json(
+      with_defaults(schema_at(kind + ".schema.json"), nlohmann::ordered_json::parse(json), kind + ".schema.json"));
 }

@@ -106,7 +106,7 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
       {"two_pickles.bad", "it has more than one data.pkl"},
   };
   for (const auto& [name, why] : files) {
-    EXPECT_EQ(refusal(golden(name)), "is no sound file of torch.save: " + std::string(why)) << name;
+    EXPECT_EQ(refusal(golden(name)), "is not a valid file of torch.save: " + std::string(why)) << name;
   }
 }
 
@@ -130,7 +130,7 @@ TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
   ASSERT_NE(at, bytes.npos);
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   EXPECT_THAT(refusal(folder.write("flipped.pth", bytes)),
-              testing::StartsWith("is no sound file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
+              testing::StartsWith("is not a valid file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
 }
 
 TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
@@ -143,12 +143,12 @@ TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
     bytes[found + 9] = 2;
   }
   EXPECT_EQ(refusal(folder.write("a.pth", bytes)),
-            "is no sound file of torch.save: the tensor 'torch.bool' holds what is neither true nor false");
+            "is not a valid file of torch.save: the tensor 'torch.bool' holds what is neither true nor false");
 }
 
 TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {
   const TemporaryFolder folder;
-  const std::string no_file = "is no sound file of torch.save: ";
+  const std::string no_file = "is not a valid file of torch.save: ";
   EXPECT_EQ(refusal(folder.write("a", "")), no_file + "its pickle ends early");
   EXPECT_EQ(refusal(folder.write("a", "\x80\x02}.")),
             no_file + "it is a pickle, and not one that torch.save has written");
