@@ -117,8 +117,9 @@ TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
   write("flowers-102/cat_to_name.json", R"({"1": "a", "2": "b", "3": "a"})");
   EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': two labels are called 'a'"));
   write("flowers-102/cat_to_name.json", "[1");
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it is not a JSON object such as {\"1\": "
-                                    "\"pink primrose\"}"));
+  EXPECT_THAT(errors(),
+              ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it is not a JSON object such as {\"1\": "
+                          "\"pink primrose\"}"));
 }
 
 TEST_F(Flowers102List, FolderWithoutTheSet) {
