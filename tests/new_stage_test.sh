@@ -125,8 +125,7 @@ fi
 
 # Only the new kinds' tests are built: those of the others are built where they are.
 binary=$(realpath "$2")
-rm -rf tests/stages/* tests/end_to_end tests/bench
-mkdir -p tests/end_to_end
+rm -rf tests/stages/* tests/bench
 for kind in "${kinds[@]}"; do scripts/new-stage "$kind"; done
 cache() { sed -n "s/^$1:[A-Z]*=//p" "$binary/CMakeCache.txt"; }
 cmake -G Ninja -S . -B build -DCMAKE_BUILD_TYPE=Release -DRETORT_CUDA=OFF -DRETORT_LIBTORCH="$(cache RETORT_LIBTORCH)" \
