@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -28,6 +29,11 @@ PROGRAMS = {
     "end_to_end_tests": ("tests/end_to_end", ["end_to_end_tests", "retort", "retort-worker", "unsteady_worker"]),
 }
 TEST_SECONDS = 120  # a mutant that makes its tests run longer is seen
+TEST_BYTES = 16 << 30  # of address space: so is one that makes them take more
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (TEST_BYTES, TEST_BYTES))
 
 
 class Mutant:
@@ -313,7 +319,8 @@ class Bench:
         environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
         command = [self.build / "bin" / program, f"--gtest_filter={patterns}", "--gtest_brief=1"]
         try:
-            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=TEST_SECONDS)
+            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=TEST_SECONDS,
+                                  preexec_fn=limit_memory)
         except subprocess.TimeoutExpired:
             return ["no end within two minutes"]
         if done.returncode == 0:
