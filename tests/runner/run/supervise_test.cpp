@@ -75,7 +75,7 @@ TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
 }
 
 TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
-  const Ending ending = play({"hello:0.0.9-other", "echo", "forever"});
+  const Ending ending = play({"hello:0.0.9-other", "echo", "exit:3"});
   EXPECT_EQ(only_error(ending), "E0705: this is retort " + std::string(build_id()) +
                                     " (protocol 1), but its worker is 0.0.9-other (protocol 1)");
   EXPECT_EQ(ending.exit, ExitCode::kInternalError);
@@ -83,7 +83,7 @@ TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
 }
 
 TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
-  EXPECT_THAT(only_error(play({"protocol:2", "forever"})), HasSubstr("(protocol 2)"));
+  EXPECT_THAT(only_error(play({"protocol:2", "read", "exit:3"})), HasSubstr("(protocol 2)"));
 }
 
 TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
