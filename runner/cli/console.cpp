@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -41,6 +44,23 @@ ExitCode report(Console& console, const Diagnostics& diagnostics) {
     print_all(console, diagnostics);
   }
   return exit_code(diagnostics);
+}
+
+ExitCode finish(Console& console, StandardOutput& standard, ExitCode code) {
+  standard.flush();
+  if (standard.error() == 0) return code;
+  if (standard.error() == EPIPE) {
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  const Diagnostic lost{ErrorCode::kCannotWrite,
+                        {},
+                        "",
+                        std::string("cannot write to standard output: ") + std::strerror(standard.error()),
+                        ""};
+  print(console.err, lost, console.color);
+  const bool was_done = code == ExitCode::kDone || code == ExitCode::kWouldRun;
+  return was_done ? ExitCode::kCannotWrite : code;
 }
 
 void warn(Console& console, const Diagnostics& warnings) {

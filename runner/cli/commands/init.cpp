@@ -53,8 +53,8 @@ ExitCode init(const std::string& file, Console& console) {
     unlink(file.c_str());
     return report(console, {{ErrorCode::kCannotWrite, {}, "", "cannot write '" + file + "'", ""}});
   }
-  if (!console.is_quiet())
-    console.err << "wrote " << file << "; next: retort validate " << file << " data.root=FOLDER\n";
+  console.out << file << '\n';
+  if (!console.is_quiet()) console.err << "next: retort validate " << file << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }
 

@@ -61,11 +61,8 @@ Result<Words> sorted_out(const std::vector<std::string>& words) {
   return result;
 }
 
-/// Throws where what was written did not arrive, so that nobody works for a reader who has gone.
-void check(const std::ostream& out) {
-  if (out) return;
-  throw WriteError({ErrorCode::kCannotWrite, {}, "", "the predictions cannot be written to standard output", ""});
-}
+/// Standard output takes no more: why is reported when the program ends.
+struct NobodyReads : std::exception {};
 
 /// Errors in the form that was asked for. As JSON they are one line, as the predictions before them are.
 ExitCode report_line(Console& console, const Diagnostics& errors) {
@@ -115,15 +112,13 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   if (!flags.out.empty()) file.emplace(flags.out);
   const auto append = [&](std::string_view text) {
     if (file) return file->append(text);
-    console.out << text;
-    check(console.out);
+    if (!(console.out << text << std::flush)) throw NobodyReads();
   };
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
   const auto answer = ask(worker, request, flags, console, output);
   if (!answer) return report_line(console, placed(answer.errors(), recipe));
   if (file) file->commit();
-  check(console.out.flush());
   if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
   if (!console.is_quiet() && output.failed() > 0) {
     console.err << output.failed() << " of " << output.images() + output.failed() << " images could not be read\n";
@@ -146,6 +141,8 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
     return predict({.program = *worker}, request->json, flags, console, request->recipe);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
+  } catch (const NobodyReads&) {
+    return ExitCode::kCannotWrite;
   }
 }
 

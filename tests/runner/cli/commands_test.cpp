@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/fake_installation.h"
 #include "tests/support/program.h"
 #include "tests/support/text_case.h"
 
@@ -38,28 +39,15 @@ std::string comparable(const std::string& text) {
   return std::regex_replace(named, columns, "$1  ");
 }
 
-std::string quoted(std::string text) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4) text.replace(at, 1, "'\\''");
-  return "'" + text + "'";
-}
-
 /// The program with a worker that gives `answer` to whatever it is asked, in `folder`; then the events `more`, a line
 /// each, and fails where there are any.
 std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer,
                                    const std::string& more) {
-  namespace fs = std::filesystem;
-  fs::create_directories(folder / "bin");
-  fs::copy_file(RETORT_BINARY_DIR "/bin/retort", folder / "bin/retort");
-  fs::create_directory_symlink(RETORT_BINARY_DIR "/share", folder / "share");
   const nlohmann::ordered_json event = {{"event", "answer"}, {"answer", nlohmann::ordered_json::parse(answer)}};
   std::string acts = "hello read " + quoted("line:" + event.dump());
   std::istringstream lines(trimmed(more));
   for (std::string line; std::getline(lines, line);) acts += " " + quoted("line:" + line);
-  const fs::path worker = folder / "bin/retort-worker";
-  std::ofstream(worker) << "#!/bin/sh\nexec '" RETORT_FAKE_WORKER "' " + acts +
-                               (more.empty() ? " finished:0\n" : " finished:1\n");
-  fs::permissions(worker, fs::perms::owner_all);
-  return folder / "bin/retort";
+  return install_with_worker(folder, acts + (more.empty() ? " finished:0" : " finished:1"));
 }
 
 class Commands : public testing::TestWithParam<TextCase> {};
