@@ -18,6 +18,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/evaluation_results.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/evaluate/tested_classes.h"
 
 namespace stages {
 namespace {
@@ -30,26 +31,6 @@ struct ClassificationConfig {
   std::vector<std::int64_t> top_k;
   bool csv = false;
 };
-
-/// Throws where a label of the test set does not mean the class it meant in training.
-void check_classes(const std::vector<std::string>& tested, const std::vector<std::string>& trained) {
-  const std::string help = "evaluate on the classes the model was trained on, in the same order";
-  const std::size_t common = std::min(tested.size(), trained.size());
-  for (std::size_t label = 0; label < common; ++label) {
-    if (tested[label] == trained[label]) continue;
-    throw StageError(ErrorCode::kLabelOutOfRange, "label " + std::to_string(label) + " is '" + tested[label] +
-                                                      "' in the test set and '" + trained[label] +
-                                                      "' in the checkpoint")
-        .with_help(help);
-  }
-  if (tested.size() == trained.size()) return;
-  const bool has_more = tested.size() > trained.size();
-  throw StageError(ErrorCode::kLabelOutOfRange, "the test set has " + std::to_string(tested.size()) +
-                                                    " classes, the checkpoint " + std::to_string(trained.size()) +
-                                                    ": '" + (has_more ? tested : trained)[common] +
-                                                    "' is only in the " + (has_more ? "test set" : "checkpoint"))
-      .with_help(help);
-}
 
 /// A name for each output of the network, which may have more of them than it was trained with classes.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
@@ -82,9 +63,13 @@ class ClassificationStage : public runner::Stage {
     const Predictor network = predictor(inputs);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
-    const ClassifiedSamples samples = network.classify(context);
+    const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
+    if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
+    ClassifiedSamples samples = network.classify(context);
+    samples.labels = tested.trained_labels(samples.labels);
     const std::vector<std::string> classes = output_names(checkpoint.classes, samples.logits.size(1));
-    const ClassificationMetrics metrics = classification_metrics(samples.logits, samples.labels, config_.top_k);
+    const ClassificationMetrics metrics =
+        classification_metrics(samples.logits, samples.labels, config_.top_k, tested.present());
     const ClassificationCurves curves = classification_curves(samples.logits, samples.labels);
     write(samples, metrics, curves, classes, checkpoint, context);
     return report(samples, metrics, curves, classes, checkpoint, context);
@@ -94,7 +79,7 @@ class ClassificationStage : public runner::Stage {
   Predictor predictor(const runner::Inputs& inputs) const {
     Predictor predictor(inputs, config_.batch_size);
     const DatasetDescription test = predictor.test().describe();
-    check_classes(test.classes, predictor.checkpoint().classes);
+    TestedClasses(test.classes, predictor.checkpoint().classes);
     if (std::ranges::find(test.tensors, "label", &TensorSpec::name) == test.tensors.end()) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
           .with_help("evaluation compares predictions with labels: wire a labelled data set");

@@ -60,7 +60,7 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
 }
 
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
-                                             const std::vector<std::int64_t>& top_k) {
+                                             const std::vector<std::int64_t>& top_k, const std::vector<bool>& present) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
   ClassificationMetrics metrics;
@@ -78,7 +78,10 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
 
   const ConfusionMatrix& confusion = metrics.confusion;
   for (std::int64_t label = 0; label < classes; ++label) metrics.of_class.push_back(quality(confusion, label));
-  metrics.macro = mean(metrics.of_class, [](std::int64_t) { return 1; });
+  const auto may_occur = [&](std::int64_t label) {
+    return present.empty() || (label < std::ssize(present) && present[static_cast<std::size_t>(label)]);
+  };
+  metrics.macro = mean(metrics.of_class, [&](std::int64_t label) { return may_occur(label) ? 1 : 0; });
   metrics.weighted = mean(metrics.of_class, [&](std::int64_t label) { return confusion.support(label); });
   metrics.top1 = ratio(confusion.correct(), samples);
   for (const std::int64_t k : top_k) {

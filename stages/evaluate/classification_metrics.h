@@ -29,7 +29,7 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
-  ClassQuality macro;                  ///< mean over all classes
+  ClassQuality macro;                  ///< mean over all classes that may occur
   ClassQuality weighted;               ///< mean over samples of their class's
   double top1 = 0;                     ///< share of samples whose class has the largest logit
   std::vector<std::pair<std::int64_t, double>>
@@ -42,9 +42,10 @@ struct ClassificationMetrics {
 
 /// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on the CPU; n > 0.
 /// Ties go to the lower class. A k of `top_k` that is not below the number of classes is left out: it is 1 by
-/// definition.
+/// definition. Classes that are not `present` cannot occur and are left out of the macro means; without it all are.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
-                                             const std::vector<std::int64_t>& top_k);
+                                             const std::vector<std::int64_t>& top_k,
+                                             const std::vector<bool>& present = {});
 
 /// The numbers of which a run has one, by name, always in this order: top1, top<k>…, mean_per_class, macro_precision,
 /// macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1, log_loss, top1_low, top1_high, chance,

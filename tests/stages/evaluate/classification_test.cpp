@@ -349,18 +349,42 @@ TEST_F(Classification, EmptyTestSetIsAnError) {
             "E0608 the test set is empty | give the data stage samples for testing, or a share of them");
 }
 
-TEST_F(Classification, OtherClassesThanTrainedAreRefusedByName) {
+TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {
   const std::vector<std::string> others = {"daisy", "tulip", "rose"};
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, others)),
-            "E0606 label 1 is 'tulip' in the test set and 'rose' in the checkpoint | "
-            "evaluate on the classes the model was trained on, in the same order");
+  const auto outputs =
+      run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
+  EXPECT_TRUE(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))
+                  ->labels.equal(torch::tensor({0, 1, 2, 2})));
 }
 
-TEST_F(Classification, MoreClassesThanTrainedAreRefusedByName) {
-  const std::vector<std::string> others = {"daisy", "rose", "tulip", "violet"};
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, others)),
-            "E0606 the test set has 4 classes, the checkpoint 3: 'violet' is only in the test set | "
-            "evaluate on the classes the model was trained on, in the same order");
+TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
+  const auto outputs = run(std::make_shared<LogitDataset>(
+      four_samples().slice(0, 1), std::vector<std::int64_t>{1, 0, 0}, std::vector<std::string>{"tulip", "rose"}));
+  EXPECT_THAT(
+      context_.said,
+      testing::Contains("1 of 3 classes is absent from the test set, and from all means over classes: 'daisy'"));
+  const auto json = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  EXPECT_DOUBLE_EQ(json["top1"], 2 / 3.0);
+  EXPECT_DOUBLE_EQ(json["macro"]["recall"], (1 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(json["macro"]["precision"], (0.5 + 1) / 2);
+  EXPECT_DOUBLE_EQ(json["mean_per_class"], (1 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(json["chance"], 1 / 3.0);
+  EXPECT_EQ(json["per_class"][0]["support"], 0);
+}
+
+TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
+  const auto with = [&](std::vector<std::string> classes) {
+    return refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, classes));
+  };
+  EXPECT_EQ(with({"daisy", "roses", "tulip", "violet"}),
+            "E0606 the test set has 2 classes that the network was not trained on: 'roses', 'violet' | did you mean "
+            "'rose' for 'roses'? take the others out of the test set");
+  EXPECT_EQ(with({"daisy", "rose", "tulip", "violet"}),
+            "E0606 the test set has 1 class that the network was not trained on: 'violet' | take them out of the test "
+            "set; the network knows 'daisy', 'rose', 'tulip'");
+  EXPECT_EQ(
+      with({"daisy", "rose", "rose"}),
+      "E0606 two classes of the test set are called 'rose' | classes are known by their names: give each its own");
 }
 
 TEST_F(Classification, LabelWithoutAnOutputIsRefusedWithItsSample) {
