@@ -213,7 +213,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "A part of the data has no samples, or fewer than are needed.", "data.split.test=0.001 of 200 images",
      "Give that part more images, or make the batch smaller."},
     {kUnsupportedImage, ExitCode::kBadData, "a file is not an image that can be read",
-     "A file is neither JPEG nor PNG, or a variety that cannot be made RGB.", "a TIFF named photo.jpg",
+     "A file is not JPEG, PNG or WebP, or a variety that cannot be made RGB.", "a TIFF named photo.jpg",
      "Convert it; data.on_corrupt=skip leaves such files out and counts them."},
     {kFolderExists, ExitCode::kCannotCreate, "a folder to be written exists already",
      "A folder is to be written and is there already. Nothing is overwritten.",

@@ -21,7 +21,8 @@ runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool all
     const std::size_t comma = std::min(line.find(','), line.size());
     const std::string_view file = line.substr(0, comma), name = line.substr(std::min(comma + 1, line.size()));
     if (!is_image_path(file) || name.empty())
-      return files.fault(kTable, number, "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg or .png");
+      return files.fault(kTable, number,
+                         "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg, .png or .webp");
     const auto found = std::ranges::find(list.classes, name);
     list[Part::kTrain].push_back({std::string(file), found - list.classes.begin()});
     if (found == list.classes.end()) list.classes.emplace_back(name);

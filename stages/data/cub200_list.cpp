@@ -139,7 +139,7 @@ class Lister {
     std::unordered_map<std::string, std::size_t> paths;
     for_lines(kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
       if (!is_image_path(words[1])) {
-        files_.fault(kImages, line, "its path does not lead down to a .jpg, .jpeg or .png file");
+        files_.fault(kImages, line, "its path does not lead down to a " + std::string(runner::kImageEndings) + " file");
         return;
       }
       if (!places_.emplace(number, birds_.size()).second) {

@@ -76,4 +76,20 @@ int png_orientation(Bytes file) {
   return 1;
 }
 
+int webp_orientation(Bytes file) {
+  using namespace std::string_view_literals;
+  const Integers integers{file, false};
+  std::size_t at = 12;
+  while (at + 8 <= file.size()) {  // name, length, data, a byte of padding where the length is odd
+    const std::size_t length = integers.read(at + 4, 4);
+    if (length > file.size() - at - 8) return 1;
+    if (starts_with(file.subspan(at), "EXIF")) {
+      const Bytes exif = file.subspan(at + 8, length);
+      return exif_orientation(starts_with(exif, "Exif\0\0"sv) ? exif.subspan(6) : exif);
+    }
+    at += 8 + length + length % 2;
+  }
+  return 1;
+}
+
 }  // namespace stages

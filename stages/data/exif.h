@@ -14,4 +14,7 @@ int jpeg_orientation(Bytes file);
 /// The orientation of a PNG file: that of its eXIf chunk.
 int png_orientation(Bytes file);
 
+/// The orientation of a WebP file: that of its EXIF chunk.
+int webp_orientation(Bytes file);
+
 }  // namespace stages

@@ -17,6 +17,9 @@ using runner::ErrorCode;
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
   if (code == ErrorCode::kBadAnnotations) return "correct the file that lists the boxes, or set crop_to_box: false";
+  if (code == ErrorCode::kUnsupportedImage) {
+    return "convert it to " + std::string(runner::kImageFormats) + " or remove it, or set on_corrupt: skip";
+  }
   return "repair or remove the file, or set on_corrupt: skip";
 }
 

@@ -1,7 +1,6 @@
 #include "stages/data/image_list.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "runner/disk/digest.h"
+#include "runner/stage/image_folder.h"
 #include "runner/text/join.h"
 #include "stages/data/image_root.h"
 #include "stages/random/random.h"
@@ -41,6 +41,7 @@ class FolderLister {
     list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
     if (list_.divided) list_parts(folders);
     else list_classes(Part::kTrain, "", folders);
+    list_.not_taken = runner::find_leftovers(list_.root).counts;
     report();
     if (!errors_.empty()) return std::move(errors_);
     return std::move(list_);
@@ -90,7 +91,7 @@ class FolderLister {
     const auto before = static_cast<std::ptrdiff_t>(files.size());
     for (const auto& entry : entries_of(folder)) {
       std::string file = entry.path().filename().string();
-      if (!is_image_name(file)) continue;
+      if (!runner::is_image_name(file)) continue;
       if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
       files.push_back({folder + "/" + file, label});
     }
@@ -127,12 +128,13 @@ class FolderLister {
 
   void report() {
     root_.report(errors_);
+    const std::string not_taken = list_.not_taken.text();
     // A class may only seem empty because its links were refused.
     if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
            (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") +
-               runner::listed(empty_, kListedFiles, "'"),
-           "put .jpg, .jpeg or .png files there, or remove the folder");
+               runner::listed(empty_, kListedFiles, "'") + (not_taken.empty() ? "" : "; " + not_taken),
+           "put " + std::string(runner::kImageEndings) + " files there, or remove the folder");
     }
     if (!unknown_.empty()) {
       fail(ErrorCode::kLabelOutOfRange, "'train' has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
@@ -182,14 +184,6 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
 
 }  // namespace
 
-bool is_image_name(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos || dot == 0 || name.front() == '.') return false;
-  std::string ending(name.substr(dot));
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
 bool is_image_path(std::string_view path) {
   constexpr std::size_t kLongestPath = 1000;
   if (path.empty() || path.size() > kLongestPath || path.front() == '/') return false;
@@ -200,7 +194,7 @@ bool is_image_path(std::string_view path) {
     if (part.empty() || part == "." || part == "..") return false;
     at = end + 1;
   }
-  return is_image_name(path.substr(path.rfind('/') + 1));
+  return runner::is_image_name(path.substr(path.rfind('/') + 1));
 }
 
 std::string_view name(Part part) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runner/error/result.h"
+#include "runner/text/image_names.h"
 #include "stages/data/image.h"
 
 namespace stages {
@@ -34,21 +35,19 @@ struct ImageList {
   std::string annotations;                                ///< SHA-256 of the files that say all this; empty: folders do
   bool divided = false;                                   ///< root has train, validation or test folders
   std::vector<std::string> ignored;                       ///< folders beside train, validation and test
+  runner::NotTaken not_taken;                             ///< what else lies there
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
   const std::vector<ImageFile>& operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
 };
 
-/// Does it end in .jpg, .jpeg or .png, in any case, and is not hidden?
-bool is_image_name(std::string_view name);
-
-/// Does a path that somebody has written lead down from a folder, and to such a name?
+/// Does a path that somebody has written lead down from a folder, and to the name of an image?
 bool is_image_path(std::string_view path);
 
-/// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE ends in .jpg, .jpeg or .png in any
-/// case and is not hidden; classes and files are sorted bytewise, and all are in the first part where the list is not
-/// `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes
-/// without images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
+/// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE has the name of one
+/// (runner/text/image_names.h); classes and files are sorted bytewise, and all are in the first part where the list is
+/// not `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
+/// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in

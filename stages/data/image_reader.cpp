@@ -4,14 +4,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <system_error>
 
+#include "runner/text/image_names.h"
 #include "stages/data/exif.h"
 #include "stages/data/jpeg_reader.h"
 #include "stages/data/png_reader.h"
+#include "stages/data/webp_reader.h"
 
 namespace stages {
 namespace {
@@ -32,17 +34,45 @@ struct FileDescriptor {
 
 std::string cause_of(int error) { return std::generic_category().message(error); }
 
-enum class Format { kJpeg, kPng };
+enum class Format { kJpeg, kPng, kWebp };
+
+/// How a file in a format begins; a '?' stands for any byte.
+struct Signature {
+  std::string_view start, format;
+};
+
+using namespace std::string_view_literals;
+constexpr std::array<Signature, 11> kOtherFormats = {{{"GIF8"sv, "a GIF"},
+                                                      {"BM????\0\0\0\0"sv, "a BMP"},
+                                                      {"II\x2a\0"sv, "a TIFF"},
+                                                      {"MM\0\x2a"sv, "a TIFF"},
+                                                      {"????ftypavif"sv, "an AVIF"},
+                                                      {"????ftyphei"sv, "a HEIC"},
+                                                      {"????ftypmif1"sv, "a HEIC"},
+                                                      {"\0\0\0\x0cJXL "sv, "a JPEG XL"},
+                                                      {"\xFF\x0a"sv, "a JPEG XL"},
+                                                      {"\0\0\0\x0cjP  "sv, "a JPEG 2000"},
+                                                      {"8BPS"sv, "a Photoshop"}}};
+
+bool begins_as(Bytes file, std::string_view start) {
+  if (file.size() < start.size()) return false;
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    if (start[i] != '?' && file[i] != static_cast<std::uint8_t>(start[i])) return false;
+  }
+  return true;
+}
 
 Format format_of(Bytes file) {
-  using namespace std::string_view_literals;
-  const auto starts_with = [&](std::string_view text) {
-    return file.size() >= text.size() && std::memcmp(file.data(), text.data(), text.size()) == 0;
-  };
   if (file.empty()) throw ImageError(ErrorCode::kCorruptImage, "the file is empty");
-  if (starts_with("\xFF\xD8\xFF"sv)) return Format::kJpeg;
-  if (starts_with("\x89PNG\r\n\x1a\n"sv)) return Format::kPng;
-  throw ImageError(ErrorCode::kUnsupportedImage, "it is neither JPEG nor PNG");
+  if (begins_as(file, "\xFF\xD8\xFF"sv)) return Format::kJpeg;
+  if (begins_as(file, "\x89PNG\r\n\x1a\n"sv)) return Format::kPng;
+  if (begins_as(file, "RIFF????WEBP"sv)) return Format::kWebp;
+  for (const auto& [start, format] : kOtherFormats) {
+    if (!begins_as(file, start)) continue;
+    throw ImageError(ErrorCode::kUnsupportedImage,
+                     "it is " + std::string(format) + " image, a format that is not read");
+  }
+  throw ImageError(ErrorCode::kUnsupportedImage, "it is not " + std::string(runner::kImageFormats));
 }
 
 }  // namespace
@@ -74,6 +104,8 @@ ImageHeader read_image_header(Bytes file) {
       return read_jpeg_header(file);
     case Format::kPng:
       return read_png_header(file);
+    case Format::kWebp:
+      return read_webp_header(file);
   }
   return {};
 }
@@ -84,12 +116,14 @@ Image decode_image(Bytes file, int eighths) {
       return oriented(decode_jpeg(file, eighths), jpeg_orientation(file));
     case Format::kPng:
       return oriented(decode_png(file), png_orientation(file));
+    case Format::kWebp:
+      return oriented(decode_webp(file), webp_orientation(file));
   }
   return {};
 }
 
 int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width, std::int64_t height) {
-  if (format_of(file) == Format::kPng) return 8;
+  if (format_of(file) != Format::kJpeg) return 8;
   const auto at_least = [](std::int64_t full, std::int64_t wanted, int eighths) {
     return (full * eighths + 7) / 8 >= wanted;
   };

@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include "runner/stage/image_folder.h"
 #include "runner/stage/plan_context.h"
 #include "runner/text/join.h"
 #include "stages/data/fetch_dataset.h"
@@ -63,6 +64,7 @@ class ImageStage final : public runner::Stage {
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
     context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
                 count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
+    if (const std::string not_taken = list->not_taken.text(); !not_taken.empty()) context.say(not_taken);
     return datasets(list, context);
   }
 
@@ -96,7 +98,11 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
   if (!source.obtain) {
     auto listed = source.list();
     if (listed) list = *std::move(listed);
-    else
+    if (list && list->not_taken.count_other_images() > 0 && options.images.on_corrupt == OnCorrupt::kStop) {
+      const runner::Diagnostic problem = runner::other_images_error(options.root, list->not_taken);
+      reader.fail("root", problem.code, problem.message, problem.help);
+    }
+    if (!list)
       for (const runner::Diagnostic& problem : listed.errors())
         reader.fail("root", problem.code, problem.message, problem.help);
   }

@@ -18,19 +18,22 @@ using runner::ErrorCode;
 /// Finds the images below one folder.
 class Search {
  public:
-  Search(fs::path root, Diagnostics& errors) : root_(std::move(root)), errors_(errors) {}
+  Search(fs::path root, PictureList& found, Diagnostics& errors)
+      : root_(std::move(root)), found_(found), errors_(errors) {}
 
-  std::vector<std::string> run() {
+  void run() {
     std::error_code error;
     real_root_ = fs::canonical(root_, error);
     const std::size_t before = errors_.size();
     look_into(root_);
     std::ranges::sort(files_);
     if (files_.empty() && errors_.size() == before) {
-      fail(ErrorCode::kTooFewSamples, "there is no image in the folder '" + root_.string() + "'",
-           "images are the files ending in .jpg, .jpeg or .png, in it or below");
+      const std::string not_taken = found_.not_taken.text();
+      fail(ErrorCode::kTooFewSamples,
+           "there is no image in the folder '" + root_.string() + "'" + (not_taken.empty() ? "" : ": " + not_taken),
+           "images are the files ending in " + std::string(runner::kImageEndings) + ", in it or below");
     }
-    return std::move(files_);
+    std::ranges::move(files_, std::back_inserter(found_.files));
   }
 
  private:
@@ -39,11 +42,14 @@ class Search {
     std::error_code error;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
       const fs::path& path = at->path();
-      if (path.filename().string().starts_with('.')) continue;
+      const std::string name = path.filename().string();
       std::error_code ignored;
       if (at->is_directory(ignored)) {
-        if (!at->is_symlink(ignored)) folders.push_back(path);
-      } else if (is_image_name(path.filename().string()) && (!at->is_symlink(ignored) || stays_inside(path))) {
+        if (name.starts_with('.') || at->is_symlink(ignored)) found_.not_taken.folder(name);
+        else folders.push_back(path);
+      } else if (!runner::is_image_name(name) && !runner::is_other_image_name(name)) {
+        found_.not_taken.file(name);
+      } else if (!at->is_symlink(ignored) || stays_inside(path)) {
         files_.push_back(path.string());
       }
     }
@@ -73,6 +79,7 @@ class Search {
 
   const fs::path root_;
   fs::path real_root_;
+  PictureList& found_;
   Diagnostics& errors_;
   std::vector<std::string> files_;
 };
@@ -90,16 +97,15 @@ ImageDatasetOptions stopping(ImageDatasetOptions options) {
 
 }  // namespace
 
-runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
+runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
+  PictureList found;
   Diagnostics errors;
   for (const std::string& path : paths) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      std::vector<std::string> found = Search(path, errors).run();
-      std::ranges::move(found, std::back_inserter(files));
+      Search(path, found, errors).run();
     } else if (fs::exists(path, error)) {
-      files.push_back(path);
+      found.files.push_back(path);
     } else {
       errors.push_back({ErrorCode::kMissingImage,
                         {},
@@ -109,7 +115,7 @@ runner::Result<std::vector<std::string>> list_pictures(const std::vector<std::st
     }
   }
   if (!errors.empty()) return errors;
-  return files;
+  return found;
 }
 
 PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)

@@ -144,14 +144,15 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const bool skip = request.at("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
 
-  auto files = list_pictures(request.at("paths").get<std::vector<std::string>>());
-  if (!files) return files.errors();
+  auto found = list_pictures(request.at("paths").get<std::vector<std::string>>());
+  if (!found) return found.errors();
+  if (const std::string not_taken = found->not_taken.text(); !not_taken.empty()) context.say(not_taken);
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) return device.errors();
   use_threads(graph.threads);
   const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
-  auto pictures = std::make_shared<const PictureFiles>(*std::move(files), transform_of(**checkpoint), skip);
+  auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform_of(**checkpoint), skip);
   return Prediction(**checkpoint, std::move(pictures), top, context).run(batch_size, *device);
 }
 

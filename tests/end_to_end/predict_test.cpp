@@ -183,15 +183,44 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
   std::ofstream(folder_ / "p.csv") << "as it was";
   const Ended stopped = retort("predict run photos --out p.csv", folder_.path());
   EXPECT_EQ(stopped.exit, 65);
-  EXPECT_THAT(stopped.err, HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is neither JPEG nor PNG\n"
+  EXPECT_THAT(stopped.err, HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is not JPEG, PNG or WebP\n"
                                      "  help: leave out what cannot be read with --skip-corrupt\n"));
   EXPECT_EQ(file_text(folder_ / "p.csv"), "as it was");
   const Ended skipped = retort("predict run photos --out p.csv --skip-corrupt", folder_.path());
   EXPECT_EQ(skipped.exit, 65);
   EXPECT_THAT(skipped.err,
-              testing::AllOf(HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is neither JPEG nor PNG\n"),
+              testing::AllOf(HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is not JPEG, PNG or WebP\n"),
                              HasSubstr("1 of 37 images could not be read\n")));
   EXPECT_EQ(first_classes(file_text(folder_ / "p.csv")).size(), 36u);
+}
+
+TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
+  std::ofstream(folder_ / "photos/labels.csv") << "x";
+  fs::create_directory(folder_ / "photos/.trash");
+  const std::string told = "1 file not taken: 1 .csv; 1 hidden folder\n";
+  const std::string options = " classify data.root=photos data.image_size=24 epochs=1 run.dir=other";
+  for (const char* verb : {"validate", "plan", "run"}) {
+    const Ended ended = retort(verb + options, folder_.path());
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("data: " + told)) << verb;
+  }
+  EXPECT_THAT(retort("predict run photos", folder_.path()).err, HasSubstr("predict: " + told));
+}
+
+TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
+  const std::string first = (*fs::directory_iterator(folder_ / "photos")).path().filename();
+  fs::create_directory(folder_ / "some");
+  fs::copy(folder_ / "photos" / first, folder_ / "some" / first);
+  const Ended some = retort("evaluate run data.root=some run.dir=again", folder_.path());
+  EXPECT_EQ(some.exit, 0) << some.err;
+  EXPECT_THAT(some.err, HasSubstr("evaluate: 2 of 3 classes are absent from the test set"));
+  EXPECT_EQ(metric("again", "samples"), "12.0");
+  EXPECT_EQ(metric("again", "macro_recall"), metric("again", "top1"));
+  fs::rename(folder_ / "some" / first, folder_ / "some" / (first + "s"));
+  const Ended other = retort("evaluate run data.root=some", folder_.path());
+  EXPECT_EQ(other.exit, 65);
+  EXPECT_THAT(other.err, HasSubstr("the network was not trained on: '" + first + "s'"));
+  EXPECT_THAT(other.err, HasSubstr("did you mean '" + first + "' for '" + first + "s'?"));
 }
 
 TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
 shift
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle mat)
+[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle mat webp)
 
 cmake --preset fuzz >/dev/null
 scripts/build fuzz
@@ -24,6 +24,7 @@ for name in "${names[@]}"; do
   seeds=("$work")
   case "$name" in
     yaml | interpolation | schema) seeds+=(recipes experiments) ;;
+    webp) seeds+=(tests/golden/webp) ;;
   esac
   printf '== %s, %s s\n' "$name" "$seconds"
   if ! "build-fuzz/bin/${name}_fuzz" -seed="$seed" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=65536 \

@@ -9,6 +9,7 @@
 #include "runner/report/certificate_text.h"
 #include "runner/report/plan_picture.h"
 #include "runner/record/node_index.h"
+#include "runner/run/image_folders.h"
 #include "runner/run/plan_request.h"
 #include "runner/report/plan_text.h"
 #include "runner/execute/refusal.h"
@@ -182,6 +183,10 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
   const auto asked = ask(flags, console, sources, /*certify=*/false);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
+  if (!console.is_quiet()) {
+    for (const std::string& line : look_at_image_folders(asked->prepared.recipe.resolved).lines)
+      console.err << line << '\n';
+  }
   const Diagnostics errors = errors_of(*asked, sources);
   try {
     const std::vector<std::string> pictures = draw(*asked, flags.svg);

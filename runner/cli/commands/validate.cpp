@@ -4,6 +4,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/run/image_folders.h"
 
 namespace runner {
 namespace {
@@ -13,7 +14,12 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved);
+  if (!folders.errors.empty()) return report(console, folders.errors);
   warn(console, prepared->composition.warnings);
+  if (!console.is_quiet()) {
+    for (const std::string& line : folders.lines) console.err << line << '\n';
+  }
   const auto& [composition, recipe, graph] = *prepared;
   if (console.json) {
     console.out << nlohmann::ordered_json{{"valid", true},

@@ -73,6 +73,34 @@ TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
   EXPECT_THAT(context_.said, ElementsAre("2 classes; 12 images for training, 4 for validation, 4 for test"));
 }
 
+TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
+  add_photos();
+  for (const char* const name : {"c0/notes.txt", "c0/list.txt", "c1/a.svg", ".cache/a.jpg"})
+    write_bytes(data() / name, {});
+  run();
+  EXPECT_THAT(context_.said,
+              ElementsAre(HasSubstr("2 classes; 16 images"), "3 files not taken: 2 .txt, 1 .svg; 1 hidden folder"));
+}
+
+TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
+  add_photos();
+  write_bytes(data() / "c0/a.gif", {});
+  write_bytes(data() / "c1/b.TIFF", {});
+  EXPECT_THAT(errors(), ElementsAre("E0609 /data/root: '" + data().string() +
+                                    "' holds 2 images in a format that is not read: 1 .gif, 1 .tiff"));
+  run(R"({"on_corrupt": "skip"})");
+  EXPECT_THAT(context_.said, testing::Contains("2 files not taken: 1 .gif, 1 .tiff"));
+}
+
+TEST_F(ImageFolder, WebpIsReadBesideTheOthers) {
+  add_photos();
+  const auto webp = file_bytes(fs::path(RETORT_SOURCE_DIR) / "tests/golden/webp/lossy.webp");
+  write_bytes(data() / "c0/a.webp", webp);
+  const auto train = part(run(R"({"image_size": 16, "split": {"train": 1.0, "test": 0.0}})"), "train");
+  ASSERT_EQ(train->sample_name(10), "c0/a.webp");
+  EXPECT_EQ(image(*train, 0, 10).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
+}
+
 TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
   add_photos();
   const auto outputs = run(R"({"split": {"train": 1.0, "test": 0.0}})");

@@ -36,20 +36,23 @@ class Pictures : public testing::Test {
 };
 
 TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
-  for (const char* name : {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "5.jpg"})
+  for (const char* name : {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "a/b/4.gif", "5.jpg"})
     folder_.add(name);
   std::ofstream(path("a/notes.txt")) << "no image";
   fs::create_directory_symlink(path("a/b"), path("a/again"));
   const auto files = list_pictures({path("5.jpg"), path("a")});
   ASSERT_TRUE(files);
-  EXPECT_THAT(*files, ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"), path("a/b/3.jpeg")));
+  EXPECT_THAT(files->files,
+              ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"), path("a/b/3.jpeg"), path("a/b/4.gif")));
+  EXPECT_EQ(files->not_taken.text(),
+            "1 file not taken: 1 .txt; 1 hidden file; 1 folder not looked into; 1 hidden folder");
 }
 
 TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
   folder_.add("picture");
   const auto files = list_pictures({path("picture")});
   ASSERT_TRUE(files);
-  EXPECT_THAT(*files, ElementsAre(path("picture")));
+  EXPECT_THAT(files->files, ElementsAre(path("picture")));
 }
 
 TEST_F(Pictures, WhatIsNotThereAndEmptyFoldersAreReportedTogether) {
@@ -91,7 +94,7 @@ TEST_F(Pictures, OneThatCannotBeReadStopsOrIsRememberedOnce) {
     PictureFiles(files, small(), /*skip=*/false).sample(0, 1);
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
-    EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is neither JPEG nor PNG");
+    EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is not JPEG, PNG or WebP");
     EXPECT_EQ(error.help, "leave out what cannot be read with --skip-corrupt");
     EXPECT_EQ(error.option, "");
   }
@@ -102,7 +105,7 @@ TEST_F(Pictures, OneThatCannotBeReadStopsOrIsRememberedOnce) {
   const auto unreadable = skipping.take_unreadable(1);
   ASSERT_TRUE(unreadable);
   EXPECT_EQ(unreadable->code, runner::ErrorCode::kUnsupportedImage);
-  EXPECT_THAT(unreadable->message, HasSubstr("2.jpg': it is neither JPEG nor PNG"));
+  EXPECT_THAT(unreadable->message, HasSubstr("2.jpg': it is not JPEG, PNG or WebP"));
   EXPECT_FALSE(skipping.take_unreadable(1));
 }
 

@@ -76,9 +76,12 @@ TEST(PngReader, DamagedBytesNeverDoMoreThanThrow) {
 
 TEST(ImageReader, TellsFormatsByTheirBytesAndNamesTheRest) {
   EXPECT_EQ(failure({}), "E0604: the file is empty");
+  const std::string words = "no image";
+  EXPECT_EQ(failure({reinterpret_cast<const std::uint8_t*>(words.data()), words.size()}),
+            "E0609: it is not JPEG, PNG or WebP");
   const std::string text = "GIF89a";
   EXPECT_EQ(failure({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}),
-            "E0609: it is neither JPEG nor PNG");
+            "E0609: it is a GIF image, a format that is not read");
 }
 
 TEST(ImageReader, FileOfMoreThanAGibibyteIsNotRead) {

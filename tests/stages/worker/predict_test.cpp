@@ -195,7 +195,7 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
 TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
   EXPECT_EQ(error(), "E0609 image '" + path("photos/c0/3.jpg") +
-                         "': it is neither JPEG nor PNG | leave out what cannot be read with --skip-corrupt");
+                         "': it is not JPEG, PNG or WebP | leave out what cannot be read with --skip-corrupt");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
 }
 
@@ -210,7 +210,7 @@ TEST_F(Predict, PicturesThatCannotBeReadAreGivenInTheirPlaceWhereTheyAreSkipped)
     const std::string file = fs::path(item["file"].get<std::string>()).lexically_relative(path("photos"));
     const bool broken = file == "c0/0.jpg" || file == "c0/4.jpg" || file == "c1/6.jpg" || file == "c1/7.jpg";
     EXPECT_EQ(item.contains("code"), broken) << item;
-    if (broken) EXPECT_EQ(item["message"], "image '" + path("photos/" + file) + "': it is neither JPEG nor PNG");
+    if (broken) EXPECT_EQ(item["message"], "image '" + path("photos/" + file) + "': it is not JPEG, PNG or WebP");
   }
 }
 

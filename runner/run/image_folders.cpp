@@ -1,0 +1,43 @@
+#include "runner/run/image_folders.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "runner/schema/schema_node.h"
+#include "runner/stage/image_folder.h"
+
+namespace runner {
+namespace {
+
+constexpr std::int64_t kMostEntries = 200'000;
+
+const std::string* text_option(const Value& stage, std::string_view key) {
+  const Value* value = stage.find(key);
+  return value ? value->text() : nullptr;
+}
+
+}  // namespace
+
+ImageFolders look_at_image_folders(const Value& recipe) {
+  ImageFolders result;
+  for (const auto& [key, where, stage, type] : *recipe.map()) {
+    const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
+    if (!kind || *kind != "data.image_folder" || !root) continue;
+    const Leftovers leftovers = find_leftovers(*root, kMostEntries);
+    const std::string* on_corrupt = text_option(stage, "on_corrupt");
+    const std::string text = leftovers.counts.text();
+    if (leftovers.counts.count_other_images() > 0 && on_corrupt && *on_corrupt == "stop") {
+      Diagnostic error = other_images_error(*root, leftovers.counts);
+      error.pointer = pointer_to(pointer_to("", key), "root");
+      error.where = stage.find("root")->where;
+      result.errors.push_back(std::move(error));
+    } else if (!text.empty()) {
+      result.lines.push_back(
+          key + ": " + text +
+          (leftovers.complete ? "" : " (of the first " + std::to_string(kMostEntries) + " files alone)"));
+    }
+  }
+  return result;
+}
+
+}  // namespace runner

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/error/diagnostic.h"
+#include "runner/value/value.h"
+
+namespace runner {
+
+/// What can be said of the folders of images that a recipe names before anything is opened.
+struct ImageFolders {
+  std::vector<std::string> lines;  ///< "data: 12 files not taken: 10 .txt, 2 .svg"
+  Diagnostics errors;
+};
+
+/// Looks at the folder of each stage data.image_folder of a resolved recipe, as far as it is there. Of a large one the
+/// first entries speak for the rest, so that it takes no longer than a blink.
+ImageFolders look_at_image_folders(const Value& recipe);
+
+}  // namespace runner
