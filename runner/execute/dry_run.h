@@ -8,17 +8,10 @@
 
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
+#include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"
 
 namespace runner {
-
-/// What a dry run looks for.
-struct DryRunOptions {
-  std::string device_model = {};          ///< of a device that is not here; empty: of the one that is
-  std::optional<NamedBytes> budget = {};  ///< where the recipe does not say it, and who says so
-  bool wants_alternatives = false;
-  bool wants_certificate = false;
-};
 
 /// The outcome of a dry run for one node.
 struct DryNode {

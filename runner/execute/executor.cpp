@@ -13,7 +13,6 @@
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/execute/refusal.h"
-#include "runner/execute/dry_context.h"
 #include "runner/record/finished_node.h"
 #include "runner/execute/node_context.h"
 #include "runner/execute/stage_failure.h"
@@ -204,9 +203,9 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       const Inputs inputs = artifacts.take(node);
       if (auto stand_ins = plan_node(i, inputs, wanted, options, device)) {
         artifacts.put(i, *stand_ins);
-        if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(refusal(i));
+        if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
       } else if (is_cheap(node)) {
-        DryContext context(node, graph_, options, dry_, device, world_, wanted, dry_node);
+        DryContext context = dry_context(i, wanted, options, device);
         Outputs outputs = stages_[i]->run(inputs, context);
         artifacts.put(i, outputs);
         dry_node.done = {std::move(outputs), std::move(context.said())};
@@ -225,15 +224,19 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   return errors;
 }
 
+DryContext Executor::dry_context(std::size_t index, const std::set<std::string>& wanted, const RunOptions& options,
+                                 std::string_view device) {
+  DryNode& dry = planned_[index];
+  std::optional<NodeLayout> taken;
+  if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
+  return {node_facts(index, graph_, options, device, wanted, taken), dry_, world_, dry};
+}
+
 /// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
 std::optional<Outputs> Executor::plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
                                            const RunOptions& options, std::string_view device) {
-  DryContext context(graph_.nodes[index], graph_, options, dry_, device, world_, wanted, planned_[index]);
+  DryContext context = dry_context(index, wanted, options, device);
   return stages_[index]->plan(inputs, context);
-}
-
-Diagnostic Executor::refusal(std::size_t index) const {
-  return does_not_fit(*planned_[index].plan, graph_.nodes[index].pointer);
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
@@ -297,22 +300,16 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
   }
   if (dry.state == DryNode::State::kUnknown) {
     // What it stands on is there only now.
-    std::set<std::string> wanted;
-    for (const auto& node : graph_.nodes) {
-      for (const Edge& edge : node.inputs) {
-        if (edge.from == index) wanted.insert(edge.output);
-      }
-    }
     dry.node = graph_.nodes[index].id;
-    plan_node(index, inputs, wanted, options, device);
-    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{refusal(index)};
+    plan_node(index, inputs, *context.node().wanted, options, device);
+    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
     if (dry.plan->budget) {
       context.say("needs " + size_text(dry.plan->predicted) + " by its plan, of " + size_text(*dry.plan->budget) +
                   " (" + dry.plan->budget_from + ")");
     }
-    write_atomically(NodeLayout(context.folder()).plan(), to_json(*dry.plan).dump(2) + "\n");
+    write_atomically(NodeLayout(context.node().folder).plan(), to_json(*dry.plan).dump(2) + "\n");
   }
   return stages_[index]->run(inputs, context);
 }
@@ -339,8 +336,13 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     if (reuse && !reuse->take(index, /*needed=*/true)) {
       if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again:  " + *why});
     }
-    NodeContext context(index, graph_, options, device, world_, reuse, artifacts.wanted(index), has_saved_);
-    make_folders(context.folder());
+    const NodeLayout layout = RunLayout(options.folder).node(node.id);
+    const std::optional taken_from = reuse && reuse->taken(index) ? std::optional(layout) : std::nullopt;
+    NodeFacts facts = node_facts(index, graph_, options, device, artifacts.wanted(index), taken_from);
+    facts.folder = layout.folder();
+    facts.observer = options.observer;
+    NodeContext context(std::move(facts), index, node.id, world_, reuse, has_saved_);
+    make_folders(layout.folder());
     artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) return stopped();
@@ -352,15 +354,14 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {
-        std::filesystem::remove(
-            NodeLayout(context.folder()).reused());  // of a resumed run, before something was changed
+        std::filesystem::remove(layout.reused());  // of a resumed run, before something was changed
       }
       finished.reuse_key = reuse->key(index);
     }
     finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
     finished.peak_memory_bytes = world_.measure_peak();
     world_.flush("");
-    write_finished(context.folder(), finished);
+    write_finished(layout.folder(), finished);
     if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
   } catch (const Cancelled&) {
     return stopped();

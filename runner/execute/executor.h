@@ -18,6 +18,8 @@
 
 namespace runner {
 
+class DryContext;
+
 /// How a graph is to be run.
 struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
@@ -74,11 +76,12 @@ class Executor {
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Source& taken);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
+  DryContext dry_context(std::size_t index, const std::set<std::string>& wanted, const RunOptions& options,
+                         std::string_view device);
   std::optional<Outputs> plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
                                    const RunOptions& options, std::string_view device);
   Outputs outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
                      std::string_view device);
-  Diagnostic refusal(std::size_t index) const;
   ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;

@@ -2,37 +2,35 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runner/execute/executor.h"
-#include "runner/stage/run_context.h"
+#include "runner/stage/plan_context.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {
 
+/// What node `index` is told; in a dry run that is all. `taken`: where the files lie that an earlier run has made of
+/// this node and that are to be reused.
+NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
+                     std::set<std::string> wanted, const std::optional<NodeLayout>& taken);
+
 /// The world as one node sees it: everything becomes an event.
-class NodeContext : public RunContext {
+class NodeContext final : public RunContext {
  public:
-  NodeContext(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
-              const ExecutorWorld& world, Reuse* reuse, const std::set<std::string>& wanted, bool& has_saved)
-      : index_(index),
-        node_(graph.nodes[index]),
-        graph_(graph),
-        folder_(RunLayout(options.folder).node(node_.id).folder()),
-        options_(options),
-        device_(device),
-        world_(world),
-        reuse_(reuse),
-        wanted_(wanted),
-        has_saved_(has_saved) {}
+  /// `reuse` is null where nothing is reused; `has_saved` is set once the node has. All but `facts` is borrowed.
+  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world, Reuse* reuse,
+              bool& has_saved)
+      : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse), has_saved_(has_saved) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
     ++metrics_;
-    world_.emit(NodeMetric{node_.id, std::string(name), value, step});
+    world_.emit(NodeMetric{id_, std::string(name), value, step});
   }
   void progress(const Progress& progress) override {
     const auto now = world_.clock();
@@ -40,62 +38,70 @@ class NodeContext : public RunContext {
     if (!is_due) return;
     last_progress_ = now;
     last_phase_ = progress.phase;
-    world_.emit(NodeProgress{node_.id, progress});
+    world_.emit(NodeProgress{id_, progress});
   }
-  void say(std::string_view line) override { world_.emit(Said{node_.id, std::string(line)}); }
-  void debug(std::string_view line) override { world_.debug(node_.id, line); }
+  void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
+  void debug(std::string_view line) override { world_.debug(id_, line); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
-  bool resuming() const override { return options_.resume; }
   void resumed(std::int64_t metrics) override {
     has_saved_ = true;
     metrics_ = metrics;
-    world_.emit(Resumed{node_.id, metrics});
+    world_.emit(Resumed{id_, metrics});
   }
   std::int64_t flush() override {
-    world_.flush(node_.id);
+    world_.flush(id_);
     has_saved_ = true;
     return metrics_;
   }
-  std::uint64_t seed() const override { return node_.seed; }
-  std::string_view recipe_hash() const override { return graph_.recipe_hash; }
-  std::string_view device() const override { return device_; }
-  const std::filesystem::path& folder() const override { return folder_; }
-  std::optional<TrainedWeights> trained() const override {
-    const auto found = options_.checkpoints.find(node_.id);
-    if (found != options_.checkpoints.end()) return found->second;
-    if (node_.cacheable || !is_taken()) return std::nullopt;
-    return TrainedWeights{NodeLayout(folder_).checkpoints(), TrainedWeights::Choice::kKept, /*reused=*/true};
-  }
-  bool reuses() const override { return node_.cacheable && is_taken(); }
   void not_reused(std::string_view why) override {
+    RunContext::not_reused(why);
     reuse_->drop(index_);
     say("computed again:  " + std::string(why));
   }
-  bool wants(std::string_view output) const override { return wanted_.contains(std::string(output)); }
-  bool smoke() const override { return options_.smoke; }
-  Observer* observer() const override { return options_.observer; }
 
   std::int64_t metrics() const { return metrics_; }
 
  private:
   static constexpr std::chrono::milliseconds kInterval{100};  // between two progress events of a phase
 
-  bool is_taken() const { return reuse_ && reuse_->taken(index_); }
-
   const std::size_t index_;
-  const Node& node_;
-  const Graph& graph_;
-  const std::filesystem::path folder_;
-  const RunOptions& options_;
-  const std::string device_;
+  const std::string& id_;
   const ExecutorWorld& world_;
-  Reuse* const reuse_;  // null: nothing is reused
-  const std::set<std::string> wanted_;
+  Reuse* const reuse_;
   bool& has_saved_;
   std::int64_t metrics_ = 0;
   std::optional<std::chrono::steady_clock::time_point> last_progress_;
   std::string last_phase_;
+};
+
+/// The world as a node sees it in a dry run: nothing is written, and what it says is kept.
+class DryContext final : public PlanContext {
+ public:
+  /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
+  DryContext(NodeFacts facts, DryRunOptions dry, const ExecutorWorld& world, DryNode& result)
+      : PlanContext(std::move(facts), std::move(dry)), world_(world), result_(result) {}
+
+  void metric(std::string_view, double, std::int64_t) override {}
+  void progress(const Progress&) override {}
+  void say(std::string_view line) override { said_.emplace_back(line); }
+  void debug(std::string_view line) override { world_.debug(result_.node, line); }
+  bool cancelled() const override { return world_.is_cancelled(); }
+  void plan(MemoryPlan plan) override {
+    plan.node = result_.node;
+    result_.plan = std::move(plan);
+  }
+  void certify(Certificate certificate) override {
+    certificate.node = result_.node;
+    result_.certificate = std::move(certificate);
+  }
+
+  std::vector<std::string>& said() { return said_; }
+
+ private:
+  const ExecutorWorld& world_;
+  DryNode& result_;
+  std::vector<std::string> said_;
 };
 
 }  // namespace runner

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <utility>
 
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
@@ -10,22 +10,33 @@
 
 namespace runner {
 
-/// What a stage may touch in its dry run. Its folder() is empty; lines that it says are shown if the node then runs.
+/// What a dry run looks for.
+struct DryRunOptions {
+  /// The name of a device that is planned for and is not here, "NVIDIA L4", whose kind NodeFacts::device says; empty:
+  /// it is that device itself.
+  std::string device_model = {};
+  /// The bytes that may be used where the recipe does not say it, and who says so; nullopt: what the device has.
+  std::optional<NamedBytes> budget = {};
+  /// Whether other ways of computing the same are to be looked at; a plan that does not fit names them always.
+  bool wants_alternatives = false;
+  /// Whether the ways of computing that the recipe asks for are to be compared with the whole batch.
+  bool wants_certificate = false;
+};
+
+/// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the node then runs.
 class PlanContext : public RunContext {
  public:
-  /// The name of a device that is planned for and is not here, "NVIDIA L4", whose kind device() says; empty: it is
-  /// device() itself.
-  virtual std::string_view device_model() const = 0;
-  /// The bytes that may be used where the recipe does not say it, and who says so; nullopt: what the device has.
-  virtual std::optional<NamedBytes> budget() const = 0;
-  /// True if other ways of computing the same are to be looked at; a plan that does not fit names them always.
-  virtual bool wants_alternatives() const = 0;
-  /// True if the ways of computing that the recipe asks for are to be compared with the whole batch.
-  virtual bool wants_certificate() const = 0;
+  PlanContext(NodeFacts facts, DryRunOptions dry) : RunContext(std::move(facts)), dry_(std::move(dry)) {}
+
+  const DryRunOptions& dry() const { return dry_; }
+
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;
   /// The result of the comparison. `certificate.node` is filled in.
   virtual void certify(Certificate certificate) = 0;
+
+ protected:
+  DryRunOptions dry_;
 };
 
 }  // namespace runner

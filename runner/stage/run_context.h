@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace runner {
 
@@ -37,10 +39,34 @@ struct TrainedWeights {
   bool reused = false;  ///< they are a copy in the node's own folder; damaged ones are removed and trained again
 };
 
-/// What a running stage may touch of the world outside its inputs.
+/// What a node is told about its run before it starts.
+struct NodeFacts {
+  std::uint64_t seed = 0;        ///< a function of the run's seed and the node's id: adding a stage shifts no other's
+  std::string recipe_hash = {};  ///< SHA-256 of the resolved recipe
+  std::string device = {};       ///< "cpu" or "cuda:K"
+  std::filesystem::path folder =
+      {};                 ///< the only one that this node may write to; it exists. Empty: it may write nothing
+  bool resuming = false;  ///< this run has been at work before: the node continues from what it saved in its folder
+  bool smoke = false;     ///< `run --smoke`: at most two steps of everything, results are not to be trusted
+  std::optional<TrainedWeights> trained = {};  ///< set where this node's training has been done by an earlier run
+  /// The folder holds the files with which a node of the same kind, options and inputs has finished before: a stage
+  /// whose schema says x-cacheable reads its outputs from them, as far as they are there.
+  bool reuses = false;
+  std::optional<std::set<std::string>> wanted =
+      {};                        ///< the output ports of which somebody takes something; nullopt: all
+  Observer* observer = nullptr;  ///< borrowed; null in an ordinary run
+
+  /// False where nobody takes what this node puts out on the port `output`: it may be left out.
+  bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
+};
+
+/// What a running stage may touch of the world outside its inputs. One that keeps no record leaves the defaults.
 class RunContext {
  public:
+  explicit RunContext(NodeFacts facts) : node_(std::move(facts)) {}
   virtual ~RunContext() = default;
+
+  const NodeFacts& node() const { return node_; }
 
   /// One measured number, e.g. ("train/loss", 0.31, step 120). Goes to metrics.jsonl.
   virtual void metric(std::string_view name, double value, std::int64_t step) = 0;
@@ -54,38 +80,22 @@ class RunContext {
   /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
   virtual bool cancelled() const = 0;
   /// True once for every request to save now and continue.
-  virtual bool take_save_request() = 0;
+  virtual bool take_save_request() { return false; }
 
-  /// True if this run has been at work before: the node continues from what it saved in folder().
-  virtual bool resuming() const = 0;
-  /// Says that a node which is resuming() continues after its first `metrics` metrics; later ones are taken back.
-  virtual void resumed(std::int64_t metrics) = 0;
+  /// Says that a node which is resuming continues after its first `metrics` metrics; later ones are taken back.
+  virtual void resumed(std::int64_t /*metrics*/) {}
   /// Returns once every metric so far is on the disk, and how many of this node there are, for resumed(). Called before
   /// each save, so that no save knows of a step that the record does not.
-  virtual std::int64_t flush() = 0;
+  virtual std::int64_t flush() { return 0; }
+  /// Says that the files that the node reuses, or the weights that it was to reuse, are damaged, and how; they are gone
+  /// from its folder and the stage does its work again.
+  virtual void not_reused(std::string_view /*why*/) {
+    node_.reuses = false;
+    node_.trained.reset();
+  }
 
-  /// This node's seed: a function of the run's seed and the node's id, so that adding a stage shifts no other.
-  virtual std::uint64_t seed() const = 0;
-  /// SHA-256 of the resolved recipe.
-  virtual std::string_view recipe_hash() const = 0;
-  /// "cpu" or "cuda:K".
-  virtual std::string_view device() const = 0;
-  /// The only folder this node may write to; it exists. Empty: it may write nothing.
-  virtual const std::filesystem::path& folder() const = 0;
-  /// Set where this node's training has been done by an earlier run.
-  virtual std::optional<TrainedWeights> trained() const { return std::nullopt; }
-  /// True where folder() holds the files with which a node of the same kind, options and inputs has finished before: a
-  /// stage whose schema says x-cacheable reads its outputs from them, as far as they are there.
-  virtual bool reuses() const { return false; }
-  /// Says that the files of reuses(), or the weights of trained() where those are to be reused, are damaged, and how;
-  /// they are gone from folder() and the stage does its work again.
-  virtual void not_reused(std::string_view /*why*/) {}
-  /// False where nobody takes what this node puts out on the port `output`: it may be left out.
-  virtual bool wants(std::string_view /*output*/) const { return true; }
-  /// True under `run --smoke`: at most two steps of everything, results are not to be trusted.
-  virtual bool smoke() const = 0;
-  /// The observer of this run; null in an ordinary one.
-  virtual Observer* observer() const { return nullptr; }
+ protected:
+  NodeFacts node_;
 };
 
 /// Thrown by a stage that stops because context.cancelled().

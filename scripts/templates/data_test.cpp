@@ -43,7 +43,7 @@ TEST_F(DataNovel, SamplesAreAsDescribed) {
 
 TEST_F(DataNovel, SeedSaysWhatIsHeldOut) {
   const auto held_out = [&](std::uint64_t seed) {
-    context_.seed_value = seed;
+    context_.facts.seed = seed;
     return names(*part(run(), "test"));
   };
   EXPECT_EQ(held_out(1).size(), 4);

@@ -45,9 +45,9 @@ class FrozenPart {
   FrozenPart(const Model& model, const std::string& model_stage, const DatasetDescription& data,
              const MemoryPolicy& policy, RunContext& context)
       : model_(model),
-        device_(std::string(context.device())),
+        device_(context.node().device),
         budget_(memory_budget(policy, device_), device_),
-        network_(built(model, data, context.seed(), device_)),
+        network_(built(model, data, context.node().seed, device_)),
         prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_) {}
 
   /// (n, …) on the CPU, all finite or not.
@@ -104,7 +104,7 @@ class Features final : public runner::Stage {
     std::vector<std::shared_ptr<FeatureDataset>> parts;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
-      if (!dataset || !context.wants(part)) continue;
+      if (!dataset || !context.node().wants(part)) continue;
       const DatasetDescription data = dataset->describe();
       outputs[part] = dataset;
       if (!config_.cache || data.size == 0 || data.augmented) continue;
@@ -129,7 +129,7 @@ class Features final : public runner::Stage {
         rows.insert(rows.end(), spec.shape.begin(), spec.shape.end());
         table.tensors.set(spec.name, torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
       }
-      if (part == "train" && !context.reuses()) context.plan(planned.plan);
+      if (part == "train" && !context.node().reuses) context.plan(planned.plan);
       parts.push_back(std::make_shared<FeatureDataset>(dataset, std::move(table)));
       outputs[part] = parts.back();
     }
@@ -148,7 +148,7 @@ class Features final : public runner::Stage {
     runner::Outputs outputs;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
-      if (dataset && context.wants(part)) outputs[part] = features_of(part, dataset, inputs, frozen, context);
+      if (dataset && context.node().wants(part)) outputs[part] = features_of(part, dataset, inputs, frozen, context);
     }
     return outputs;
   }
@@ -168,7 +168,7 @@ class Features final : public runner::Stage {
       context.say(part + ": its samples change from epoch to epoch, so their features are computed in every epoch");
       return dataset;
     }
-    const std::filesystem::path file = context.folder() / (part + ".safetensors");
+    const std::filesystem::path file = context.node().folder / (part + ".safetensors");
     if (auto table = reused(file, description, context)) {
       return std::make_shared<FeatureDataset>(dataset, *std::move(table));
     }
@@ -177,7 +177,7 @@ class Features final : public runner::Stage {
                      *inputs.get<MemoryPolicy>("memory"), context);
     }
     FeatureTable table = compute(part, dataset, *frozen, *inputs.get<MemoryPolicy>("memory"), context);
-    if (!context.smoke()) write_features(file, table, description);
+    if (!context.node().smoke) write_features(file, table, description);
     const at::Tensor& features = table.tensors.at("features");
     context.say(part + ": " + thousands(features.size(0)) + " features of " +
                 thousands(features.numel() / features.size(0)) + " numbers, " +
@@ -188,7 +188,7 @@ class Features final : public runner::Stage {
   static std::optional<FeatureTable> reused(const std::filesystem::path& file, const DatasetDescription& description,
                                             RunContext& context) {
     std::error_code error;
-    if (!context.reuses() || !std::filesystem::exists(file, error)) return std::nullopt;
+    if (!context.node().reuses || !std::filesystem::exists(file, error)) return std::nullopt;
     try {
       return read_features(file, description);
     } catch (const StageError& damage) {
@@ -202,7 +202,7 @@ class Features final : public runner::Stage {
     const DatasetDescription description = dataset->describe();
     const std::int64_t batch_size = std::min(config_.batch_size, policy.micro_batch.value_or(config_.batch_size));
     const std::int64_t rows =
-        context.smoke() ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
+        context.node().smoke ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
     Loader loader(dataset, sequential_order(rows), batch_size, /*epoch=*/0);
     const auto start = std::chrono::steady_clock::now();

@@ -58,7 +58,7 @@ class ImageStage final : public runner::Stage {
       context.say("not used, since there is a folder 'train': " + runner::join(images.ignored, ", "));
     if (source_.split && !images.divided) {
       split(images, *source_.split,
-            source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.seed());
+            source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed);
     }
     const auto list = std::make_shared<const ImageList>(std::move(images));
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
@@ -70,7 +70,7 @@ class ImageStage final : public runner::Stage {
 
   runner::Outputs datasets(const std::shared_ptr<const ImageList>& list, runner::RunContext& context) const {
     ImageDatasetOptions images = options_.images;
-    if (images.loader.pinned && !(context.device().starts_with("cuda") && torch::cuda::is_available())) {
+    if (images.loader.pinned && !(context.node().device.starts_with("cuda") && torch::cuda::is_available())) {
       context.say("loader.pinned has no effect: nothing is copied to a GPU");
       images.loader.pinned = false;
     }
@@ -78,7 +78,7 @@ class ImageStage final : public runner::Stage {
                   " threads; cache of decoded images: " + std::to_string(options_.cache_mib) + " MiB");
     const auto cache = options_.cache_mib > 0 ? std::make_shared<ImageCache>(options_.cache_mib << 20) : nullptr;
     const auto part = [&](Part part) {
-      return std::make_shared<const ImageDataset>(list, part, images, context.seed(), cache);
+      return std::make_shared<const ImageDataset>(list, part, images, context.node().seed, cache);
     };
     runner::Outputs outputs = {{"train", part(Part::kTrain)}, {"test", part(Part::kTest)}};
     if (!(*list)[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);

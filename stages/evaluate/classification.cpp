@@ -94,19 +94,22 @@ class ClassificationStage : public runner::Stage {
     json.update(to_json(metrics, classes));
     for (const auto& [name, value] : summary(curves)) json[name] = value;
     json["skipped"] = samples.skipped;
-    json["smoke"] = context.smoke();
+    json["smoke"] = context.node().smoke;
     // Class names come from folders, which need not be UTF-8.
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-    runner::write_atomically(runner::NodeLayout(context.folder()).metrics(), json.dump(2, ' ', false, replace) + "\n");
-    runner::write_atomically(context.folder() / "evaluation_results.json",
+    runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
+                             json.dump(2, ' ', false, replace) + "\n");
+    runner::write_atomically(context.node().folder / "evaluation_results.json",
                              evaluation_results(samples, metrics, classes));
-    runner::write_atomically(runner::NodeLayout(context.folder()).curves(),
+    runner::write_atomically(runner::NodeLayout(context.node().folder).curves(),
                              to_json(curves, classes).dump(-1, ' ', false, replace) + "\n");
-    runner::write_atomically(context.folder() / "report.txt", report_text(metrics, classes));
+    runner::write_atomically(context.node().folder / "report.txt", report_text(metrics, classes));
     if (metrics.confusion.classes() <= kLargestMatrix) {
-      runner::write_atomically(context.folder() / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
+      runner::write_atomically(context.node().folder / "confusion_matrix.csv",
+                               confusion_csv(metrics.confusion, classes));
     }
-    if (config_.csv) runner::write_atomically(context.folder() / "predictions.csv", predictions_csv(samples, classes));
+    if (config_.csv)
+      runner::write_atomically(context.node().folder / "predictions.csv", predictions_csv(samples, classes));
   }
 
   runner::Outputs report(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,

@@ -119,24 +119,24 @@ void Predictor::plan(runner::PlanContext& context) const {
       .forward = [&](torch::nn::Module& network,
                      const NamedTensors& inputs) { return model.forward(network, inputs).at("logits"); }};
   runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
-  add_held_memory(plan, at::Device(std::string(context.device())).type(), *test_);
+  add_held_memory(plan, at::Device(context.node().device).type(), *test_);
   context.plan(std::move(plan));
 }
 
 ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) const {
-  const at::Device device{std::string(context.device())};
+  const at::Device device{context.node().device};
   return ScopedMemoryBudget(memory_budget(*policy_, device), device);
 }
 
 ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   check_inputs(context);
-  const torch::Device device{std::string(context.device())};
+  const torch::Device device{context.node().device};
   const PreparedNetwork network(
       *checkpoint_->network,
       choose_numerics(policy_->numerics(), *checkpoint_->network, checkpoint_->model_stage, context), device);
 
   std::int64_t samples = test_->describe().size;
-  if (context.smoke()) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
+  if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
   Loader loader(test_, sequential_order(samples), batch_size_, /*epoch=*/0);
   const Watch watch(loader.batches());
 

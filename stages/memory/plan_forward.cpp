@@ -16,8 +16,8 @@ namespace stages {
 
 PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context) {
   register_meta_kernels();
-  const at::Device device{std::string(context.device())};
-  const Backend backend{device.type(), at::get_num_threads(), std::string(context.device_model())};
+  const at::Device device{context.node().device};
+  const Backend backend{device.type(), at::get_num_threads(), context.dry().device_model};
   const std::int64_t units = std::min(forward.batch_size, forward.data.size);
 
   MemoryTrace trace(backend);
@@ -46,7 +46,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
     add_term(planned.plan, {"results", 2 * all, "of all samples, computed batch by batch and joined"});
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
-  planned.plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;
+  planned.plan.device = backend.model.empty() ? context.node().device : backend.model;
   planned.plan.threads = backend.threads;
   planned.plan.step = {{"batch_size", units}};
   planned.plan.step.update(to_json(numerics));

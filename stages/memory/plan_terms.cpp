@@ -60,8 +60,8 @@ void add_held_memory(runner::MemoryPlan& plan, at::DeviceType device, const Data
 }
 
 void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runner::PlanContext& context) {
-  std::optional<runner::NamedBytes> whole = context.budget();
-  if (!whole && context.device_model().empty()) whole = device_memory(at::Device(std::string(context.device())));
+  std::optional<runner::NamedBytes> whole = context.dry().budget;
+  if (!whole && context.dry().device_model.empty()) whole = device_memory(at::Device(context.node().device));
   const std::optional<runner::NamedBytes> budget = memory_budget(policy, whole);
   if (!budget) return;
   plan.budget = budget->bytes;

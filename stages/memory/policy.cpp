@@ -111,7 +111,7 @@ class Policy final : public runner::Stage {
   explicit Policy(std::shared_ptr<const MemoryPolicy> policy) : policy_(std::move(policy)) {}
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    if (context.device() == "cpu") say_without_effect(context);
+    if (context.node().device == "cpu") say_without_effect(context);
     else
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
     return {{"memory", policy_}};

@@ -58,7 +58,7 @@ class FineTunedStage : public runner::Stage {
     std::optional<PretrainedConfig> pretrained;
     if (config.backbone.weights) pretrained = config_of(read_by(config.backbone, weights_config), config.backbone);
     config.backbone = settled(config.backbone, pretrained);
-    return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.seed())}};
+    return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
   }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
@@ -75,7 +75,7 @@ class FineTunedStage : public runner::Stage {
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
       context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }
-    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.seed())}};
+    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.node().seed)}};
   }
 
  private:

@@ -53,7 +53,7 @@ PrecisionMap precision_map_from(const Json& json) {
 
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
                          runner::RunContext& context) {
-  const Numerics numerics = choose_numerics(options, network, name, at::Device(std::string(context.device())),
+  const Numerics numerics = choose_numerics(options, network, name, at::Device(context.node().device),
                                             [&](std::string_view line) { context.say(line); });
   context.debug("numerics: " + to_json(numerics).dump());
   return numerics;

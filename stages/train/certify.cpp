@@ -157,7 +157,7 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
 }
 
 Certificate certify(const TrainingToPlan& training, runner::PlanContext& context) {
-  const std::uint64_t seed = context.seed();
+  const std::uint64_t seed = context.node().seed;
   const auto* shrinkable = dynamic_cast<const ShrinkableModel*>(&training.model);
   const Shrunken small = shrinkable ? shrinkable->shrunken(training.data) : Shrunken{};
   const DatasetDescription& data = shrinkable ? small.data : training.data;

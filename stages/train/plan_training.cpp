@@ -74,7 +74,7 @@ class TracedTraining {
   void make_step(StepExecution& execution, std::int64_t units, std::int64_t step) {
     std::optional<Batch> batch = make_batch(training_.data, units);
     const StepSnapshot before(*network_, at::kMeta);
-    StepExecution::Computed computed = execution.compute(*batch, {context_.seed(), step});
+    StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
       if (item.value().grad().defined()) trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
@@ -110,7 +110,7 @@ class TracedTraining {
       }
       return tensors;
     };
-    if (context_.resuming() && backend_.device == at::kCPU) {
+    if (context_.node().resuming && backend_.device == at::kCPU) {
       const ScopedPhase phase(StepPhase::kCheckpointLoad);
       const auto model = read(weights(*network_), "the checkpoint");
       read(execution.optimizer().state(), "the checkpoint");
@@ -133,20 +133,19 @@ class TracedTraining {
 
 runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context) {
   register_meta_kernels();
-  const at::Device device{std::string(context.device())};
-  const Backend backend{
-      .device = device.type(), .threads = at::get_num_threads(), .model = std::string(context.device_model())};
+  const at::Device device{context.node().device};
+  const Backend backend{.device = device.type(), .threads = at::get_num_threads(), .model = context.dry().device_model};
   const auto trace = [&](const MemoryPolicy& policy) {
     return TracedTraining(training, policy, backend, context).run();
   };
   runner::MemoryPlan plan = trace(training.policy);
-  plan.device = backend.model.empty() ? std::string(context.device()) : backend.model;
+  plan.device = backend.model.empty() ? context.node().device : backend.model;
   plan.threads = backend.threads;
   set_budget(plan, training.policy, context);
   const TrainerOptions& options = training.options;
   const CutBatch batch{options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by};
   add_option_effects(plan, training.policy, batch, trace);
-  if (context.wants_alternatives() || !plan.fits()) {
+  if (context.dry().wants_alternatives || !plan.fits()) {
     add_alternatives(plan, training.policy, batch, trace);
   }
   return plan;

@@ -20,7 +20,7 @@ namespace stages {
 /// on the device, the planner on the Meta device, and the certificate compares it on a network made small, so that what
 /// is planned and certified is what runs.
 ///
-/// All is borrowed. The network is on `device`, which is Meta where context.device() is only planned for; `samples` are
+/// All is borrowed. The network is on `device`, which is Meta where the device is only planned for; `samples` are
 /// those of the training data. Says what was chosen. Throws runner::StageError where the options contradict each other
 /// or do not suit the network.
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,

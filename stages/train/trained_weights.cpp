@@ -74,7 +74,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
 }
 
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
-  const auto weights = context.trained();
+  const auto weights = context.node().trained;
   if (!weights) return std::nullopt;
   if (weights->reused) return find_reused(*weights, options, context);
   auto found = load(*weights, options);
@@ -99,7 +99,7 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
 TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
   check_base(network, found.state);
-  network.to(at::Device(std::string(context.device())));
+  network.to(at::Device(context.node().device));
   try {
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
@@ -108,10 +108,10 @@ TrainingResult take_over(const Trained& trained, torch::nn::Module& network, run
                          "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("evaluate the run as it was");
   }
-  if (!context.folder().empty()) {
+  if (!context.node().folder.empty()) {
     const nlohmann::ordered_json json = {
         {"checkpoint", found.folder.string()}, {"epoch", found.state.epoch}, {"step", found.state.step}};
-    runner::write_atomically(context.folder() / "checkpoint.json",
+    runner::write_atomically(context.node().folder / "checkpoint.json",
                              json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
   context.say("the weights after step " + std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");

@@ -23,13 +23,13 @@ struct Trained {
   DatasetDescription data;
 };
 
-/// What context.trained() names; nullopt where this training is still to be done. Of a damaged checkpoint the next one
+/// What NodeFacts::trained names; nullopt where this training is still to be done. Of a damaged checkpoint the next one
 /// is taken, and that is said; but where a training is to be reused it is said by context.not_reused(), and nothing is
 /// found. Throws runner::StageError: kNoCheckpoint, kDamagedWeights.
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context);
 
-/// Instead of train(): moves `network` to context.device() and gives it the trained weights. Says which they are, also
-/// in context.folder()/checkpoint.json. Throws runner::StageError, kChangedRun where they do not fit.
+/// Instead of train(): moves `network` to the device of the run and gives it the trained weights. Says which they are,
+/// also in checkpoint.json in the folder of the node. Throws runner::StageError, kChangedRun where they do not fit.
 TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context);
 
 }  // namespace stages

@@ -48,13 +48,13 @@ class Training {
         options_(options),
         policy_(policy),
         context_(context),
-        observer_(dynamic_cast<StepObserver*>(context.observer())),
-        device_(std::string(context.device())),
+        observer_(dynamic_cast<StepObserver*>(context.node().observer)),
+        device_(context.node().device),
         description_(data.train->describe()),
         planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options.batch_size)),
-        epochs_(context.smoke() ? 1 : options.epochs),
-        steps_(context.smoke() ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
-                               : planned_steps_),
+        epochs_(context.node().smoke ? 1 : options.epochs),
+        steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
+                                    : planned_steps_),
         execution_(assemble_step(step, network, description_.size, options, policy, device_, context)),
         scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_, options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
@@ -88,7 +88,7 @@ class Training {
 
  private:
   TrainingResult run_epochs() {
-    if (context_.resuming()) resume();
+    if (context_.node().resuming) resume();
     if (observer_) show("start", 0, weights(network_));
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
@@ -100,8 +100,8 @@ class Training {
   }
 
   void run_epoch() {
-    Loader loader(data_.train, shuffled_order(description_.size, context_.seed(), done_.epochs), options_.batch_size,
-                  done_.epochs, data_.train->loader().drop_last, done_.batches);
+    Loader loader(data_.train, shuffled_order(description_.size, context_.node().seed, done_.epochs),
+                  options_.batch_size, done_.epochs, data_.train->loader().drop_last, done_.batches);
     log_.begin_epoch();
     while (done_.steps < steps_) {
       heed_requests();
@@ -175,7 +175,7 @@ class Training {
       try {
         if (!before) before.emplace(network_, device_);
         StepExecution::Computed computed =
-            execution_.compute(batch, {context_.seed(), done_.steps + 1}, [this] { memory_.end_micro_batch(); });
+            execution_.compute(batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (before) before->restore();
@@ -197,7 +197,7 @@ class Training {
     options.epoch = done_.epochs;
     options.batch_size = options_.batch_size;
     options.plan = execution_.plan();
-    if (context_.smoke()) options.batches = 2;
+    if (context_.node().smoke) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled()) stop();
       log_.validated_batch(epoch, batch, batches);
@@ -214,7 +214,7 @@ class Training {
   }
 
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {
-    const std::string node = context_.folder().filename();
+    const std::string node = context_.node().folder.filename();
     for (const auto& [name, tensor] : tensors) observer_->see({node, step, phase}, name, tensor);
   }
 
@@ -273,7 +273,7 @@ TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const
         .at("/schedule")
         .with_help("wire it with inputs: {validation: data.validation}, or choose another schedule");
   }
-  const at::Device device{std::string(context.device())};
+  const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
   network.to(device);
   return Training(step, network, data, options, policy, context).run();

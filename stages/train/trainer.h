@@ -22,7 +22,8 @@ struct TrainingResult {
   std::filesystem::path file;        ///< model.safetensors of the checkpoint that holds them
 };
 
-/// Trains `network`, which it moves to context.device(), and leaves it with the weights that options.keep asks for.
+/// Trains `network`, which it moves to the device of the run, and leaves it with the weights that options.keep asks
+/// for.
 ///
 /// The one loop of all trainings: the gradient is computed and the optimizer stepped here and nowhere else.
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
@@ -32,7 +33,7 @@ struct TrainingResult {
 /// them. In fp16 the loss is scaled (grad_scaler.h); a step whose gradients overflow is skipped, and a hundred of them
 /// in a row are an error.
 ///
-/// Checkpoints (checkpoints.h) are saved below context.folder()/checkpoints as options.checkpoint says, and besides
+/// Checkpoints (checkpoints.h) are saved in the node's folder as options.checkpoint says, and besides
 /// after an epoch with the best validation so far, at the end, when the context asks for it, and at the step at which
 /// it cancels. Where the context is resuming, the training continues from the latest; k steps, a stop and the other n -
 /// k come to the same bits as n. Throws runner::StageError, and runner::Cancelled where it was stopped.

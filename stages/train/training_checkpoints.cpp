@@ -34,7 +34,7 @@ TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescr
       data_(data),
       options_(options),
       context_(context),
-      checkpoints_(runner::NodeLayout(context.folder()).checkpoints(),
+      checkpoints_(runner::NodeLayout(context.node().folder).checkpoints(),
                    {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
       clock_(options.checkpoint.every, steady_seconds()) {}
 
@@ -65,9 +65,9 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
   state.epoch = position.epochs;
   state.batch = position.batches;
   state.metrics = metrics;
-  state.seed = context_.seed();
+  state.seed = context_.node().seed;
   state.threads = at::get_num_threads();
-  state.recipe_hash = context_.recipe_hash();
+  state.recipe_hash = context_.node().recipe_hash;
   state.metric = metric;
   state.about = about(data_, parts_.steps.epoch().last.epoch, position.steps);
   if (const std::string base = base_of(network()); !base.empty()) state.about["base"] = base;

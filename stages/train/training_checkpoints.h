@@ -37,7 +37,7 @@ struct TrainingParts {
 /// The checkpoints of a training that is under way: when they are due, what is in them, and how it continues from one.
 class TrainingCheckpoints {
  public:
-  /// `data` is what is trained on; they lie below context.folder()/checkpoints. All is borrowed.
+  /// `data` is what is trained on; they lie in the node's folder. All is borrowed.
   TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data, const TrainerOptions& options,
                       runner::RunContext& context);
 

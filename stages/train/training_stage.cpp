@@ -44,7 +44,7 @@ class TrainingStage final : public runner::Stage {
     const std::optional<Trained> trained = find_trained(options_.trainer, context);
     const Setup setup = set_up(inputs, trained);
     Checkpoint& checkpoint = *setup.checkpoint;
-    checkpoint.network = checkpoint.model->build(setup.network_data, context.seed());
+    checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
     const TrainingResult result =
         trained ? take_over(*trained, *checkpoint.network, context) : train_anew(setup, inputs, context);
     checkpoint.network->eval();
@@ -128,7 +128,7 @@ class TrainingStage final : public runner::Stage {
     runner::MemoryPlan plan = plan_training(training, context);
     planned_peak_ = plan.predicted;
     context.plan(std::move(plan));
-    if (context.wants_certificate()) context.certify(certify(training, context));
+    if (context.dry().wants_certificate) context.certify(certify(training, context));
   }
 
   TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs, runner::RunContext& context) const {

@@ -107,7 +107,7 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
 }  // namespace
 
 void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
-  if (context.resuming() && !list_checkpoints(NodeLayout(context.folder()).checkpoints()).empty()) return;
+  if (context.node().resuming && !list_checkpoints(NodeLayout(context.node().folder).checkpoints()).empty()) return;
   NamedTensors given;
   try {
     given = read(path, context);

@@ -39,17 +39,17 @@ class SmallData final : public Dataset {
   const at::Tensor all_ = sines({kSize, 4}, 2.1);
 };
 
-/// A run without an observer, in a folder that is removed with it.
+/// A run in a folder that is removed with it.
 class QuietRun final : public runner::RunContext {
  public:
-  QuietRun() {
+  QuietRun() : RunContext({.seed = 7, .device = "cpu"}) {
     std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
     if (!mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), name);
-    folder_ = name;
+    node_.folder = name;
   }
   ~QuietRun() override {
     std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
+    std::filesystem::remove_all(node_.folder, ignored);
   }
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress& progress) override {
@@ -57,20 +57,8 @@ class QuietRun final : public runner::RunContext {
   }
   void say(std::string_view) override {}
   bool cancelled() const override { return false; }
-  bool take_save_request() override { return false; }
-  bool resuming() const override { return false; }
-  void resumed(std::int64_t) override {}
-  std::int64_t flush() override { return 0; }
-  std::uint64_t seed() const override { return 7; }
-  std::string_view recipe_hash() const override { return ""; }
-  std::string_view device() const override { return "cpu"; }
-  const std::filesystem::path& folder() const override { return folder_; }
-  bool smoke() const override { return false; }
 
   std::function<void(std::int64_t)> on_step;
-
- private:
-  std::filesystem::path folder_;
 };
 
 }  // namespace

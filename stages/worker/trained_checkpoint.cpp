@@ -16,35 +16,16 @@ using runner::StageError;
 /// A node that measures and writes nothing.
 class LoadingContext final : public runner::RunContext {
  public:
-  LoadingContext(const runner::Node& node, const runner::Graph& graph, const runner::TrainedNodes& trained,
-                 std::string_view device, const RequestContext& request)
-      : node_(node), graph_(graph), trained_(trained), device_(device), request_(request) {}
+  LoadingContext(runner::NodeFacts facts, const RequestContext& request)
+      : RunContext(std::move(facts)), request_(request) {}
 
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const runner::Progress& progress) override { request_.progress(progress); }
   void say(std::string_view line) override { request_.say(line); }
   bool cancelled() const override { return request_.cancelled(); }
-  bool take_save_request() override { return false; }
-  bool resuming() const override { return false; }
-  void resumed(std::int64_t) override {}
-  std::int64_t flush() override { return 0; }
-  std::uint64_t seed() const override { return node_.seed; }
-  std::string_view recipe_hash() const override { return graph_.recipe_hash; }
-  std::string_view device() const override { return device_; }
-  const std::filesystem::path& folder() const override { return none_; }
-  std::optional<runner::TrainedWeights> trained() const override {
-    const auto found = trained_.find(node_.id);
-    return found == trained_.end() ? std::nullopt : std::optional(found->second);
-  }
-  bool smoke() const override { return false; }
 
  private:
-  const runner::Node& node_;
-  const runner::Graph& graph_;
-  const runner::TrainedNodes& trained_;
-  const std::string device_;
   const RequestContext& request_;
-  const std::filesystem::path none_;
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create(const runner::Node& node) {
@@ -73,7 +54,9 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Gra
         const auto artifact = outputs[edge.from].find(edge.output);
         if (artifact != outputs[edge.from].end()) inputs[edge.input].push_back(artifact->second);
       }
-      LoadingContext loading(node, graph, trained, device, context);
+      runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)};
+      if (const auto found = trained.find(node.id); found != trained.end()) facts.trained = found->second;
+      LoadingContext loading(std::move(facts), context);
       outputs.push_back((*stage)->run(runner::Inputs(std::move(inputs)), loading));
     } catch (const StageError& error) {
       const std::string& stage = error.stage.empty() ? node.pointer : error.stage;

@@ -52,7 +52,8 @@ class RepeatedImages final : public stages::Dataset {
 /// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every step makes once.
 class BlockContext final : public runner::RunContext {
  public:
-  explicit BlockContext(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit BlockContext(std::filesystem::path folder)
+      : RunContext({.seed = 42, .device = "cpu", .folder = std::move(folder)}) {}
 
   void metric(std::string_view name, double value, std::int64_t) override {
     if (name != "train/loss") return;
@@ -77,18 +78,8 @@ class BlockContext final : public runner::RunContext {
   void progress(const runner::Progress&) override {}
   void say(std::string_view) override {}
   bool cancelled() const override { return is_over_; }
-  bool take_save_request() override { return false; }
-  bool resuming() const override { return false; }
-  void resumed(std::int64_t) override {}
-  std::int64_t flush() override { return 0; }
-  std::string_view recipe_hash() const override { return ""; }
-  std::uint64_t seed() const override { return 42; }
-  std::string_view device() const override { return "cpu"; }
-  const std::filesystem::path& folder() const override { return folder_; }
-  bool smoke() const override { return false; }
 
  private:
-  const std::filesystem::path folder_;
   std::vector<double> losses_, seconds_;
   int left_ = 0;
   double began_ = 0;
@@ -138,9 +129,9 @@ int main(int, char** arguments) {
   {
     const auto built = runner::Inputs({{"model", {model.at("model")}}}).get<stages::Model>("model");
     stages::write_safetensors(folder / "weights.safetensors",
-                              stages::weights(*built->build(data->describe(), context.seed())));
+                              stages::weights(*built->build(data->describe(), context.node().seed)));
     // Which image comes when, as the trainer will ask for them.
-    const stages::SampleOrder shuffled = stages::shuffled_order(batch * steps, context.seed(), 0);
+    const stages::SampleOrder shuffled = stages::shuffled_order(batch * steps, context.node().seed, 0);
     std::vector<std::int64_t> images;
     for (std::int64_t place = 0; place < shuffled.size(); ++place) images.push_back(shuffled[place] % batch);
     const at::Tensor order = torch::tensor(images);

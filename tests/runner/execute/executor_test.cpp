@@ -41,25 +41,25 @@ class AddingStage : public Stage {
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
     if (act_ == "nondeterministic")
       throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
-    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, context.observer() ? "observed" : "alone");
+    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, context.node().observer ? "observed" : "alone");
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
     if (act_.starts_with("save")) context.flush();
     if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
-    if (const auto trained = context.trained()) context.say("trained in " + trained->folder.string());
+    if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
     if (act_ == "progress") {
       for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
     }
     if (act_ == "source") context.say("in: " + inputs.source("in") + ", other: " + inputs.source("other"));
     std::int64_t sum = plus_;
     for (const auto& number : inputs.all<Number>("in")) sum += number->value;
-    std::ofstream(context.folder() / "sum") << sum;
+    std::ofstream(context.node().folder / "sum") << sum;
     context.metric("sum", static_cast<double>(sum), 1);
     context.say("alive: " + std::to_string(Number::alive) + ", stages: " + std::to_string(alive) + ", seed " +
-                std::to_string(context.seed()) + (context.smoke() ? ", smoke on " : " on ") +
-                std::string(context.device()));
+                std::to_string(context.node().seed) + (context.node().smoke ? ", smoke on " : " on ") +
+                context.node().device);
     return {{"out", std::make_shared<Number>(sum)}};
   }
 

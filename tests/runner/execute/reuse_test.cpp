@@ -43,23 +43,23 @@ class Keeping : public Stage {
   bool uses_seed() const override { return false; }
 
   Outputs run(const Inputs& inputs, RunContext& context) override {
-    const fs::path file = context.folder() / "sum.safetensors";
-    if (context.reuses()) {
+    const fs::path file = context.node().folder / "sum.safetensors";
+    if (context.node().reuses) {
       std::int64_t kept = 0;
       if (std::ifstream(file) >> kept) {
         deeds.push_back("read");
         return {{"out", std::make_shared<Number>(kept)}};
       }
       context.not_reused("no number in it");
-      EXPECT_FALSE(context.reuses());
+      EXPECT_FALSE(context.node().reuses);
       EXPECT_FALSE(fs::exists(file));
     }
     deeds.push_back("computed");
     std::int64_t sum = plus_;
     for (const auto& number : inputs.all<Number>("in")) sum += number->value;
     std::ofstream(file) << sum;
-    fs::create_directories(context.folder() / "notes");
-    std::ofstream(context.folder() / "notes/words.txt") << "how it went";
+    fs::create_directories(context.node().folder / "notes");
+    std::ofstream(context.node().folder / "notes/words.txt") << "how it went";
     context.metric("sum", static_cast<double>(sum), 1);
     return {{"out", std::make_shared<Number>(sum)}};
   }
@@ -80,7 +80,7 @@ class Source : public Stage {
     if (world_outside == "steady") return {{"out", std::make_shared<Number>(plus_)}};
     if (world_outside == "about to change") world_outside = "changed";
     for (const char* port : {"out", "more"}) {
-      if (context.wants(port)) deeds.push_back(std::string("wants ") + port);
+      if (context.node().wants(port)) deeds.push_back(std::string("wants ") + port);
     }
     return {{"out", std::make_shared<Number>(plus_)}};
   }
@@ -94,10 +94,10 @@ class Training : public Stage {
  public:
   explicit Training(std::int64_t) {}
   Outputs run(const Inputs& inputs, RunContext& context) override {
-    const auto trained = context.trained();
-    const fs::path weights = context.folder() / "checkpoints/weights";
+    const auto trained = context.node().trained;
+    const fs::path weights = context.node().folder / "checkpoints/weights";
     if (trained && trained->reused && !fs::exists(trained->folder / "weights")) context.not_reused("no weights");
-    if (context.trained()) deeds.push_back("took " + trained->folder.filename().string());
+    if (context.node().trained) deeds.push_back("took " + trained->folder.filename().string());
     else {
       deeds.push_back(inputs.find<Number>("in") ? "trained" : "trained on nothing");
       fs::create_directories(weights.parent_path());

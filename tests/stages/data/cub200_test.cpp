@@ -38,11 +38,11 @@ TEST_F(Cub200, WhatIsHeldOutFollowsFromTheSeedAlone) {
     return names(*part(run(std::move(options)), "validation"));
   };
   const auto first = held({{"split_seed", 42}});
-  context_.seed_value = 7;
+  context_.facts.seed = 7;
   EXPECT_EQ(held({{"split_seed", 42}}), first);
   EXPECT_NE(held({{"split_seed", 43}}), first);
   const auto of_the_run = held(Json::object());
-  context_.seed_value = 8;
+  context_.facts.seed = 8;
   EXPECT_NE(held(Json::object()), of_the_run);
 }
 

@@ -73,7 +73,7 @@ class FeaturesTest : public testing::Test {
     }
     return "";
   }
-  fs::path file(const std::string& part) const { return context_.folder() / (part + ".safetensors"); }
+  fs::path file(const std::string& part) const { return context_.node().folder / (part + ".safetensors"); }
   void damage(const fs::path& path, std::int64_t from_end) const {
     std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
     bytes.seekg(-from_end, std::ios::end);
@@ -149,7 +149,7 @@ TEST_F(FeaturesTest, SayWhatTheyWereComputedFrom) {
 TEST_F(FeaturesTest, AreReadBackWhereTheyHaveBeenComputed) {
   const auto before = run("test");
   model_->built = 0;
-  context_.is_reusing = true;
+  context_.facts.reuses = true;
   context_.said.clear();
   const auto after = run("test");
   EXPECT_EQ(model_->built, 0);
@@ -169,11 +169,11 @@ TEST_F(FeaturesTest, FileThatIsThereIsNotReadUnlessTheRunSaysSo) {
 TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
   run_all();
   damage(file("train"), 40);
-  context_.is_reusing = true;
+  context_.facts.reuses = true;
   const auto again = run("train");
   EXPECT_THAT(context_.said, Contains(HasSubstr("its digest is not that of its numbers")));
   EXPECT_TRUE(again->sample(0, 29)->at("features").allclose(expected(*train_, 29), 1e-6, 1e-7));
-  context_.is_reusing = true;
+  context_.facts.reuses = true;
   context_.said.clear();
   fs::resize_file(file("test"), 20);
   run_all();
@@ -182,11 +182,11 @@ TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
 
 TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
   run_all();
-  context_.is_reusing = true;
+  context_.facts.reuses = true;
   test_ = std::make_shared<Points>(8);
   EXPECT_EQ(run("test")->describe().size, 8);
   EXPECT_THAT(context_.said, Contains(HasSubstr("'present' is of another shape or type")));
-  context_.is_reusing = true;
+  context_.facts.reuses = true;
   context_.said.clear();
   test_->transform = "another";
   run_all();
@@ -218,7 +218,7 @@ TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {
 TEST_F(FeaturesTest, SkippedSamplesStaySkipped) {
   test_->points.skipped = {0, 5};
   for (const bool is_reusing : {false, true}) {
-    context_.is_reusing = is_reusing;
+    context_.facts.reuses = is_reusing;
     const auto features = run("test", R"({"batch_size": 2})");
     EXPECT_FALSE(features->sample(0, 5));
     EXPECT_TRUE(features->sample(0, 6)->at("features").allclose(expected(*test_, 6), 1e-6, 1e-7));
@@ -228,12 +228,12 @@ TEST_F(FeaturesTest, SkippedSamplesStaySkipped) {
     EXPECT_EQ(loader.skipped(), 2);
   }
   for (std::int64_t index = 0; index < 7; ++index) test_->points.skipped.insert(index);
-  context_.is_reusing = false;
+  context_.facts.reuses = false;
   EXPECT_EQ(error(), "E0608 no sample of the part 'test' could be read");
 }
 
 TEST_F(FeaturesTest, SmokeRunComputesTwoBatchesAndKeepsNothing) {
-  context_.is_smoke = true;
+  context_.facts.smoke = true;
   const auto features = run("train", R"({"batch_size": 2})");
   EXPECT_EQ(model_->computed, 8);
   EXPECT_EQ(features->describe().size, 30);
@@ -242,12 +242,12 @@ TEST_F(FeaturesTest, SmokeRunComputesTwoBatchesAndKeepsNothing) {
 }
 
 TEST_F(FeaturesTest, PartThatNobodyTakesIsNotComputed) {
-  context_.unwanted = {"train"};
+  context_.facts.wanted = {"validation", "test"};
   EXPECT_EQ(run("train"), nullptr);
   EXPECT_EQ(model_->computed, 7);
   // What is missing is computed later, beside what is there.
-  context_.unwanted = {};
-  context_.is_reusing = true;
+  context_.facts.wanted.reset();
+  context_.facts.reuses = true;
   run_all();
   EXPECT_EQ(model_->computed, 37);
 }

@@ -114,10 +114,10 @@ TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
   const auto train = part(run(options), "train"), again = part(run(options), "train");
   EXPECT_TRUE(image(*train, 3, 5).equal(image(*again, 3, 5)));
   EXPECT_FALSE(image(*train, 3, 5).equal(image(*train, 4, 5)));
-  context_.seed_value = 99;
+  context_.facts.seed = 99;
   const auto other =
       part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
-  context_.seed_value = 98;
+  context_.facts.seed = 98;
   const auto another =
       part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
   EXPECT_EQ(other->sample_name(5), another->sample_name(5));

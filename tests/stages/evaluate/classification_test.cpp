@@ -150,11 +150,12 @@ TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
   checkpoint_->classes = hostile;
   run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, hostile));
   std::set<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.folder()))
-    files.insert(entry.path().lexically_relative(context_.folder()));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.node().folder))
+    files.insert(entry.path().lexically_relative(context_.node().folder));
   EXPECT_THAT(files, testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json", "report.txt",
                                           "confusion_matrix.csv", "predictions.csv"}));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json"))["per_class"][0]["class"], "../../up");
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json"))["per_class"][0]["class"],
+            "../../up");
 }
 
 TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
@@ -224,21 +225,21 @@ TEST_F(Classification, PredictionsAreProbabilitiesByName) {
 
 TEST_F(Classification, WritesItsFiles) {
   run(flowers());
-  const auto json = nlohmann::ordered_json::parse(contents(context_.folder() / "metrics.json"));
+  const auto json = nlohmann::ordered_json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(json.at("epoch"), 2);
   EXPECT_EQ(json.at("step"), 40);
   EXPECT_EQ(json.at("top1"), 0.75);
   EXPECT_EQ(json.at("smoke"), false);
   EXPECT_EQ(json.at("skipped"), 0);
-  EXPECT_EQ(contents(context_.folder() / "confusion_matrix.csv"),
+  EXPECT_EQ(contents(context_.node().folder / "confusion_matrix.csv"),
             "label,daisy,rose,tulip\ndaisy,1,0,0\nrose,0,1,0\ntulip,0,1,1\n");
-  EXPECT_THAT(contents(context_.folder() / "predictions.csv"), HasSubstr("\nimage2,tulip,rose,false,0.9"));
-  EXPECT_THAT(contents(context_.folder() / "report.txt"), HasSubstr("weighted avg       0.88"));
+  EXPECT_THAT(contents(context_.node().folder / "predictions.csv"), HasSubstr("\nimage2,tulip,rose,false,0.9"));
+  EXPECT_THAT(contents(context_.node().folder / "report.txt"), HasSubstr("weighted avg       0.88"));
 }
 
 TEST_F(Classification, WritesResultsUnderTheNamesOfPublishedPrograms) {
   run(flowers());
-  const auto results = nlohmann::ordered_json::parse(contents(context_.folder() / "evaluation_results.json"));
+  const auto results = nlohmann::ordered_json::parse(contents(context_.node().folder / "evaluation_results.json"));
   std::vector<std::string> names;
   for (const auto& [name, value] : results.items()) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("test_loss", "test_accuracy", "predictions", "labels", "confusion_matrix",
@@ -254,30 +255,30 @@ TEST_F(Classification, WritesResultsUnderTheNamesOfPublishedPrograms) {
 
 TEST_F(Classification, WritesItsCurves) {
   run(flowers());
-  const auto curves = nlohmann::json::parse(contents(context_.folder() / "curves.json"));
+  const auto curves = nlohmann::json::parse(contents(context_.node().folder / "curves.json"));
   EXPECT_EQ(curves.at("roc").at("classes").size(), 3u);
   EXPECT_EQ(curves.at("roc").at("classes").at(2).at("class"), "tulip");
   EXPECT_EQ(curves.at("calibration").at("bins").size(), 15u);
-  const auto metrics = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  const auto metrics = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(metrics.at("auc_macro"), curves.at("roc").at("auc_macro"));
   EXPECT_EQ(metrics.at("calibration_error"), curves.at("calibration").at("error"));
 }
 
 TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
   run(flowers(), R"({"csv": false})");
-  EXPECT_FALSE(std::filesystem::exists(context_.folder() / "predictions.csv"));
-  EXPECT_TRUE(std::filesystem::exists(context_.folder() / "confusion_matrix.csv"));
+  EXPECT_FALSE(std::filesystem::exists(context_.node().folder / "predictions.csv"));
+  EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "confusion_matrix.csv"));
 }
 
 TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
   checkpoint_->classes = {"d\xE9j\xE0", "rose", "tulip"};
   run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, checkpoint_->classes));
-  const auto json = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(json.at("per_class").at(0).at("class"), "d\uFFFDj\uFFFD");
-  const auto results = nlohmann::json::parse(contents(context_.folder() / "evaluation_results.json"));
+  const auto results = nlohmann::json::parse(contents(context_.node().folder / "evaluation_results.json"));
   EXPECT_TRUE(results.at("classification_report").contains("d\uFFFDj\uFFFD"));
   EXPECT_EQ(
-      nlohmann::json::parse(contents(context_.folder() / "curves.json")).at("roc").at("classes").at(0).at("class"),
+      nlohmann::json::parse(contents(context_.node().folder / "curves.json")).at("roc").at("classes").at(0).at("class"),
       "d\uFFFDj\uFFFD");
 }
 
@@ -312,18 +313,18 @@ TEST_F(Classification, ProgressIsReportedAtEveryBatch) {
 }
 
 TEST_F(Classification, SmokeRunReadsTwoBatches) {
-  context_.is_smoke = true;
+  context_.facts.smoke = true;
   const auto test = flowers();
   run(test, R"({"batch_size": 1})");
   EXPECT_THAT(test->read, ElementsAre(0, 1));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json")).at("smoke"), true);
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("smoke"), true);
 }
 
 TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
   context_.on_progress = [&](const runner::Progress&) { context_.is_cancelled = true; };
   EXPECT_THROW(run(flowers(), R"({"batch_size": 1})"), runner::Cancelled);
   EXPECT_THAT(echo_->batches, ElementsAre(1));
-  EXPECT_TRUE(std::filesystem::is_empty(context_.folder()));
+  EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }
 
 TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
@@ -333,7 +334,7 @@ TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
   EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->names,
               ElementsAre("image0", "image2", "image3"));
   EXPECT_THAT(context_.said, testing::Contains("1 samples were skipped because they could not be read"));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.folder() / "metrics.json")).at("skipped"), 1);
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("skipped"), 1);
 }
 
 TEST_F(Classification, SkippingEverySampleIsAnError) {
@@ -363,7 +364,7 @@ TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
   EXPECT_THAT(
       context_.said,
       testing::Contains("1 of 3 classes is absent from the test set, and from all means over classes: 'daisy'"));
-  const auto json = nlohmann::json::parse(contents(context_.folder() / "metrics.json"));
+  const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_DOUBLE_EQ(json["top1"], 2 / 3.0);
   EXPECT_DOUBLE_EQ(json["macro"]["recall"], (1 + 0.5) / 2);
   EXPECT_DOUBLE_EQ(json["macro"]["precision"], (0.5 + 1) / 2);
@@ -406,7 +407,7 @@ TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
   EXPECT_EQ(refusal(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers)),
             "E0701 the network gives a logit that is not a finite number for 'image1' | "
             "the weights or the sample are damaged, or the training diverged: look at train/loss");
-  EXPECT_TRUE(std::filesystem::is_empty(context_.folder()));
+  EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
 }
 
 TEST_F(Classification, OutputsBeyondTheClassesGetANumberForAName) {

@@ -34,7 +34,7 @@ std::shared_ptr<const Model> model(const Json& backbone, std::uint64_t seed = 7)
   auto stage = create(backbone);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
-  context.seed_value = seed;
+  context.facts.seed = seed;
   const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
   return std::static_pointer_cast<const Model>(outputs.at("model"));
 }

@@ -25,7 +25,7 @@ std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::
   auto stage = kind.create(reader);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
-  context.seed_value = 7;
+  context.facts.seed = 7;
   const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
   return std::static_pointer_cast<const Model>(outputs.at("model"));
 }

@@ -67,7 +67,7 @@ struct TowerPlanning {
                                     .decoupled = true};
     options.monitor = "loss";
     options.keep = Keep::kLast;
-    context.budget_value = {"a test", 1 << 30};
+    context.asked.budget = {"a test", 1 << 30};
   }
   runner::MemoryPlan plan() {
     const DatasetDescription description = data.describe();
@@ -165,7 +165,7 @@ TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
 TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
   TowerPlanning planning;
   const std::int64_t whole = planning.plan().predicted;
-  planning.context.budget_value = {"a test", whole - 1};
+  planning.context.asked.budget = {"a test", whole - 1};
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_FALSE(plan.fits());
   EXPECT_EQ(plan.budget_from, "a test");
@@ -179,8 +179,8 @@ TEST(PlanTraining, NothingIsOfferedTwice) {
     for (const std::int64_t budget : {std::int64_t{1} << 30, std::int64_t{1} << 20}) {
       TowerPlanning planning;
       if (micro_batch > 0) planning.policy.micro_batch = micro_batch;
-      planning.context.budget_value = {"a test", budget};
-      planning.context.alternatives = true;
+      planning.context.asked.budget = {"a test", budget};
+      planning.context.asked.wants_alternatives = true;
       std::set<std::vector<std::string>> offered;
       const runner::MemoryPlan plan = planning.plan();
       EXPECT_FALSE(plan.alternatives.empty());
@@ -228,7 +228,7 @@ TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
 
 TEST(PlanTraining, SmallestBudgetHolds) {
   TowerPlanning planning;
-  planning.context.budget_value = {"a test", 1000};
+  planning.context.asked.budget = {"a test", 1000};
   planning.policy.memory_fraction = 0.5;
   EXPECT_EQ(planning.plan().budget, 500);
   EXPECT_EQ(planning.plan().budget_from, "memory_fraction of a test");

@@ -40,8 +40,9 @@ Outcome in_one_go(const Change& change) {
 Outcome resumed(const TinyTraining& before, const Change& change) {
   TinyTraining training;
   change(training);
-  training.context.is_resuming = true;
-  std::filesystem::copy(before.context.folder(), training.context.folder(), std::filesystem::copy_options::recursive);
+  training.context.facts.resuming = true;
+  std::filesystem::copy(before.context.node().folder, training.context.node().folder,
+                        std::filesystem::copy_options::recursive);
   torch::manual_seed(99);  // whatever a new process begins with
   const TrainingResult result = training.run();
   Outcome outcome{training.flat_weights(), result.epoch, result.step, {}, training.context.said};
@@ -209,8 +210,9 @@ TEST(Resume, FinishedTrainingGivesItsResultAgain) {
     const TrainingResult first = finished.run();
     TinyTraining again;
     change(again);
-    again.context.is_resuming = true;
-    std::filesystem::copy(finished.context.folder(), again.context.folder(), std::filesystem::copy_options::recursive);
+    again.context.facts.resuming = true;
+    std::filesystem::copy(finished.context.node().folder, again.context.node().folder,
+                          std::filesystem::copy_options::recursive);
     const TrainingResult second = again.run();
     EXPECT_TRUE(again.flat_weights().equal(finished.flat_weights()));
     EXPECT_EQ(second.step, first.step);
@@ -228,7 +230,7 @@ TEST(Resume, DamagedCheckpointIsPassedOverAndSaid) {
   TinyTraining stopped;
   often(stopped);
   break_off(stopped, "train", 7, /*kill=*/false);
-  const auto latest = stopped.context.folder() / "checkpoints/step-00000007/optimizer.safetensors";
+  const auto latest = stopped.context.node().folder / "checkpoints/step-00000007/optimizer.safetensors";
   ASSERT_TRUE(std::filesystem::exists(latest));
   std::filesystem::resize_file(latest, std::filesystem::file_size(latest) - 1);
   const Outcome outcome = resumed(stopped, often);
@@ -242,8 +244,9 @@ TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
   break_off(stopped, "train", 3, /*kill=*/false);
   TinyTraining other;
   other.options.optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
-  other.context.is_resuming = true;
-  std::filesystem::copy(stopped.context.folder(), other.context.folder(), std::filesystem::copy_options::recursive);
+  other.context.facts.resuming = true;
+  std::filesystem::copy(stopped.context.node().folder, other.context.node().folder,
+                        std::filesystem::copy_options::recursive);
   EXPECT_THAT(other.error(), HasSubstr("step-00000003' does not fit this training: the optimizer's state has "));
   EXPECT_EQ(other.code, runner::ErrorCode::kChangedRun);
 }

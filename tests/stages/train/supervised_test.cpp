@@ -88,7 +88,7 @@ TEST(Supervised, WarmStartReachesTheTraining) {
   SupervisedRun before, after;
   before.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   after.run(R"({"epochs": 1, "optimizer": {"learning_rate": 1e-9}, "warm_start": ")" +
-            before.context.folder().string() + "\"}");
+            before.context.node().folder.string() + "\"}");
   EXPECT_NEAR(after.context.values("validation/loss").front(), before.context.values("validation/loss").back(), 1e-3);
   EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
 }
@@ -118,8 +118,8 @@ TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
   SupervisedRun before, after;
   const auto trained = before.run(options);
   after.train = after.validation = nullptr;
-  after.context.seed_value = 99;
-  after.context.trained_weights = {before.context.folder() / "checkpoints", runner::TrainedWeights::Choice::kKept};
+  after.context.facts.seed = 99;
+  after.context.facts.trained = {before.context.node().folder / "checkpoints", runner::TrainedWeights::Choice::kKept};
   const auto checkpoint = after.run(options);
   EXPECT_TRUE(after.context.metrics.empty());
   EXPECT_EQ(checkpoint->classes, trained->classes);

@@ -25,9 +25,9 @@ class TrainedWeights : public testing::Test {
     before_.options.checkpoint.keep_last = 3;
     before_.options.checkpoint.keep_best = 2;
     result_ = before_.run();
-    context_.trained_weights = {folder(), Choice::kKept};
+    context_.facts.trained = {folder(), Choice::kKept};
   }
-  std::filesystem::path folder() const { return before_.context.folder() / "checkpoints"; }
+  std::filesystem::path folder() const { return before_.context.node().folder / "checkpoints"; }
 
   /// Takes them over into a network of other weights.
   TrainingResult take(const std::shared_ptr<torch::nn::Module>& network) {
@@ -70,7 +70,7 @@ class TrainedWeights : public testing::Test {
 };
 
 TEST_F(TrainedWeights, NothingIsFoundWhereTheTrainingIsStillToBeDone) {
-  context_.trained_weights.reset();
+  context_.facts.trained.reset();
   EXPECT_FALSE(find_trained(before_.options, context_));
 }
 
@@ -82,7 +82,7 @@ TEST_F(TrainedWeights, AreThoseThatTheTrainingEndedWith) {
   EXPECT_TRUE(has_the_trained_weights());
   EXPECT_THAT(context_.said, ElementsAre("the weights after step " + std::to_string(result_.step) + ", from '" +
                                          result_.file.parent_path().string() + "'"));
-  EXPECT_TRUE(std::filesystem::exists(context_.folder() / "checkpoint.json"));
+  EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
 TEST_F(TrainedWeights, KnowWhatDataTheyWereTrainedOn) {
@@ -92,11 +92,11 @@ TEST_F(TrainedWeights, KnowWhatDataTheyWereTrainedOn) {
 }
 
 TEST_F(TrainedWeights, LatestAndACertainOneCanBeNamed) {
-  context_.trained_weights->choice = Choice::kLatest;
+  context_.facts.trained->choice = Choice::kLatest;
   const TrainingResult latest = take();
   EXPECT_EQ(latest.step, 16);  // four epochs of four steps
   const auto first = folder() / to_text(runner::list_checkpoints(folder()).front());
-  context_.trained_weights = {first, Choice::kThis};
+  context_.facts.trained = {first, Choice::kThis};
   EXPECT_EQ(take().file, first / "model.safetensors");
 }
 
@@ -110,7 +110,7 @@ TEST_F(TrainedWeights, DamagedBestOneFallsBackAndSaysSo) {
 }
 
 TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
-  context_.trained_weights->reused = true;
+  context_.facts.trained->reused = true;
   EXPECT_EQ(take().step, result_.step);
   EXPECT_TRUE(has_the_trained_weights());
   // Another checkpoint would do for an evaluation, but it is not what the training came to.
@@ -121,37 +121,37 @@ TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
 
 TEST_F(TrainedWeights, ReusedFolderWithoutACheckpointIsTrainedAgain) {
   std::filesystem::remove_all(folder());
-  context_.trained_weights->reused = true;
+  context_.facts.trained->reused = true;
   EXPECT_FALSE(find_trained(before_.options, context_));
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
 }
 
 TEST_F(TrainedWeights, DamagedOneThatWasNamedIsAnError) {
   damage(result_.file);
-  context_.trained_weights = {result_.file.parent_path(), Choice::kThis};
+  context_.facts.trained = {result_.file.parent_path(), Choice::kThis};
   EXPECT_THAT(error(), HasSubstr("E0620 the checkpoint '" + result_.file.parent_path().string() + "' is damaged"));
 }
 
 TEST_F(TrainedWeights, WithoutACheckpointThereIsAnError) {
-  context_.trained_weights->folder = context_.folder() / "none";
-  EXPECT_EQ(error(), "E0808 there is no checkpoint in '" + (context_.folder() / "none").string() + "'");
+  context_.facts.trained->folder = context_.node().folder / "none";
+  EXPECT_EQ(error(), "E0808 there is no checkpoint in '" + (context_.node().folder / "none").string() + "'");
 }
 
 TEST_F(TrainedWeights, BestNeedsAMeasurement) {
   TinyTraining unmeasured;
   unmeasured.validation = nullptr;
   unmeasured.run();
-  context_.trained_weights = {unmeasured.context.folder() / "checkpoints", Choice::kBest};
+  context_.facts.trained = {unmeasured.context.node().folder / "checkpoints", Choice::kBest};
   EXPECT_THAT(error(), testing::EndsWith("that was measured on validation data"));
-  context_.trained_weights->choice = Choice::kKept;
+  context_.facts.trained->choice = Choice::kKept;
   EXPECT_EQ(take().step, 16);
 }
 
 TEST_F(TrainedWeights, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
-  const auto folder = context_.folder() / "step-00000005";
+  const auto folder = context_.node().folder / "step-00000005";
   std::filesystem::create_directories(folder);
   write_checkpoint(folder, training_state(5), runner::disk());
-  context_.trained_weights = {folder, Choice::kThis};
+  context_.facts.trained = {folder, Choice::kThis};
   EXPECT_EQ(error(), "E0620 the checkpoint '" + folder.string() +
                          "' does not say what data it was trained on: its 'classes' is missing");
 }

@@ -38,7 +38,7 @@ class HugeGradients final : public TinyStep {
 TEST(Trainer, SameSeedGivesTheSameBitsAndAnotherSeedOthers) {
   const auto trained = [](std::uint64_t seed) {
     TinyTraining training;
-    training.context.seed_value = seed;
+    training.context.facts.seed = seed;
     training.run();
     return training.flat_weights();
   };
@@ -278,7 +278,7 @@ TEST(Trainer, DataWithoutAReadableSampleIsAnError) {
 
 TEST(Trainer, SmokeIsTwoStepsAndTwoBatches) {
   TinyTraining training;
-  training.context.is_smoke = true;
+  training.context.facts.smoke = true;
   training.options.batch_size = 2;
   const TrainingResult result = training.run();
   EXPECT_EQ(result.step, 2);
@@ -298,14 +298,14 @@ TEST(Trainer, CancelledRunStopsAfterTheStep) {
   };
   EXPECT_THROW(training.run(), runner::Cancelled);
   EXPECT_EQ(training.context.all_progress.back().step, 3);
-  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "checkpoints/step-00000003"));
+  EXPECT_TRUE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
 }
 
 TEST(Trainer, RunThatIsCancelledBeforeItsFirstStepSavesNothing) {
   TinyTraining training;
   training.context.is_cancelled = true;
   EXPECT_THROW(training.run(), runner::Cancelled);
-  EXPECT_FALSE(std::filesystem::exists(training.context.folder() / "checkpoints"));
+  EXPECT_FALSE(std::filesystem::exists(training.context.node().folder / "checkpoints"));
 }
 
 TEST(Trainer, ValidationLeavesTheNetworkTraining) {
@@ -350,7 +350,7 @@ TEST(Trainer, KeepsTheWeightsOfTheBestEpoch) {
   const TrainingResult result = best.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 2);
   EXPECT_EQ(result.step, 8);
-  EXPECT_EQ(result.file, best.context.folder() / "checkpoints/step-00000008/model.safetensors");
+  EXPECT_EQ(result.file, best.context.node().folder / "checkpoints/step-00000008/model.safetensors");
   const Safetensors file = read_safetensors(result.file);
   EXPECT_EQ(file.metadata.at("epoch"), "2");
   EXPECT_EQ(file.metadata.at("step"), "8");
@@ -366,8 +366,8 @@ TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
   training.options.keep = Keep::kLast;
   const TrainingResult result = training.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file, training.context.folder() / "checkpoints/step-00000016/model.safetensors");
-  EXPECT_TRUE(std::filesystem::exists(training.context.folder() / "checkpoints/step-00000008"));  // the best
+  EXPECT_EQ(result.file, training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000008"));  // the best
   const Safetensors last = read_safetensors(result.file);
   for (const auto& [name, tensor] : weights(*training.network))
     EXPECT_TRUE(tensor.equal(last.tensors.at(name))) << name;
@@ -457,7 +457,7 @@ TEST(Trainer, WithoutValidationTheLastIsBest) {
   training.validation = nullptr;
   const TrainingResult result = training.run();
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file, training.context.folder() / "checkpoints/step-00000016/model.safetensors");
+  EXPECT_EQ(result.file, training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
   EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
 }
 

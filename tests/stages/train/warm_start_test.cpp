@@ -20,9 +20,9 @@ class WarmStart : public testing::Test {
   WarmStart() {
     before_.run();
     fs::create_directories(run() / "nodes");
-    fs::copy(before_.context.folder(), run() / "nodes/train", fs::copy_options::recursive);
+    fs::copy(before_.context.node().folder, run() / "nodes/train", fs::copy_options::recursive);
   }
-  fs::path run() const { return context_.folder() / "run"; }
+  fs::path run() const { return context_.node().folder / "run"; }
   std::shared_ptr<torch::nn::Module> begun(const fs::path& path) {
     auto network = before_.step.model.build(before_.train_data->describe(), 99);
     warm_start(*network, path, context_);
@@ -58,14 +58,14 @@ TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
 }
 
 TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
-  context_.is_resuming = true;
+  context_.facts.resuming = true;
   EXPECT_TRUE(is_trained(*begun(run())));  // it has saved nothing yet
-  fs::copy(run() / "nodes/train", context_.folder(), fs::copy_options::recursive);
+  fs::copy(run() / "nodes/train", context_.node().folder, fs::copy_options::recursive);
   EXPECT_FALSE(is_trained(*begun(run())));
 }
 
 TEST_F(WarmStart, SaysAllThatDoesNotFit) {
-  const fs::path file = context_.folder() / "other.safetensors";
+  const fs::path file = context_.node().folder / "other.safetensors";
   write_safetensors(file, {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
   EXPECT_EQ(error(file),
             "E0314 the weights in '" + file.string() +
@@ -78,7 +78,7 @@ TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
   EXPECT_EQ(error(run() / "nodes"), "E0621 '" + (run() / "nodes").string() + "' holds no checkpoint");
   fs::copy(run() / "nodes/train", run() / "nodes/train.b", fs::copy_options::recursive);
   EXPECT_EQ(error(run()), "E0621 the run '" + run().string() + "' has several trainings: train, train.b");
-  const fs::path file = context_.folder() / "broken.safetensors";
+  const fs::path file = context_.node().folder / "broken.safetensors";
   std::ofstream(file) << "no weights";
   EXPECT_THAT(error(file), HasSubstr("E0620 "));
 }

@@ -96,8 +96,8 @@ class DeterminismCheckTest : public testing::Test {
   }
   at::Tensor train(const TrainingStep& step, StepObserver* observer, std::int64_t workers) {
     RecordingContext context;
-    context.is_smoke = observer;
-    context.observer_value = observer;
+    context.facts.smoke = observer;
+    context.facts.observer = observer;
     auto data = std::make_shared<TinyDataset>(30);
     data->skipped = {4, 17};
     data->options.workers = workers;

@@ -63,7 +63,7 @@ class Predict : public testing::Test {
                             {"memory", 1, "memory", runner::ArtifactType::kMemoryPolicy}},
                            3});
     const runner::TrainedNodes trained = {
-        {"train", {context_.folder() / "checkpoints", runner::TrainedWeights::Choice::kKept}}};
+        {"train", {context_.node().folder / "checkpoints", runner::TrainedWeights::Choice::kKept}}};
     request_ = {{"graph", to_json(graph)},   {"node", "train"}, {"checkpoints", to_json(trained)},
                 {"paths", {path("photos")}}, {"top", 5},        {"batch_size", 3},
                 {"skip_corrupt", false}};
@@ -186,9 +186,9 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
   fs::rename(pictures_ / "photos/c0", pictures_ / "elsewhere");
   fs::remove_all(pictures_ / "photos");
   request_["paths"] = {path("elsewhere")};
-  const auto before = fs::last_write_time(context_.folder());
+  const auto before = fs::last_write_time(context_.node().folder);
   EXPECT_EQ(predict()["images"], 8);
-  EXPECT_EQ(fs::last_write_time(context_.folder()), before);
+  EXPECT_EQ(fs::last_write_time(context_.node().folder), before);
   EXPECT_THAT(said_, ElementsAre(HasSubstr("the weights after step ")));
 }
 

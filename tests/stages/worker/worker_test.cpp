@@ -32,7 +32,7 @@ class SpeakingStage : public runner::Stage {
  public:
   explicit SpeakingStage(std::int64_t n) : n_(n) {}
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    context.say(std::string(context.device()) + (context.smoke() ? " smoke" : ""));
+    context.say(context.node().device + (context.node().smoke ? " smoke" : ""));
     context.debug("what the stage chose");
     for (std::int64_t i = 1; i < n_; ++i) torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
