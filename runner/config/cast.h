@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "runner/config/override_element.h"
+#include "runner/config/override_value.h"
 
 namespace runner {
 

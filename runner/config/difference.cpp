@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/config/origin.h"
+#include "runner/config/provenance.h"
 
 namespace runner {
 namespace {

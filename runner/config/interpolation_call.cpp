@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "runner/config/interpolation_pass.h"
-#include "runner/config/interpolation_text.h"
+#include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
 #include "runner/config/resolvers.h"
 #include "runner/text/suggest.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/config/override_element.h"
+#include "runner/config/override_value.h"
 
 namespace runner {
 

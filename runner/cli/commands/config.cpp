@@ -8,7 +8,6 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/config/composition_views.h"
-#include "runner/config/origin.h"
 #include "runner/config/provenance.h"
 #include "runner/config/yaml_writer.h"
 #include "runner/text/suggest.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/config/compose_leniently.h"
+#include "runner/config/compose.h"
 
 namespace runner {
 namespace {

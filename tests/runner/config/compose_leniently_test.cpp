@@ -1,4 +1,4 @@
-#include "runner/config/compose_leniently.h"
+#include "runner/config/compose.h"
 
 #include <gtest/gtest.h>
 

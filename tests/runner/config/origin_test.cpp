@@ -1,4 +1,4 @@
-#include "runner/config/origin.h"
+#include "runner/config/provenance.h"
 
 #include <gtest/gtest.h>
 
