@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runner/cli/command.h"
-#include "runner/protocol/reuse_options.h"
+#include "runner/protocol/earlier_results.h"
 
 namespace runner {
 

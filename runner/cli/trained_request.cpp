@@ -3,7 +3,6 @@
 #include "runner/cli/prepare.h"
 #include "runner/protocol/event.h"
 #include "runner/record/recorded_run.h"
-#include "runner/record/trained_run.h"
 
 namespace runner {
 

@@ -12,7 +12,7 @@
 #include "runner/execute/dry_run.h"
 #include "runner/protocol/event.h"
 #include "runner/execute/reuse.h"
-#include "runner/protocol/trained_weights.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/graph/graph.h"
 #include "runner/stage/stage.h"
 

@@ -11,7 +11,7 @@
 #include "runner/graph/graph.h"
 #include "runner/graph/node_document.h"
 #include "runner/protocol/event.h"
-#include "runner/protocol/reuse_options.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/record/node_index.h"
 
 namespace runner {

@@ -13,7 +13,7 @@
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
 #include "runner/run/progress_display.h"
-#include "runner/protocol/reuse_options.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {

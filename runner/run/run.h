@@ -11,9 +11,8 @@
 #include "runner/graph/graph.h"
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
-#include "runner/protocol/reuse_options.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/record/run_folder.h"
-#include "runner/protocol/trained_weights.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {

@@ -36,7 +36,7 @@ struct Ending {
 
 /// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to every worker once, so
 /// that it can save and stop at a step; another SIGINT kills those that are left. SIGUSR1 and SIGUSR2 ask them to save
-/// and continue. While it lives, signals are its own (signal_source.h).
+/// and continue. While it lives, signals are its own.
 ///
 ///   Supervision supervision;
 ///   for (const Job& job : jobs) supervision.start(command, job.request, conversation(job), on_end(job));

@@ -52,7 +52,7 @@ inline constexpr std::size_t kMaxLine = 16 << 20;
 /// child has ended.
 class WorkerProcess {
  public:
-  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile (signal_source.h).
+  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile (worker_set.h).
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;

@@ -1,16 +1,39 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
 
-#include "runner/run/signal_source.h"
+#include "runner/disk/descriptor.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {
+
+/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
+/// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A
+/// signal that was ignored when it was made stays so (nohup, background jobs).
+class SignalSource {
+ public:
+  SignalSource();
+  ~SignalSource();
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+
+  /// Readable when next() has something to give.
+  int descriptor() const { return *descriptor_; }
+  /// The next signal that has come, without waiting.
+  std::optional<int> next();
+
+ private:
+  Descriptor descriptor_;
+  sigset_t old_mask_{};
+  struct sigaction old_pipe_ {};
+  struct sigaction old_child_ {};
+};
 
 /// Something that a worker of a set did. `worker` is valid until it is removed.
 struct NewsOf {
@@ -24,7 +47,7 @@ struct SignalToUs {
 struct Timeout {};
 
 /// The running workers of this process, and the one place where it waits: for any of them, for signals and for the
-/// time. While it lives, signals come only by next() (signal_source.h), so there is one at a time.
+/// time. While it lives, signals come only by next(), so there is one at a time.
 ///
 ///   WorkerSet workers;
 ///   auto worker = workers.start(command);

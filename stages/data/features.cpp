@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"

@@ -1,4 +1,4 @@
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_stage.h"
 

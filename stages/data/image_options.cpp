@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "stages/data/image_transform.h"
 
 namespace stages {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "runner/text/bytes.h"
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/machine/allocator_settings.h"

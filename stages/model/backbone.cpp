@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/model/image_size.h"
 #include "stages/numerics/precision.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"

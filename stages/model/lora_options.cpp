@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "stages/model/expression.h"
 
 namespace stages {

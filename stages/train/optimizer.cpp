@@ -11,7 +11,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 
 namespace stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 
 namespace stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "stages/train/schedule_options.h"
 
 namespace stages {

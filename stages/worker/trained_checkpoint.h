@@ -6,7 +6,7 @@
 
 #include "runner/graph/graph.h"
 #include "runner/error/result.h"
-#include "runner/protocol/trained_weights.h"
+#include "runner/protocol/earlier_results.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/worker/requests.h"
 

@@ -17,7 +17,7 @@
 namespace stages {
 
 /// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it ended.
-/// The protocol is documented in runner/run/protocol.md.
+/// The protocol is documented in runner/protocol/protocol.md.
 class Worker {
  public:
   /// `requests` and `events` are open descriptors, borrowed. `stop_signal` becomes the number of a signal that asks

@@ -10,7 +10,6 @@
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
-#include "runner/record/trained_run.h"
 
 namespace runner {
 namespace {

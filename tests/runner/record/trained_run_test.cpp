@@ -1,4 +1,4 @@
-#include "runner/record/trained_run.h"
+#include "runner/record/recorded_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

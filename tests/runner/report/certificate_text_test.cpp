@@ -1,4 +1,4 @@
-#include "runner/report/certificate_text.h"
+#include "runner/report/plan_text.h"
 
 #include <cmath>
 

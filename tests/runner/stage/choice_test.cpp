@@ -1,4 +1,4 @@
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

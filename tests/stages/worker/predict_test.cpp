@@ -8,7 +8,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/graph/graph.h"
-#include "runner/protocol/trained_weights.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/checkpoint/checkpoint_folder.h"

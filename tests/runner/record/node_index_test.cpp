@@ -1,4 +1,4 @@
-#include "runner/record/node_files.h"
+#include "runner/record/node_index.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "runner/protocol/trained_weights.h"
+#include "runner/protocol/earlier_results.h"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using WeightsChoice = TrainedWeights::Choice;
+using Which = ReuseOptions::Which;
 
 constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {{{"kept", WeightsChoice::kKept},
                                                                                  {"best", WeightsChoice::kBest},
@@ -46,6 +47,18 @@ TrainedNodes trained_from_json(const Json& json) {
     nodes[id] = {text(weights, "folder"), choice->second};
   }
   return nodes;
+}
+
+std::string_view name(Which which) {
+  constexpr std::array<std::string_view, 3> kNames = {"none", "cacheable", "all"};
+  return kNames[static_cast<std::size_t>(which)];
+}
+
+Which reuse_named(std::string_view text) {
+  for (const Which which : {Which::kNone, Which::kCacheable, Which::kAll}) {
+    if (name(which) == text) return which;
+  }
+  throw std::runtime_error("its 'reuse'");
 }
 
 }  // namespace runner

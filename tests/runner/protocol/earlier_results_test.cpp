@@ -1,4 +1,4 @@
-#include "runner/protocol/trained_weights.h"
+#include "runner/protocol/earlier_results.h"
 
 #include <stdexcept>
 
