@@ -11,7 +11,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kFewEntries = 32;  // as many are faster looked through than indexed
+constexpr std::size_t kFewEntries = 32;          // as many are faster looked through than indexed
 constexpr std::size_t kMaxCompared = 1'000'000;  // names looked through for near ones
 
 }  // namespace

@@ -14,7 +14,8 @@
 namespace runner {
 
 /// The protocol between `retort` and `retort-worker`: one JSON object a line, each with "event".
-/// Version, fields and order are documented in runner/protocol/protocol.md; a change of meaning raises kProtocolVersion.
+/// Version, fields and order are documented in runner/protocol/protocol.md; a change of meaning raises
+/// kProtocolVersion.
 ///
 ///   worker: hello            parent: request      worker: ready | diagnostic…, finished
 ///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished …, finished

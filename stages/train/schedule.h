@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace stages {
 
 // Learning rates as functions of the optimizer's step or of the epoch. The optimizer's learning_rate is the highest
@@ -106,5 +108,51 @@ Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoi
 
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
+
+/// What a PlateauSchedule knows of the past.
+struct PlateauState {
+  std::optional<double> best;  ///< empty until a validation gave a finite number
+  std::int64_t bad_validations = 0;
+  std::int64_t cooldown_left = 0;
+  std::int64_t reductions = 0;
+
+  bool operator==(const PlateauState&) const = default;
+};
+
+/// Takes note of a validation. One that is not finite is never better.
+void observe(PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better);
+
+/// Numbers keep every bit.
+nlohmann::json to_json(const PlateauState& state);
+/// Throws std::invalid_argument if that is not what to_json() gave.
+PlateauState plateau_state_from_json(const nlohmann::json& json);
+
+/// A schedule at work in one training, for all groups of its parameters.
+///
+///   const std::vector<Rates> rates = learning_rates.at(step, epoch);
+///   learning_rates.observe(accuracy);  // after a validation
+class LearningRates {
+ public:
+  /// `learning_rates` of the groups; a training of `steps` steps; which way the number that is observed gets better.
+  LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps, bool higher_is_better);
+
+  /// The rates of every group, both counted from 0.
+  std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
+
+  /// Takes note of the monitored number of a validation: what a plateau is told by.
+  void observe(double value);
+
+  /// All that must be saved to continue as if never interrupted. load_state() throws std::invalid_argument for anything
+  /// else.
+  nlohmann::json state() const;
+  void load_state(const nlohmann::json& state);
+
+ private:
+  const Schedule schedule_;
+  const std::vector<double> learning_rates_;
+  const std::int64_t steps_;
+  const bool higher_is_better_;
+  PlateauState plateau_;
+};
 
 }  // namespace stages

@@ -56,7 +56,8 @@ class Training {
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
         execution_(assemble_step(step, network, description_.size, options, policy, device_, context)),
-        scheduler_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_, options.higher_is_better),
+        learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
+                        options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
@@ -66,7 +67,7 @@ class Training {
                   return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
                 }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
-        checkpoints_({execution_, scheduler_, stopping_, pending_}, description_, options, context) {
+        checkpoints_({execution_, learning_rates_, stopping_, pending_}, description_, options, context) {
     check_length(options.schedule, planned_steps_);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not cut the batch");
@@ -138,7 +139,7 @@ class Training {
     ++done_.epochs;
     done_.batches = 0;
     const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
-    if (metric) scheduler_.observe(*metric);
+    if (metric) learning_rates_.observe(*metric);
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
     const bool is_last = done_.epochs == epochs_ || stopping_.exhausted();
     if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric);
@@ -153,7 +154,7 @@ class Training {
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
-    const std::vector<Rates> rates = scheduler_.at(done_.steps, done_.epochs);
+    const std::vector<Rates> rates = learning_rates_.at(done_.steps, done_.epochs);
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
                   std::move(computed.numbers),
                   rates,
@@ -209,7 +210,7 @@ class Training {
     const std::optional<TrainingPosition> found = checkpoints_.resume();
     if (!found) return;
     done_ = *found;
-    log_.resume_behind(done_.steps);
+    log_.resume_after(done_.steps);
     context_.say("continues after step " + std::to_string(done_.steps) + " of " + std::to_string(steps_));
   }
 
@@ -246,7 +247,7 @@ class Training {
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   StepExecution execution_;
-  Scheduler scheduler_;
+  LearningRates learning_rates_;
   EarlyStopping stopping_;
   const MemoryMeter meter_;
   TrainingLog log_;

@@ -78,7 +78,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
                     {"skipped_in_a_row", parts_.steps.skipped_in_a_row()}};
   }
   state.random = generator_state(parts_.execution.network().device());
-  state.schedule = parts_.scheduler.state();
+  state.schedule = parts_.learning_rates.state();
   state.stopping = parts_.stopping.state();
   state.plan = to_json(parts_.execution.plan());
   state.epoch_so_far = to_json(parts_.steps.epoch());
@@ -114,7 +114,7 @@ TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
          {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
     skipped_in_a_row = state.scaler.at("skipped_in_a_row");
   }
-  parts_.scheduler.load_state(state.schedule);
+  parts_.learning_rates.load_state(state.schedule);
   set_generator_state(state.random, parts_.execution.network().device());
   parts_.stopping.load_state(state.stopping);
   parts_.steps.restore(epoch_so_far_from_json(state.epoch_so_far), skipped_in_a_row);

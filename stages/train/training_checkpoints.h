@@ -8,7 +8,7 @@
 #include "stages/checkpoint/checkpoints.h"
 #include "stages/train/early_stopping.h"
 #include "stages/train/pending_steps.h"
-#include "stages/train/scheduler.h"
+#include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/trainer.h"
 
@@ -29,7 +29,7 @@ struct TrainingPosition {
 /// The parts of a training whose state is saved; all is borrowed.
 struct TrainingParts {
   StepExecution& execution;
-  Scheduler& scheduler;
+  LearningRates& learning_rates;
   EarlyStopping& stopping;
   PendingSteps& steps;
 };

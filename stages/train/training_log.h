@@ -66,7 +66,7 @@ class TrainingLog {
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
 
   /// The training continues after `step`, which this log has not seen.
-  void resume_behind(std::int64_t step) { first_step_ = step; }
+  void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);

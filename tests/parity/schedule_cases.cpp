@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "stages/train/scheduler.h"
+#include "stages/train/schedule.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -72,7 +72,7 @@ std::optional<Timed> timed(const std::string& name, Arguments& given, double lea
   return std::nullopt;
 }
 
-/// Every step is an epoch. A new scheduler takes over at each what the one before would have saved.
+/// Every step is an epoch. A new one takes over at each what the one before would have saved.
 void compare(const RecordedCase& recorded) {
   const nlohmann::json& about = recorded.json.at("case");
   const nlohmann::json& rates = recorded.json.at("rates");
@@ -88,16 +88,16 @@ void compare(const RecordedCase& recorded) {
   ASSERT_FALSE(rates.empty());
   nlohmann::json saved;
   for (std::size_t step = 0; step < rates.size(); ++step) {
-    Scheduler scheduler(ours->schedule, {learning_rate}, ours->steps, higher_is_better);
-    if (!saved.is_null()) scheduler.load_state(saved);
+    LearningRates running(ours->schedule, {learning_rate}, ours->steps, higher_is_better);
+    if (!saved.is_null()) running.load_state(saved);
     const auto now = static_cast<std::int64_t>(step);
-    const Rates at = scheduler.at(now, now).front();
+    const Rates at = running.at(now, now).front();
     const std::string place = "step " + std::to_string(step);
     expect_close(at.learning_rate, rates[step], place, 1e-12, 1e-14 * learning_rate);
     EXPECT_EQ(at.momentum.has_value(), !momentum.empty()) << place;
     if (at.momentum && step < momentum.size()) expect_close(*at.momentum, momentum[step], place + ", momentum");
-    if (step < metric.size()) scheduler.observe(metric[step]);
-    saved = scheduler.state();
+    if (step < metric.size()) running.observe(metric[step]);
+    saved = running.state();
   }
 }
 

@@ -1,4 +1,4 @@
-#include "stages/train/scheduler.h"
+#include "stages/train/schedule.h"
 
 #include <cmath>
 #include <limits>
