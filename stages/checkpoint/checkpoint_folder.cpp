@@ -46,7 +46,6 @@ json write_file(const fs::path& path, runner::Storage& storage, const std::funct
     size += static_cast<std::int64_t>(bytes.size());
     file.append(bytes);
   });
-  file.sync();
   return {{"size", size}, {"sha256", sha256.finish()}};
 }
 
@@ -147,7 +146,6 @@ void write_checkpoint(const fs::path& folder, const TrainingState& state, runner
   files[kState] = write_file(folder / kState, storage, [&](const Append& append) { append(state_json(state)); });
   const std::string manifest = json{{"schema", kSchema}, {"files", files}}.dump(2) + "\n";
   write_file(folder / kCheckpointManifest, storage, [&](const Append& append) { append(manifest); });
-  runner::sync_folder(folder, storage);
 }
 
 TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {

@@ -18,7 +18,7 @@ namespace stages {
 /// Everything below throws runner::StageError: kDamagedWeights where a file is missing, is not what the manifest
 /// says it is or cannot be understood; a WriteError where the disk does not take it.
 
-/// Writes the files into `folder`, which exists and is empty, and has them on the disk when it returns.
+/// Writes the files into `folder`, which exists and is empty. Whoever gives it its name flushes it (NewFolder).
 void write_checkpoint(const std::filesystem::path& folder, const TrainingState& state, runner::Storage& storage);
 
 /// How much of a checkpoint comes into memory.
