@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -112,15 +111,6 @@ Json to_json(const ActivationCheckpointing& modules) {
   if (modules.blocks) return "block";
   if (modules.modules.empty()) return "none";
   return modules.modules;
-}
-
-ActivationCheckpointing activation_checkpointing_from_json(const Json& json) {
-  if (json == "none") return {};
-  if (json == "block") return {.blocks = true};
-  if (!json.is_array() || json.empty() || !std::ranges::all_of(json, &Json::is_string)) {
-    throw std::invalid_argument("a plan whose activation_checkpointing is neither a word nor names");
-  }
-  return {.modules = json.get<std::vector<std::string>>()};
 }
 
 }  // namespace stages

@@ -28,7 +28,5 @@ ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& ne
 
 /// "none", "block" or the list of modules.
 nlohmann::ordered_json to_json(const ActivationCheckpointing& modules);
-/// The same back. Throws std::invalid_argument for what to_json() has not made.
-ActivationCheckpointing activation_checkpointing_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace stages

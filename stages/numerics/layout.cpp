@@ -1,7 +1,5 @@
 #include "stages/numerics/layout.h"
 
-#include <stdexcept>
-
 #include <torch/torch.h>
 
 namespace stages {
@@ -14,12 +12,6 @@ at::MemoryFormat memory_format(Layout layout) {
 }  // namespace
 
 std::string_view name(Layout layout) { return layout == Layout::kChannelsLast ? "channels_last" : "contiguous"; }
-
-Layout layout_from(std::string_view name) {
-  if (name == "contiguous") return Layout::kContiguous;
-  if (name == "channels_last") return Layout::kChannelsLast;
-  throw std::invalid_argument("no layout is called " + std::string(name));
-}
 
 void set_layout(torch::nn::Module& network, Layout layout) {
   const auto move = [&](at::Tensor tensor) {

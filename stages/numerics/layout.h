@@ -19,8 +19,6 @@ enum class Layout { kContiguous, kChannelsLast };
 
 /// "contiguous" and "channels_last".
 std::string_view name(Layout layout);
-/// The layout that a record names. Throws std::invalid_argument for any other name.
-Layout layout_from(std::string_view name);
 
 /// Moves all parameters and buffers of four dimensions to `layout`; those that lie so already are not touched. They
 /// stay the tensors that they are, so an optimizer that holds them keeps them, but they lose their gradients.

@@ -1,7 +1,5 @@
 #include "stages/numerics/numerics.h"
 
-#include <stdexcept>
-
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
@@ -40,15 +38,6 @@ Json to_json(const PrecisionMap& map) {
   return {{"default", base}, {"modules", std::move(modules)}};
 }
 
-PrecisionMap precision_map_from(const Json& json) {
-  if (json.is_string()) return precision_from(json.get<std::string>());
-  PrecisionMap map = precision_from(json.at("default").get<std::string>());
-  for (const auto& [modules, precision] : json.at("modules").items()) {
-    map.rules.push_back({modules, precision_from(precision.get<std::string>())});
-  }
-  return map;
-}
-
 }  // namespace
 
 Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
@@ -73,19 +62,6 @@ Json to_json(const Numerics& numerics) {
   Json json = {{"precision", to_json(numerics.precision)}, {"tf32", numerics.tf32}, {"layout", name(numerics.layout)}};
   if (!numerics.layout_rule.empty()) json["layout_rule"] = numerics.layout_rule;
   return json;
-}
-
-Numerics numerics_from_json(const Json& json) {
-  try {
-    Numerics numerics;
-    numerics.precision = precision_map_from(json.at("precision"));
-    numerics.tf32 = json.at("tf32").get<bool>();
-    numerics.layout = layout_from(json.at("layout").get<std::string>());
-    if (json.contains("layout_rule")) numerics.layout_rule = json["layout_rule"].get<std::string>();
-    return numerics;
-  } catch (const Json::exception& error) {
-    throw std::invalid_argument(error.what());
-  }
 }
 
 }  // namespace stages

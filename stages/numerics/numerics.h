@@ -48,7 +48,5 @@ Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module
 /// {"precision": "bf16" or {"default": "bf16", "modules": {"head": "fp32"}}, "tf32", "layout", "layout_rule"}; the rule
 /// only where there is one.
 nlohmann::ordered_json to_json(const Numerics& numerics);
-/// The same back; other members are left alone. Throws std::invalid_argument for what to_json() has not made.
-Numerics numerics_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace stages

@@ -3,7 +3,6 @@
 #include <ATen/autocast_mode.h>
 
 #include <cassert>
-#include <stdexcept>
 
 #include "stages/trace/meta_autocast.h"
 
@@ -42,13 +41,6 @@ void forget_casts() {
 }
 
 }  // namespace
-
-Precision precision_from(const std::string& name) {
-  if (name == "fp32") return Precision::kFp32;
-  if (name == "bf16") return Precision::kBf16;
-  if (name == "fp16") return Precision::kFp16;
-  throw std::invalid_argument("no precision is called " + name);
-}
 
 std::string_view name(Precision precision) {
   switch (precision) {

@@ -16,8 +16,6 @@ enum class Precision { kFp32, kBf16, kFp16 };
 /// What recipes and records call them.
 inline constexpr std::array<std::pair<std::string_view, Precision>, 3> kPrecisions = {
     {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}}};
-/// The precision that a record names. Throws std::invalid_argument for any other name.
-Precision precision_from(const std::string& name);
 std::string_view name(Precision precision);
 /// The type of a product's result.
 at::ScalarType scalar_type(Precision precision);

@@ -1,7 +1,6 @@
 #include "stages/train/step_plan.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -61,23 +60,6 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
                                  {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
   json.update(to_json(plan.numerics));
   return json;
-}
-
-StepPlan step_plan_from_json(const nlohmann::ordered_json& json) {
-  StepPlan plan{.numerics = numerics_from_json(json)};
-  const auto micro_batch = json.find("micro_batch"), two_pass = json.find("two_pass");
-  if (micro_batch == json.end() || !micro_batch->is_number_integer() || *micro_batch < 0) {
-    throw std::invalid_argument("a plan without a micro_batch");
-  }
-  if (two_pass == json.end() || !two_pass->is_boolean()) throw std::invalid_argument("a plan without two_pass");
-  const auto modules = json.find("activation_checkpointing");
-  if (modules == json.end()) throw std::invalid_argument("a plan without activation_checkpointing");
-  plan.activation_checkpointing = activation_checkpointing_from_json(*modules);
-  plan.micro_batch = micro_batch->get<std::int64_t>();
-  plan.two_pass = two_pass->get<bool>();
-  if (nlohmann::json(to_json(plan)) != nlohmann::json(json))
-    throw std::invalid_argument("a plan with more in it than is known here");
-  return plan;
 }
 
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {

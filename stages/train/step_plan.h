@@ -25,11 +25,9 @@ struct StepPlan {
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
                         ActivationCheckpointing activation_checkpointing, bool declares_cut = false);
 
-/// {"micro_batch", "two_pass", "activation_checkpointing"} and what to_json(Numerics) says: for a record from which the
-/// very same steps can be run again.
+/// {"micro_batch", "two_pass", "activation_checkpointing"} and what to_json(Numerics) says: for the record
+/// of the very steps that were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
-/// The same back. Throws std::invalid_argument for what to_json() has not made.
-StepPlan step_plan_from_json(const nlohmann::ordered_json& json);
 
 /// How many parts a batch of `units` is measured in: its micro-batches, or in two passes one.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);

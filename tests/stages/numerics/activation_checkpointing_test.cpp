@@ -79,17 +79,10 @@ TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
             "activation_checkpointing: none: no part of this network can be");
 }
 
-TEST(ActivationCheckpointing, RecordIsReadBack) {
-  for (const ActivationCheckpointing& modules : {ActivationCheckpointing{}, ActivationCheckpointing{.blocks = true},
-                                                 ActivationCheckpointing{.modules = {"encoder.layers.*", "head"}}}) {
-    EXPECT_EQ(activation_checkpointing_from_json(to_json(modules)), modules);
-  }
+TEST(ActivationCheckpointing, RecordSaysAllOfIt) {
+  EXPECT_EQ(to_json(ActivationCheckpointing{}), "none");
   EXPECT_EQ(to_json(ActivationCheckpointing{.modules = {"a", "b.*"}}).dump(), R"(["a","b.*"])");
   EXPECT_EQ(to_json(ActivationCheckpointing{.blocks = true}), "block");
-  for (const char* damaged : {R"("blocks")", "[]", "[1]", "true", "null", "{}"}) {
-    EXPECT_THROW(activation_checkpointing_from_json(nlohmann::ordered_json::parse(damaged)), std::invalid_argument)
-        << damaged;
-  }
 }
 
 }  // namespace

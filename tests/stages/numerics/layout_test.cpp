@@ -25,8 +25,8 @@ Layout chosen(const torch::nn::Module& network, at::DeviceType device = at::kCPU
 }
 
 TEST(Layout, NamesOfTheSchema) {
-  for (const Layout layout : {kContiguous, kChannelsLast}) EXPECT_EQ(layout_from(name(layout)), layout);
-  EXPECT_THROW(layout_from("auto"), std::invalid_argument);
+  EXPECT_EQ(name(kContiguous), "contiguous");
+  EXPECT_EQ(name(kChannelsLast), "channels_last");
 }
 
 TEST(Layout, WeightsMoveAndKeepTheirValuesAndTheirTensors) {

@@ -58,27 +58,15 @@ TEST(Numerics, UnknownModuleIsRefused) {
   EXPECT_THROW(choose_numerics(policy, ListeningNetwork(), "model", context), runner::StageError);
 }
 
-TEST(Numerics, RecordIsReadBack) {
+TEST(Numerics, RecordSaysAllOfIt) {
   const Numerics plain;
   EXPECT_EQ(to_json(plain).dump(), R"({"precision":"fp32","tf32":false,"layout":"contiguous"})");
-  EXPECT_EQ(numerics_from_json(to_json(plain)), plain);
   const Numerics rich{.precision = {Precision::kBf16, {{"head", Precision::kFp32}, {"", Precision::kFp16}}},
                       .tf32 = true,
                       .layout = Layout::kChannelsLast,
                       .layout_rule = "layout-1"};
   EXPECT_EQ(to_json(rich).dump(), R"({"precision":{"default":"bf16","modules":{"head":"fp32","":"fp16"}},"tf32":true,)"
                                   R"("layout":"channels_last","layout_rule":"layout-1"})");
-  EXPECT_EQ(numerics_from_json(to_json(rich)), rich);
-}
-
-TEST(Numerics, DamagedRecordIsRefused) {
-  for (const char* text : {"{}", "[]", R"({"precision":"fp8","tf32":false,"layout":"contiguous"})",
-                           R"({"precision":"fp32","tf32":1,"layout":"contiguous"})",
-                           R"({"precision":"fp32","tf32":false,"layout":"auto"})",
-                           R"({"precision":{"default":"fp32"},"tf32":false,"layout":"contiguous"})",
-                           R"({"precision":{"default":"fp32","modules":[1]},"tf32":false,"layout":"contiguous"})"}) {
-    EXPECT_THROW(numerics_from_json(Json::parse(text)), std::invalid_argument) << text;
-  }
 }
 
 }  // namespace
