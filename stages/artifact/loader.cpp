@@ -210,4 +210,15 @@ std::int64_t Loader::position() const { return static_cast<std::int64_t>(state_-
 
 std::int64_t Loader::skipped() const { return state_->skipped; }
 
+runner::Progress PassProgress::after(std::int64_t step, std::int64_t samples) const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  runner::Progress progress;
+  progress.phase = phase_;
+  progress.step = step;
+  progress.steps = steps_;
+  if (passed.count() > 0) progress.samples_per_second = static_cast<double>(samples) / passed.count();
+  progress.seconds_left = passed.count() / static_cast<double>(step) * static_cast<double>(steps_ - step);
+  return progress;
+}
+
 }  // namespace stages

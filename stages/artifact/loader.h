@@ -1,9 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "runner/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/tensor/batch.h"
@@ -36,6 +39,20 @@ class Loader {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// How far a pass over a dataset is, for whoever watches; it begins where this is made.
+class PassProgress {
+ public:
+  /// `phase` as in Progress; the pass has `steps` batches or samples.
+  PassProgress(std::string phase, std::int64_t steps) : phase_(std::move(phase)), steps_(steps) {}
+  /// Once `step` of them, at least one, and `samples` samples are done.
+  runner::Progress after(std::int64_t step, std::int64_t samples) const;
+
+ private:
+  const std::string phase_;
+  const std::int64_t steps_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace stages

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -205,7 +204,7 @@ class Features final : public runner::Stage {
         context.node().smoke ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
     Loader loader(dataset, sequential_order(rows), batch_size, /*epoch=*/0);
-    const auto start = std::chrono::steady_clock::now();
+    const PassProgress progress(part, loader.batches());
     for (std::int64_t done = 1;; ++done) {
       if (context.cancelled()) throw runner::Cancelled{};
       const std::optional<Batch> batch = loader.next();
@@ -225,24 +224,12 @@ class Features final : public runner::Stage {
       put("features", features, config_.storage);
       for (const TensorSpec& spec : kept_beside_features(description)) put(spec.name, (*batch)[spec.name], spec.dtype);
       table.present.index_fill_(0, at_rows, true);
-      context.progress(progress(part, done, loader.batches(), batch->indices.back() + 1, start));
+      context.progress(progress.after(done, batch->indices.back() + 1));
     }
     if (!table.tensors.contains("features")) {
       throw StageError(ErrorCode::kTooFewSamples, "no sample of the part '" + part + "' could be read");
     }
     return table;
-  }
-
-  static runner::Progress progress(const std::string& part, std::int64_t done, std::int64_t batches,
-                                   std::int64_t samples, std::chrono::steady_clock::time_point start) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    runner::Progress progress;
-    progress.phase = part;
-    progress.step = done;
-    progress.steps = batches;
-    if (passed.count() > 0) progress.samples_per_second = static_cast<double>(samples) / passed.count();
-    progress.seconds_left = passed.count() / static_cast<double>(done) * static_cast<double>(batches - done);
-    return progress;
   }
 
   const FeaturesConfig config_;

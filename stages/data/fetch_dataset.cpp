@@ -14,6 +14,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
+#include "runner/text/bytes.h"
 
 namespace stages {
 namespace {
@@ -186,7 +187,7 @@ class DatasetFetching {
     std::int64_t bytes = 0;
     for (const PublishedFile& file : dataset_.files) bytes += given_.contains(file.name) ? 0 : file.bytes;
     if (bytes > 0 && callbacks_.say) {
-      callbacks_.say("fetching " + std::string(dataset_.name) + ", " + size_text(bytes) + ", into '" +
+      callbacks_.say("fetching " + std::string(dataset_.name) + ", " + runner::bytes_text(bytes) + ", into '" +
                      folder_.string() + "'");
     }
   }

@@ -1,7 +1,6 @@
 #include "stages/evaluate/predictor.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -51,27 +50,6 @@ at::Tensor run(const Model& model, const PreparedNetwork& network, const Batch& 
   const ScopedInference inference(network);
   return model.forward(network.module(), placed.tensors()).at("logits").cpu();
 }
-
-/// Follows the batches for whoever watches.
-class Watch {
- public:
-  explicit Watch(std::int64_t batches) : batches_(batches) {}
-
-  runner::Progress after(std::int64_t batch, std::int64_t samples) const {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-    runner::Progress progress;
-    progress.phase = "evaluate";
-    progress.step = batch;
-    progress.steps = batches_;
-    if (passed.count() > 0) progress.samples_per_second = static_cast<double>(samples) / passed.count();
-    progress.seconds_left = passed.count() / static_cast<double>(batch) * static_cast<double>(batches_ - batch);
-    return progress;
-  }
-
- private:
-  const std::int64_t batches_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -138,7 +116,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   std::int64_t samples = test_->describe().size;
   if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
   Loader loader(test_, sequential_order(samples), batch_size_, /*epoch=*/0);
-  const Watch watch(loader.batches());
+  const PassProgress progress("evaluate", loader.batches());
 
   ClassifiedSamples result;
   std::vector<at::Tensor> logits, labels;
@@ -153,7 +131,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
     check(logits.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
-    context.progress(watch.after(done, static_cast<std::int64_t>(result.names.size())));
+    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size())));
   }
   result.skipped = loader.skipped();
   if (logits.empty()) {

@@ -1,8 +1,6 @@
 #include "stages/fetch/callbacks.h"
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
 namespace stages {
@@ -47,16 +45,6 @@ void ByteProgress::at(std::int64_t done) {
   if (all_ > done && bytes_per_second_ > 0)
     progress.seconds_left = static_cast<double>(all_ - done) / bytes_per_second_;
   callbacks_.progress(progress);
-}
-
-std::string size_text(std::int64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit > 0 && value < 9.95 ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
-  return text;
 }
 
 }  // namespace stages

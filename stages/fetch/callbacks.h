@@ -38,7 +38,4 @@ class ByteProgress {
   double told_seconds_, bytes_per_second_ = 0;
 };
 
-/// "1.2 GiB".
-std::string size_text(std::int64_t bytes);
-
 }  // namespace stages

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runner/stage/stage.h"
+#include "runner/text/bytes.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/partial_file.h"
 
@@ -84,7 +85,7 @@ class Fetching {
   }
 
   std::string kept() const {
-    return size_text(part_.bytes()) + (all_ > 0 ? " of " + size_text(all_) : "") + " are kept in '" +
+    return runner::bytes_text(part_.bytes()) + (all_ > 0 ? " of " + runner::bytes_text(all_) : "") + " are kept in '" +
            part_.path().string() + "', and the same command continues from there";
   }
 
@@ -174,12 +175,12 @@ class Fetching {
       }
       all_ = range->all;
       was_resumed_ = true;
-      say("continuing '" + name_ + "' after " + size_text(part_.bytes()));
+      say("continuing '" + name_ + "' after " + runner::bytes_text(part_.bytes()));
     } else {
       if (is_resuming_) restart("the server cannot continue in the middle of '" + name_ + "', or it has changed");
       part_.begin_anew();
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
-      say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + size_text(all_) : ""));
+      say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
       part_.note(validator_of(reply));
       part_.append("");  // it is there from now on, even if empty
     }
@@ -269,8 +270,8 @@ void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& sto
   const auto free = storage.free_bytes(folder.empty() ? "." : folder);
   if (!free || bytes <= 0 || *free >= static_cast<std::uint64_t>(bytes)) return;
   throw StageError(ErrorCode::kDiskFull, "'" + folder.string() + "' has room for " +
-                                             size_text(static_cast<std::int64_t>(*free)) + ", and " + size_text(bytes) +
-                                             " are needed")
+                                             runner::bytes_text(static_cast<std::int64_t>(*free)) + ", and " +
+                                             runner::bytes_text(bytes) + " are needed")
       .with_help("make room, or choose another folder");
 }
 

@@ -9,6 +9,7 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"
+#include "runner/text/bytes.h"
 
 namespace stages {
 namespace {
@@ -108,7 +109,7 @@ class Unpacking {
       if (size == 0) break;
       if (size < 0) damaged(a);
       unpacked_.bytes += size;
-      if (unpacked_.bytes > limits_.bytes) refuse("more than " + size_text(limits_.bytes));
+      if (unpacked_.bytes > limits_.bytes) refuse("more than " + runner::bytes_text(limits_.bytes));
       file.append({piece.data(), static_cast<std::size_t>(size)});
       stop_if_cancelled(callbacks_);
       progress.at(archive_filter_bytes(a, -1));

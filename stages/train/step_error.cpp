@@ -4,9 +4,12 @@
 #include <cmath>
 #include <span>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/out_of_memory.h"
 #include "stages/train/memory_log.h"
@@ -17,12 +20,9 @@ namespace {
 /// "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
 std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
   constexpr std::size_t kShown = 3;
-  std::string result;
-  for (std::size_t i = 0; i < std::min(indices.size(), kShown); ++i) {
-    result += (i ? ", '" : "'") + dataset.sample_name(indices[i]) + "'";
-  }
-  if (indices.size() > kShown) result += " and " + std::to_string(indices.size() - kShown) + " more";
-  return result;
+  std::vector<std::string> names;
+  for (const std::int64_t index : indices) names.push_back(dataset.sample_name(index));
+  return runner::listed(names, kShown, "'");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "stages/worker/predict.h"
 
 #include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <thread>
 
@@ -57,12 +56,13 @@ class Prediction {
         choose_numerics(checkpoint_.numerics, *checkpoint_.network, checkpoint_.model_stage, device, say), device);
     const std::int64_t images = pictures_->describe().size;
     Loader loader(pictures_, SampleOrder::sequential(images), batch_size, /*epoch=*/0);
+    const PassProgress progress("predict", images);
     for (;;) {
       if (context_.cancelled()) throw runner::Cancelled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
       give(*batch, logits(network, *batch));
-      context_.progress(progress(images));
+      context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
     return {{"images", images}, {"failed", failed_}};
@@ -115,22 +115,10 @@ class Prediction {
     return index < checkpoint_.classes.size() ? checkpoint_.classes[index] : "output " + std::to_string(label);
   }
 
-  runner::Progress progress(std::int64_t images) const {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-    runner::Progress progress;
-    progress.phase = "predict";
-    progress.step = next_;
-    progress.steps = images;
-    if (passed.count() > 0) progress.samples_per_second = static_cast<double>(next_) / passed.count();
-    progress.seconds_left = passed.count() / static_cast<double>(next_) * static_cast<double>(images - next_);
-    return progress;
-  }
-
   const Checkpoint& checkpoint_;
   const std::shared_ptr<const PictureFiles> pictures_;
   const std::int64_t top_;
   const RequestContext& context_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t next_ = 0;  // the first that nothing has been said of
   std::int64_t failed_ = 0;
 };

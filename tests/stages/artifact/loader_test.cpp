@@ -243,5 +243,15 @@ TEST(Random, IsEven) {
   for (const int count : buckets) EXPECT_NEAR(count, 10'000, 400);
 }
 
+TEST(PassProgress, NothingIsLeftAtTheEnd) {
+  const PassProgress progress("evaluate", 4);
+  const runner::Progress half = progress.after(2, 20), whole = progress.after(4, 40);
+  EXPECT_EQ(half.phase, "evaluate");
+  EXPECT_EQ(half.step, 2);
+  EXPECT_EQ(half.steps, 4);
+  EXPECT_GT(half.seconds_left, 0);
+  EXPECT_EQ(whole.seconds_left, 0);
+}
+
 }  // namespace
 }  // namespace stages

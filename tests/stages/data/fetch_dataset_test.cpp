@@ -11,6 +11,7 @@
 
 #include "runner/disk/fault.h"
 #include "runner/cli/data_names.h"
+#include "runner/text/bytes.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
@@ -77,8 +78,8 @@ TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
   EXPECT_EQ(fetched.received, static_cast<std::int64_t>(archive_.size() + labels_.size()));
   EXPECT_EQ(fetched.files, 4);
   expect_whole();
-  EXPECT_EQ(listener_.said.front(),
-            "fetching toys, " + size_text(fetched.received) + ", into '" + (folder_ / "data/toys").string() + "'");
+  EXPECT_EQ(listener_.said.front(), "fetching toys, " + runner::bytes_text(fetched.received) + ", into '" +
+                                        (folder_ / "data/toys").string() + "'");
   EXPECT_EQ(server_.seen().at(0).target, "/published/pictures.tgz");
 }
 

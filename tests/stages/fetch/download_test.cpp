@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
+#include "runner/text/bytes.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"
@@ -90,7 +91,7 @@ TEST_F(DownloadTest, StoppedOneContinuesTheNextTime) {
   const auto here = static_cast<std::int64_t>(fs::file_size(part()));
   EXPECT_GT(here, 0);
   EXPECT_LT(here, 300'000);
-  EXPECT_EQ(listener_.said.back(), "stopped: " + size_text(here) + " of 293 KiB are kept in '" + part() +
+  EXPECT_EQ(listener_.said.back(), "stopped: " + runner::bytes_text(here) + " of 293 KiB are kept in '" + part() +
                                        "', and the same command continues from there");
   EXPECT_FALSE(fs::exists(file_));
   listener_.is_cancelled = [] { return false; };
