@@ -356,4 +356,9 @@ std::string name(ErrorCode code) {
   return "E" + std::string(4 - digits.size(), '0') + digits;
 }
 
+std::optional<ErrorCode> error_code_named(std::string_view text) {
+  const auto found = std::ranges::find(kErrors, text, [](const ErrorInfo& error) { return name(error.code); });
+  return found == kErrors.end() ? std::nullopt : std::optional(found->code);
+}
+
 }  // namespace runner

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -144,5 +145,6 @@ const ErrorInfo& info(ErrorCode code);
 
 /// "E0123".
 std::string name(ErrorCode code);
+std::optional<ErrorCode> error_code_named(std::string_view name);
 
 }  // namespace runner

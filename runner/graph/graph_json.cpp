@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/graph/graph.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
@@ -12,47 +13,40 @@ using Json = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& what) { throw std::runtime_error("graph: " + what); }
 
-template <typename T>
-T field(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) refuse("no '" + std::string(key) + "'");
-  try {
-    return found->get<T>();
-  } catch (const Json::exception&) {
-    refuse("'" + std::string(key) + "' has the wrong type");
-  }
-}
+using Fields = JsonFields<Json>;
 
 Edge edge_from_json(const Json& json, std::size_t holder) {
-  Edge edge{.input = field<std::string>(json, "input"),
-            .from = field<std::size_t>(json, "from"),
-            .output = field<std::string>(json, "output"),
+  const Fields fields(json, "an edge of the graph");
+  Edge edge{.input = fields.text("input"),
+            .from = static_cast<std::size_t>(fields.count("from")),
+            .output = fields.text("output"),
             .type = {}};
-  const auto type = artifact_type(field<std::string>(json, "type"));
+  const auto type = artifact_type(fields.text("type"));
   if (!type) refuse("an edge has an unknown type");
   if (edge.from >= holder) refuse("an edge comes from a node that runs later");
   edge.type = *type;
-  edge.optional = field<bool>(json, "optional");
+  edge.optional = fields.flag("optional");
   return edge;
 }
 
 Node node_from_json(const Json& json, std::size_t index) {
-  Node node{.id = field<std::string>(json, "id"),
-            .stage = field<std::string>(json, "stage"),
-            .kind = field<std::string>(json, "kind"),
-            .options = from_json(field<Json>(json, "options")),
-            .pointer = field<std::string>(json, "pointer"),
+  const Fields fields(json, "a node of the graph");
+  Node node{.id = fields.text("id"),
+            .stage = fields.text("stage"),
+            .kind = fields.text("kind"),
+            .options = from_json(fields.at("options")),
+            .pointer = fields.text("pointer"),
             .inputs = {},
-            .seed = field<std::uint64_t>(json, "seed"),
-            .version = field<int>(json, "version"),
-            .cacheable = field<bool>(json, "cacheable")};
+            .seed = fields.seed("seed"),
+            .version = static_cast<int>(fields.integer("version")),
+            .cacheable = fields.flag("cacheable")};
   if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
   const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
                        node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
                            std::string::npos;
   if (!is_name) refuse("a node's id is no file name");
   if (!node.options.map()) refuse("a node's options are no mapping");
-  for (const Json& edge : field<Json>(json, "inputs")) node.inputs.push_back(edge_from_json(edge, index));
+  for (const Json& edge : fields.list("inputs")) node.inputs.push_back(edge_from_json(edge, index));
   return node;
 }
 
@@ -90,20 +84,19 @@ Json to_json(const Graph& graph) {
 }
 
 Graph graph_from_json(const Json& json) {
-  if (!json.is_object()) refuse("not an object");
-  Graph graph{.recipe = field<std::string>(json, "recipe"),
-              .seed = field<std::uint64_t>(json, "seed"),
+  const Fields fields(json, "the graph");
+  Graph graph{.recipe = fields.text("recipe"),
+              .seed = fields.seed("seed"),
               .threads = std::nullopt,
-              .device = field<std::string>(json, "device"),
+              .device = fields.text("device"),
               .nodes = {},
-              .recipe_hash = field<std::string>(json, "recipe_hash")};
-  if (const auto threads = field<Json>(json, "threads"); !threads.is_null())
-    graph.threads = field<int>(json, "threads");
-  const auto determinism = determinism_named(field<std::string>(json, "determinism"));
+              .recipe_hash = fields.text("recipe_hash")};
+  if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
+  const auto determinism = determinism_named(fields.text("determinism"));
   if (!determinism) refuse("its determinism is unknown");
   graph.determinism = *determinism;
   std::set<std::string> ids;
-  for (const Json& node : field<Json>(json, "nodes")) {
+  for (const Json& node : fields.list("nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));
     if (!ids.insert(graph.nodes.back().id).second) refuse("two nodes have the id '" + graph.nodes.back().id + "'");
   }

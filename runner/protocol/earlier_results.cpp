@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/value/json_fields.h"
+
 namespace runner {
 namespace {
 
@@ -18,11 +20,6 @@ constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {
                                                                                  {"best", WeightsChoice::kBest},
                                                                                  {"latest", WeightsChoice::kLatest},
                                                                                  {"this", WeightsChoice::kThis}}};
-
-std::string text(const Json& object, const char* key) {
-  if (object.is_object() && object.contains(key) && object[key].is_string()) return object[key];
-  throw std::runtime_error("checkpoints: no '" + std::string(key) + "'");
-}
 
 }  // namespace
 
@@ -38,13 +35,14 @@ Json to_json(const TrainedNodes& nodes) {
 }
 
 TrainedNodes trained_from_json(const Json& json) {
-  if (!json.is_object()) throw std::runtime_error("checkpoints: not an object");
+  if (!json.is_object()) throw std::runtime_error("the checkpoints are no object");
   TrainedNodes nodes;
   for (const auto& [id, weights] : json.items()) {
-    const std::string word = text(weights, "choice");
+    const JsonFields fields(weights, "a checkpoint");
+    const std::string word = fields.text("choice");
     const auto* const choice = std::ranges::find(kChoices, word, [](const auto& item) { return item.first; });
-    if (choice == kChoices.end()) throw std::runtime_error("checkpoints: an unknown choice");
-    nodes[id] = {text(weights, "folder"), choice->second};
+    if (choice == kChoices.end()) throw std::runtime_error("a checkpoint has an unknown 'choice'");
+    nodes[id] = {fields.text("folder"), choice->second};
   }
   return nodes;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
 
 namespace runner {
@@ -72,55 +73,23 @@ struct ToJson {
   Json operator()(const Finished& e) const { return {{"event", "finished"}, {"exit", e.exit}}; }
 };
 
-/// The fields of one object; each is required and has one type.
-class Fields {
- public:
-  explicit Fields(const Json& json) : json_(json) {}
-
-  const Json& json(const char* key) const {
-    const auto found = json_.find(key);
-    if (found == json_.end()) throw std::runtime_error("no '" + std::string(key) + "'");
-    return *found;
-  }
-  std::string text(const char* key) const {
-    if (!json(key).is_string()) throw std::runtime_error("'" + std::string(key) + "' is no string");
-    return json(key).get<std::string>();
-  }
-  std::int64_t integer(const char* key) const {
-    const Json& value = json(key);
-    const bool fits = value.is_number_integer() &&
-                      (!value.is_number_unsigned() ||
-                       value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
-    if (!fits) throw std::runtime_error("'" + std::string(key) + "' is no integer");
-    return value.get<std::int64_t>();
-  }
-  double number(const char* key) const {
-    if (const auto value = number_from_json(json(key))) return *value;
-    throw std::runtime_error("'" + std::string(key) + "' is no number");
-  }
-
- private:
-  const Json& json_;
-};
+using Fields = JsonFields<Json>;
 
 ErrorCode error_code(const std::string& text) {
-  const auto known = all_errors();
-  const auto found = std::ranges::find(known, text, [](const ErrorInfo& error) { return name(error.code); });
-  if (found == known.end()) throw std::runtime_error("unknown error code '" + text + "'");
-  return found->code;
+  if (const auto code = error_code_named(text)) return *code;
+  throw std::runtime_error("unknown error code '" + text + "'");
 }
 
 Event hello(const Fields& f) {
   const std::int64_t protocol = f.integer("protocol");
   return Hello{protocol == kProtocolVersion ? kProtocolVersion
                                             : static_cast<int>(std::clamp<std::int64_t>(protocol, -1, 1 << 30)),
-               f.text("build"), f.json("versions")};
+               f.text("build"), f.at("versions")};
 }
 Event ready(const Fields& f) {
   const std::int64_t threads = f.integer("threads");
   if (threads < 1 || threads > kMaxThreads) throw std::runtime_error("'threads' is out of range");
-  const Json variables = f.json("variables");
-  if (!variables.is_object()) throw std::runtime_error("'variables' is no object");
+  const Json& variables = f.object("variables");
   for (const Json& value : variables) {
     if (!value.is_string()) throw std::runtime_error("a variable is no string");
   }
@@ -131,7 +100,7 @@ Event diagnostic(const Fields& f) {
   const std::string severity = f.text("severity");
   if (severity != "error" && severity != "warning") throw std::runtime_error("unknown severity '" + severity + "'");
   result.severity = severity == "error" ? Severity::kError : Severity::kWarning;
-  for (const Json& note : f.json("notes")) {
+  for (const Json& note : f.list("notes")) {
     if (!note.is_string()) throw std::runtime_error("a note is no string");
     result.notes.push_back({{}, note.get<std::string>()});
   }
@@ -171,8 +140,8 @@ Event log(const Fields& f) {
 Event node_finished(const Fields& f) {
   return NodeFinished{f.text("node"), f.number("seconds"), f.integer("peak_memory_bytes")};
 }
-Event item(const Fields& f) { return Item{f.json("item")}; }
-Event answer(const Fields& f) { return Answer{f.json("answer")}; }
+Event item(const Fields& f) { return Item{f.at("item")}; }
+Event answer(const Fields& f) { return Answer{f.at("answer")}; }
 Event finished(const Fields& f) {
   const std::int64_t exit = f.integer("exit");
   if (exit < 0 || exit > 255) throw std::runtime_error("'exit' is no exit code");
@@ -215,8 +184,7 @@ Event event_from_line(std::string_view line) {
   };
   try {
     const Json json = Json::parse(line, bounded);
-    if (!json.is_object()) throw std::runtime_error("not an object");
-    const Fields fields(json);
+    const Fields fields(json, "an event");
     const std::string name = fields.text("event");
     const auto found = std::ranges::find(kParsers, name, &EventParser::name);
     if (found == kParsers.end()) throw std::runtime_error("unknown event '" + name + "'");

@@ -7,53 +7,32 @@
 
 #include "runner/disk/file_system.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using Fields = JsonFields<Json>;
 
 constexpr std::size_t kLargestResults = 256 << 20;
 
-/// What is wrong with a file.
-struct Damage : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using Damage = std::runtime_error;  // what is wrong with a file
 
-const Json& field(const Json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (!object.is_object() || found == object.end()) throw Damage("it has no '" + key + "'");
-  return *found;
-}
+/// An object in a file.
+Fields fields_of(const Json& json) { return {json, "it"}; }
+Fields fields_of(const Fields& fields, const std::string& key) { return {fields.at(key), "its '" + key + "'"}; }
 
-double number(const Json& object, const std::string& key) {
-  const Json& value = field(object, key);
-  if (!value.is_number()) throw Damage("'" + key + "' is no number");
-  return value;
-}
-
-double share(const Json& object, const std::string& key) {
-  const double value = number(object, key);
-  if (!(value >= 0 && value <= 1 + 1e-9)) throw Damage("'" + key + "' is not between 0 and 1");
+double share(const Fields& fields, std::string_view key) {
+  const double value = fields.number(key);
+  if (!(value >= 0 && value <= 1 + 1e-9)) throw Damage("'" + std::string(key) + "' is not between 0 and 1");
   return value;
 }
 
 std::int64_t whole(const Json& value, const std::string& what) {
   constexpr double kMost = 1e12;  // so that sums of them are counts too
   if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost) throw Damage(what + " is no count");
-  return value;
-}
-
-const Json& list(const Json& object, const std::string& key) {
-  const Json& value = field(object, key);
-  if (!value.is_array()) throw Damage("'" + key + "' is no list");
-  return value;
-}
-
-std::string text_field(const Json& object, const std::string& key) {
-  const Json& value = field(object, key);
-  if (!value.is_string()) throw Damage("'" + key + "' is no text");
   return value;
 }
 
@@ -70,40 +49,43 @@ std::vector<std::vector<std::int64_t>> matrix(const Json& json, std::size_t clas
 }
 
 void take_metrics(const Json& json, RecordedEvaluation& result) {
-  result.accuracy = share(json, "top1");
-  result.low = share(field(json, "top1_interval"), "low");
-  result.high = share(field(json, "top1_interval"), "high");
-  result.mean_per_class = share(json, "mean_per_class");
-  result.loss = number(json, "log_loss");
-  result.samples = whole(field(json, "samples"), "'samples'");
-  const Json& smoke = field(json, "smoke");
-  result.is_smoke = smoke.is_boolean() && smoke.get<bool>();
-  for (const Json& one : list(json, "per_class")) {
-    result.classes.push_back({text_field(one, "class"), share(one, "precision"), share(one, "recall"),
-                              whole(field(one, "support"), "'support'")});
+  const Fields fields = fields_of(json), interval = fields_of(fields, "top1_interval");
+  result.accuracy = share(fields, "top1");
+  result.low = share(interval, "low");
+  result.high = share(interval, "high");
+  result.mean_per_class = share(fields, "mean_per_class");
+  result.loss = fields.number("log_loss");
+  result.samples = whole(fields.at("samples"), "'samples'");
+  result.is_smoke = fields.flag("smoke");
+  for (const Json& item : fields.list("per_class")) {
+    const Fields one = fields_of(item);
+    result.classes.push_back(
+        {one.text("class"), share(one, "precision"), share(one, "recall"), whole(one.at("support"), "'support'")});
   }
-  result.confusion = matrix(field(json, "confusion_matrix"), result.classes.size());
+  result.confusion = matrix(fields.at("confusion_matrix"), result.classes.size());
 }
 
 RecordedCurve curve(const Json& json) {
-  const Json &rates = list(json, "fpr"), &hits = list(json, "tpr");
+  const Fields fields = fields_of(json);
+  const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
   if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are no curve");
-  RecordedCurve result{json.contains("class") ? text_field(json, "class") : "", share(json, "auc"), {}};
+  RecordedCurve result{json.contains("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};
-    result.points.emplace_back(share(point, "fpr"), share(point, "tpr"));
+    result.points.emplace_back(share(fields_of(point), "fpr"), share(fields_of(point), "tpr"));
   }
   return result;
 }
 
 void take_curves(const Json& json, RecordedEvaluation& result) {
-  const Json &roc = field(json, "roc"), &calibration = field(json, "calibration");
-  if (!field(roc, "macro").is_null()) result.macro = curve(roc["macro"]);
-  if (!field(roc, "micro").is_null()) result.micro = curve(roc["micro"]);
-  for (const Json& one : list(roc, "classes")) result.class_curves.push_back(curve(one));
+  const Fields fields = fields_of(json), roc = fields_of(fields, "roc"), calibration = fields_of(fields, "calibration");
+  if (!roc.at("macro").is_null()) result.macro = curve(roc.at("macro"));
+  if (!roc.at("micro").is_null()) result.micro = curve(roc.at("micro"));
+  for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(one));
   result.calibration_error = share(calibration, "error");
-  for (const Json& bin : list(calibration, "bins")) {
-    result.bins.push_back({share(bin, "low"), share(bin, "high"), whole(field(bin, "count"), "'count'"),
+  for (const Json& item : calibration.list("bins")) {
+    const Fields bin = fields_of(item);
+    result.bins.push_back({share(bin, "low"), share(bin, "high"), whole(bin.at("count"), "'count'"),
                            share(bin, "confidence"), share(bin, "accuracy")});
   }
   result.has_curves = true;
@@ -115,7 +97,6 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
     const auto bytes = real_file_system().read(path, kLargestResults);
     if (!bytes) throw Damage("it is too large, or may not be read");
     const Json json = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) throw Damage("it is no JSON object");
     take(json);
     return std::nullopt;
   } catch (const Damage& damage) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
@@ -29,7 +30,7 @@ class PredictionOutput {
   std::int64_t failed() const { return failed_; }
 
  private:
-  void tell_unreadable(const nlohmann::ordered_json& item);
+  void tell_unreadable(const std::string& code, const std::string& message);
   void write_csv(const nlohmann::ordered_json& item);
 
   const PredictionFormat format_;

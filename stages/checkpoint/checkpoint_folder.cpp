@@ -119,9 +119,10 @@ void check_digest(const fs::path& folder, const char* name, const json& files) {
 TrainingState read_state(const fs::path& folder, const json& files) {
   for (const char* name : kFiles) check_size(folder, name, files);
   check_digest(folder, kState, files);
+  const std::string text = read_text(folder, kState, kLargestState);
   try {
-    return state_from_json(read_text(folder, kState, kLargestState));
-  } catch (const std::invalid_argument& error) {
+    return state_from_json(text);
+  } catch (const std::runtime_error& error) {
     damaged(folder, error.what());
   }
 }

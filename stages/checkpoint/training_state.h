@@ -35,7 +35,7 @@ struct TrainingState {
 /// number that is not finite, which JSON has no word for.
 std::string state_json(const TrainingState& state);
 
-/// Reads what state_json() wrote; the tensors are left empty. Throws std::invalid_argument saying what is wrong, in
+/// Reads what state_json() wrote; the tensors are left empty. Throws std::runtime_error saying what is wrong, in
 /// half a sentence: "its state.json …".
 TrainingState state_from_json(std::string_view text);
 

@@ -1,10 +1,10 @@
 #include "stages/train/early_stopping.h"
 
 #include <cmath>
-#include <stdexcept>
-#include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "runner/value/json_fields.h"
 
 namespace stages {
 
@@ -28,23 +28,11 @@ nlohmann::json EarlyStopping::state() const {
 }
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
-  const auto member = [&](const char* name) -> const nlohmann::json& {
-    if (state.is_object() && state.contains(name)) return state[name];
-    throw std::invalid_argument("the early stopping's state has no '" + std::string(name) + "'");
-  };
-  const auto require = [](bool is_right, const char* name, const char* what) {
-    if (!is_right)
-      throw std::invalid_argument("the early stopping's state has a '" + std::string(name) + "' that is no " + what);
-  };
-  const nlohmann::json& best_epoch = member("best_epoch");
-  const nlohmann::json& best = member("best");
-  const nlohmann::json& waited = member("waited");
-  require(best_epoch.is_null() || best_epoch.is_number_unsigned(), "best_epoch", "epoch");
-  require(best.is_number(), "best", "number");
-  require(waited.is_number_unsigned(), "waited", "count");
-  best_epoch_ = best_epoch.is_null() ? std::nullopt : std::optional(best_epoch.get<std::int64_t>());
-  best_ = best.get<double>();
-  waited_ = waited.get<std::int64_t>();
+  const runner::JsonFields fields(state, "the early stopping's state");
+  const bool has_best = !fields.at("best_epoch").is_null();
+  best_epoch_ = has_best ? std::optional(fields.count("best_epoch")) : std::nullopt;
+  best_ = fields.number("best");
+  waited_ = fields.count("waited");
 }
 
 }  // namespace stages

@@ -25,7 +25,7 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// All that must be saved to continue as if never interrupted. load_state() throws std::invalid_argument for anything
+  /// All that must be saved to continue as if never interrupted. load_state() throws std::runtime_error for anything
   /// else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);

@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <stdexcept>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/stage.h"
+#include "runner/value/json_fields.h"
 
 namespace stages {
 namespace {
@@ -179,22 +179,12 @@ nlohmann::json to_json(const PlateauState& state) {
 }
 
 PlateauState plateau_state_from_json(const nlohmann::json& json) {
-  const auto member = [&](const char* name) -> const nlohmann::json& {
-    if (json.is_object() && json.contains(name)) return json[name];
-    throw std::invalid_argument("the schedule's state has no '" + std::string(name) + "'");
-  };
-  const auto count = [&](const char* name) {
-    const nlohmann::json& value = member(name);
-    if (value.is_number_integer() && value >= 0) return value.get<std::int64_t>();
-    throw std::invalid_argument("the schedule's state has a '" + std::string(name) + "' that is no count");
-  };
+  const runner::JsonFields fields(json, "the schedule's state");
   PlateauState state;
-  const nlohmann::json& best = member("best");
-  if (best.is_number()) state.best = best.get<double>();
-  else if (!best.is_null()) throw std::invalid_argument("the schedule's state has a 'best' that is no number");
-  state.bad_validations = count("bad_validations");
-  state.cooldown_left = count("cooldown_left");
-  state.reductions = count("reductions");
+  if (!fields.at("best").is_null()) state.best = fields.number("best");
+  state.bad_validations = fields.count("bad_validations");
+  state.cooldown_left = fields.count("cooldown_left");
+  state.reductions = fields.count("reductions");
   return state;
 }
 

@@ -124,7 +124,7 @@ void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
 
 /// Numbers keep every bit.
 nlohmann::json to_json(const PlateauState& state);
-/// Throws std::invalid_argument if that is not what to_json() gave.
+/// Throws std::runtime_error if that is not what to_json() gave.
 PlateauState plateau_state_from_json(const nlohmann::json& json);
 
 /// A schedule at work in one training, for all groups of its parameters.
@@ -142,7 +142,7 @@ class LearningRates {
   /// Takes note of the monitored number of a validation: what a plateau is told by.
   void observe(double value);
 
-  /// All that must be saved to continue as if never interrupted. load_state() throws std::invalid_argument for anything
+  /// All that must be saved to continue as if never interrupted. load_state() throws std::runtime_error for anything
   /// else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);

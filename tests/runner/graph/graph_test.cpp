@@ -265,8 +265,8 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   EXPECT_EQ(refused(bad), "graph: two nodes have the id 'data'");
   bad = good;
   bad.erase("seed");
-  EXPECT_EQ(refused(bad), "graph: no 'seed'");
-  EXPECT_EQ(refused(3), "graph: not an object");
+  EXPECT_EQ(refused(bad), "the graph has no 'seed'");
+  EXPECT_EQ(refused(3), "the graph is no JSON object");
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ TEST(TrainedWeights, TravelAsJson) {
 }
 
 TEST(TrainedWeights, WhatIsNoneIsRefused) {
-  EXPECT_EQ(refusal("[]"), "checkpoints: not an object");
-  EXPECT_EQ(refusal(R"({"a": 1})"), "checkpoints: no 'choice'");
-  EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "checkpoints: no 'folder'");
-  EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"), "checkpoints: an unknown choice");
+  EXPECT_EQ(refusal("[]"), "the checkpoints are no object");
+  EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is no JSON object");
+  EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "a checkpoint has no 'folder'");
+  EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"), "a checkpoint has an unknown 'choice'");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
 TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
   const std::string start = "E0708: the worker said something that cannot be understood: ";
   EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
-  EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "no 'event'");
+  EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is no hello");
   EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
   EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})), start + "an event after the last");

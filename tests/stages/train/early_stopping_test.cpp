@@ -76,7 +76,7 @@ TEST(EarlyStopping, AnythingElseIsNoState) {
   for (const char* text :
        {"null", R"({"best_epoch": 1, "best": 0.5})", R"({"best_epoch": 1, "best": 0.5, "waited": -1})",
         R"({"best_epoch": "a", "best": 0.5, "waited": 1})", R"({"best_epoch": 1, "waited": 1})"})
-    EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::invalid_argument) << text;
+    EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }
 
 }  // namespace

@@ -62,12 +62,12 @@ TEST(Plateau, WhatIsNotAStateIsRefused) {
   const auto refusal = [](const char* text) -> std::string {
     try {
       plateau_state_from_json(json::parse(text));
-    } catch (const std::invalid_argument& error) {
+    } catch (const std::runtime_error& error) {
       return error.what();
     }
     return "taken";
   };
-  EXPECT_EQ(refusal("[]"), "the schedule's state has no 'best'");
+  EXPECT_EQ(refusal("[]"), "the schedule's state is no JSON object");
   EXPECT_EQ(refusal(R"({"best": "good"})"), "the schedule's state has a 'best' that is no number");
   EXPECT_EQ(refusal(R"({"best": 1, "bad_validations": -1})"),
             "the schedule's state has a 'bad_validations' that is no count");

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace runner {
+
+/// Reads the members of a JSON object that one of our programs has written. Each is asked for by its type; what is not
+/// as it must be is a std::runtime_error, of which `what` is the subject:
+///
+///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is no JSON object"
+///   const std::int64_t step = state.count("step");          // "the schedule's state has no 'step'"
+///                                                           // "the schedule's state has a 'step' that is no count"
+template <typename Json>
+class JsonFields {
+ public:
+  /// `json` is borrowed.
+  JsonFields(const Json& json, std::string what);
+
+  const Json& at(std::string_view key) const;
+  std::string text(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  std::int64_t integer(std::string_view key) const;
+  std::int64_t count(std::string_view key) const;  ///< an integer of at least 0
+  std::uint64_t seed(std::string_view key) const;  ///< of 64 bits
+  double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (json_number.h)
+  const Json& list(std::string_view key) const;
+  const Json& object(std::string_view key) const;
+
+  /// Throws the error of a member that is no `type`.
+  [[noreturn]] void fail(std::string_view key, const std::string& type) const;
+
+ private:
+  const Json& json_;
+  const std::string what_;
+};
+
+extern template class JsonFields<nlohmann::json>;
+extern template class JsonFields<nlohmann::ordered_json>;
+
+}  // namespace runner
