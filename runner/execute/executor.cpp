@@ -22,27 +22,6 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds) {
-  const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
-  if (kind == kinds.end()) {
-    return Diagnostic{ErrorCode::kNotBuiltYet,
-                      {},
-                      pointer_to(node.pointer, "kind"),
-                      "this worker cannot run stages of kind '" + node.kind + "'",
-                      "`retort stages` lists the kinds and says which can run"};
-  }
-  ConfigReader reader(node.options, node.pointer);
-  try {
-    auto stage = (*kind)->create(reader);
-    if (!stage) return stage;
-    // A stage that forgot to ask would let a mistake pass in silence.
-    if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
-    return stage;
-  } catch (...) {
-    return stage_failure(node);
-  }
-}
-
 /// A training that is done is given no data.
 bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options) {
   return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
@@ -64,6 +43,27 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds) {
+  const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
+  if (kind == kinds.end()) {
+    return Diagnostic{ErrorCode::kNotBuiltYet,
+                      {},
+                      pointer_to(node.pointer, "kind"),
+                      "this worker cannot run stages of kind '" + node.kind + "'",
+                      "`retort stages` lists the kinds and says which can run"};
+  }
+  ConfigReader reader(node.options, node.pointer);
+  try {
+    auto stage = (*kind)->create(reader);
+    if (!stage) return stage;
+    // A stage that forgot to ask would let a mistake pass in silence.
+    if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+    return stage;
+  } catch (...) {
+    return stage_failure(node);
+  }
+}
 
 /// What the nodes have put out and somebody still waits for.
 class Executor::Artifacts {

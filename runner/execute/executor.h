@@ -43,6 +43,9 @@ struct ExecutorWorld {
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
+/// The stage of `node`, by its kind among `kinds`; all errors of its options at once.
+Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds);
+
 /// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
 /// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
 /// needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier run has

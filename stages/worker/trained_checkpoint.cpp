@@ -1,9 +1,8 @@
 #include "stages/worker/trained_checkpoint.h"
 
-#include <algorithm>
 #include <vector>
 
-#include "runner/stage/config_reader.h"
+#include "runner/execute/executor.h"
 #include "runner/stage/stage.h"
 #include "stages/stages.h"
 
@@ -28,17 +27,6 @@ class LoadingContext final : public runner::RunContext {
   const RequestContext& request_;
 };
 
-runner::Result<std::unique_ptr<runner::Stage>> create(const runner::Node& node) {
-  const auto kinds = all_kinds();
-  const auto kind = std::ranges::find(kinds, node.kind, &runner::StageKind::name);
-  if (kind == kinds.end()) {
-    throw StageError(ErrorCode::kNotBuiltYet, "this worker cannot run stages of kind '" + node.kind + "'")
-        .at(node.pointer);
-  }
-  runner::ConfigReader reader(node.options, node.pointer);
-  return (*kind)->create(reader);
-}
-
 }  // namespace
 
 runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Graph& graph, const std::string& id,
@@ -47,7 +35,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Gra
   std::vector<runner::Outputs> outputs;  // by node
   for (const runner::Node& node : graph.nodes) {
     try {
-      auto stage = create(node);
+      auto stage = runner::create_stage(node, all_kinds());
       if (!stage) return stage.errors();
       runner::Inputs::ByPort inputs;
       for (const runner::Edge& edge : node.inputs) {
