@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -15,9 +16,8 @@
 
 #include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
-#include "stages/weights/file_sha256.h"
-#include "stages/weights/hugging_face_cache.h"
 #include "runner/text/printable.h"
+#include "stages/weights/hugging_face_cache.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/strict_json.h"
 #include "stages/weights/torch_file.h"
@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
+using WeightShards = std::map<std::string, std::set<std::string>>;
 
 constexpr std::string_view kIndex = ".index.json";
 constexpr const char* kWriteAgain = "fetch or write the file again";
@@ -150,6 +151,17 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
   }
 }
 
+/// The SHA-256 digest of a file's bytes, as 64 hexadecimal digits. Throws runner::StageError (kMissingWeights) where
+/// the file cannot be read.
+std::string file_sha256(const std::filesystem::path& path) {
+  runner::Digest digest;
+  if (const int error = digest.update_from(path)) {
+    throw runner::StageError(runner::ErrorCode::kMissingWeights,
+                             "cannot read '" + path.string() + "': " + std::strerror(error));
+  }
+  return digest.finish();
+}
+
 /// The digest of files, which does not depend on the folder that they lie in.
 std::string sha256_of(const std::vector<fs::path>& files) {
   if (files.size() == 1) return file_sha256(files.front());
@@ -160,7 +172,6 @@ std::string sha256_of(const std::vector<fs::path>& files) {
 
 /// Which tensors each file of a model in shards holds, as its index (model.safetensors.index.json) has it: their names
 /// by the file's. All the files lie beside the index.
-using WeightShards = std::map<std::string, std::set<std::string>>;
 
 /// Reads an index. Throws std::invalid_argument saying what is wrong with it, in half a sentence.
 WeightShards parse_weight_shards(std::string_view text) {
