@@ -8,6 +8,7 @@
 
 #include "runner/text/suggest.h"
 #include "runner/graph/node_key.h"
+#include "runner/graph/broken_rules.h"
 #include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
 #include "runner/stage/split_mix.h"
@@ -171,7 +172,9 @@ class Compiler {
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
   auto graph = Compiler(recipe, schemas).run();
   if (!graph) return graph;
-  if (Diagnostics errors = illegal_memory_options(*graph, schemas); !errors.empty()) return errors;
+  Diagnostics errors = broken_rules(*graph, schemas);
+  std::ranges::move(illegal_memory_options(*graph, schemas), std::back_inserter(errors));
+  if (!errors.empty()) return errors;
   return graph;
 }
 

@@ -61,6 +61,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-mixes-samples", Keyword::kMixesSamples, Needs::kFlag},
     {"x-planned", Keyword::kPlanned, Needs::kFlag},
     {"x-resume", Keyword::kResume, Needs::kResumeClass},
+    {"x-rules", Keyword::kRules, Needs::kRules},
     {"x-kinds", Keyword::kKinds, Needs::kText},
     {"x-default-kind", Keyword::kDefaultKind, Needs::kText},
 });
@@ -83,6 +84,12 @@ bool is_coupling(const Json& json) {
     return !json.empty() &&
            std::ranges::all_of(json, [](const Json& one) { return one.is_string() && is_coupling(one); });
   return json == "per_sample" || json == "per_group" || json == "whole_batch";
+}
+
+bool is_rule(const Json& json) {
+  return json.is_object() && json.size() == 4 &&
+         std::ranges::all_of(std::array{"rule", "at", "message", "help"},
+                             [&](const char* key) { return json.contains(key) && json[key].is_string(); });
 }
 
 bool is_number(const Json& json) {
@@ -112,6 +119,8 @@ bool fits(Needs needs, const Json& json) {
       return json == "safe" || json == "force" || json == "refused";
     case Needs::kCoupling:
       return is_coupling(json);
+    case Needs::kRules:
+      return json.is_array() && std::ranges::all_of(json, is_rule);
     case Needs::kFlag:
       return json.is_boolean();
     case Needs::kCount:
@@ -155,6 +164,8 @@ std::string_view phrase(Needs needs) {
       return "safe, force or refused";
     case Needs::kCoupling:
       return "per_sample, per_group or whole_batch, or one of them for each value";
+    case Needs::kRules:
+      return "a list of mappings with rule, at, message and help";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

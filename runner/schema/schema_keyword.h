@@ -52,6 +52,7 @@ enum class Keyword {
   kMixesSamples,
   kPlanned,
   kResume,
+  kRules,
   kKinds,
   kDefaultKind,
 };
@@ -77,6 +78,7 @@ enum class Needs {
   kPorts,
   kResumeClass,
   kCoupling,
+  kRules,
 };
 
 struct KeywordRule {

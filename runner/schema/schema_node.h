@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/schema/pattern.h"
+#include "runner/schema/rule.h"
 #include "runner/value/value.h"
 
 namespace runner {
@@ -57,6 +58,7 @@ struct SchemaNode {
   std::vector<Value> examples;
   bool planned = false;               ///< x-planned
   std::optional<ResumeClass> resume;  ///< x-resume
+  std::vector<Rule> rules;            ///< x-rules
 
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const

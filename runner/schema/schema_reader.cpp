@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "runner/schema/schema_keyword.h"
@@ -278,6 +279,9 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kResume:
       node.resume = json == "safe" ? ResumeClass::kSafe : json == "force" ? ResumeClass::kForce : ResumeClass::kRefused;
       break;
+    case Keyword::kRules:
+      for (const Json& one : json) node.rules.push_back(read_rule(one, node.file, pointer));
+      break;
     case Keyword::kKinds:
       node.kinds_in = json.get<std::string>();
       break;
@@ -295,6 +299,16 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kTitle:
       break;
   }
+}
+
+Rule SchemaReader::read_rule(const Json& json, const std::string& file, const std::string& pointer) {
+  Rule rule{json["rule"], json["at"], json["message"], json["help"]};
+  try {
+    holds(rule.condition, [](std::string_view) { return nullptr; });
+  } catch (const std::invalid_argument& error) {
+    fail(file, pointer, error.what());
+  }
+  return rule;
 }
 
 void SchemaReader::connect() {

@@ -32,6 +32,7 @@ class SchemaReader {
  private:
   SchemaNode* read(const Json& json, const std::string& file, const std::string& pointer, int depth);
   void read_keyword(SchemaNode& node, const std::string& key, const Json& json, int depth);
+  Rule read_rule(const Json& json, const std::string& file, const std::string& pointer);
   void connect_reference(SchemaNode& node);
   void connect_kinds(SchemaNode& node);
   void refuse_circles();

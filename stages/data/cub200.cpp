@@ -12,10 +12,6 @@ runner::Result<std::unique_ptr<runner::Stage>> create_cub200(runner::ConfigReade
   reader.read("validation", validation);
   reader.read("split_seed", source.split_seed);
   reader.read("crop_to_box", crop_to_box);
-  if (validation >= 1) {
-    reader.fail("validation", runner::ErrorCode::kOptionConflict, "validation: 1 leaves no image for training",
-                "hold out less");
-  }
   if (validation > 0) source.split = {.train = 1 - validation, .validation = validation, .test = 0};
   source.obtain = read_download(reader, "cub200", options.root);
   source.list = [root = options.root, crop_to_box, outside = options.allow_outside] {

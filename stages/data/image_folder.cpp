@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using runner::ConfigReader;
-using runner::ErrorCode;
 
 void read_split(ConfigReader& reader, ImageSource& source) {
   SplitOptions& split = source.split.emplace();
@@ -22,11 +21,6 @@ void read_split(ConfigReader& reader, ImageSource& source) {
   reader.read("validation", split.validation);
   reader.read("test", split.test);
   reader.read("seed", source.split_seed);
-  if (split.train + split.validation + split.test > 1 + 1e-9) {
-    reader.fail("train", ErrorCode::kOptionConflict,
-                "the shares for training, validation and test add up to more than 1",
-                "lower one of split.train, split.validation and split.test");
-  }
 }
 
 std::optional<MadeImages> read_make(ConfigReader& reader) {

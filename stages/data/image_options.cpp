@@ -12,7 +12,6 @@ namespace stages {
 namespace {
 
 using runner::ConfigReader;
-using runner::ErrorCode;
 
 constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
     {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
@@ -30,9 +29,6 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
   if (numbers.size() != 2) return;
   smallest = numbers[0];
   largest = numbers[1];
-  if (smallest <= largest) return;
-  reader.fail(key, ErrorCode::kOptionConflict, "'" + std::string(key) + "' begins with the larger number",
-              "write the smaller one first");
 }
 
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
@@ -47,13 +43,6 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.resize.crop_offset = runner::choice<CropOffset>(resize, "crop_offset", kCropOffsets);
   images.resize.shape = runner::choice<ResizeShape>(resize, "shape", kResizeShapes);
   resize.read("crop_fraction", images.resize.crop_fraction);
-  if (images.resize.shape == ResizeShape::kSquare && images.resize.crop_fraction != 1) {
-    resize.fail("crop_fraction", ErrorCode::kOptionConflict, "shape: square crops nothing, so crop_fraction must be 1",
-                "set crop_fraction: 1.0, or shape: shortest_side");
-  } else if (image_size / images.resize.crop_fraction > 1e6) {
-    resize.fail("crop_fraction", ErrorCode::kOptionConflict, "image_size / crop_fraction is more than a million pixels",
-                "raise crop_fraction");
-  }
 
   ConfigReader& augment = reader.section("augment");
   augment.read("horizontal_flip", images.augment.horizontal_flip);

@@ -79,10 +79,6 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   section.read("max_split_size_mb", settings.max_split_size_mb);
   section.read("garbage_collection_threshold", settings.garbage_collection_threshold);
   section.read("roundup_power2_divisions", settings.roundup_power2_divisions);
-  if (settings.expandable_segments.value_or(false) && settings.max_split_size_mb)
-    section.fail("max_split_size_mb", runner::ErrorCode::kOptionConflict,
-                 "max_split_size_mb divides segments of a fixed size, and with expandable_segments there are none",
-                 "leave one of the two out");
   return settings;
 }
 

@@ -16,7 +16,6 @@
 namespace stages {
 namespace {
 
-using runner::ErrorCode;
 using runner::StageError;
 
 class ClipVisionStage : public runner::Stage {
@@ -62,22 +61,6 @@ runner::Result<std::unique_ptr<runner::Stage>> create_tower(runner::ConfigReader
   reader.read("initializer_factor", config.initializer_factor);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 
-  if (tower.block.hidden_size % tower.block.num_attention_heads != 0) {
-    reader.fail(
-        "hidden_size", ErrorCode::kOptionConflict,
-        not_a_multiple("hidden_size", tower.block.hidden_size, "num_attention_heads", tower.block.num_attention_heads),
-        "every head gets an equal part of the width");
-  }
-  if (config.image_size && *config.image_size % tower.patch_size != 0) {
-    reader.fail("image_size", ErrorCode::kOptionConflict,
-                not_a_multiple("image_size", *config.image_size, "patch_size", tower.patch_size),
-                "an image is cut into whole patches");
-  }
-  if (is_projected(config.feature) && !config.projection_dim) {
-    reader.fail("features", ErrorCode::kOptionConflict, "these features need a projection, and projection_dim is null",
-                "set projection_dim, or 'features: pooled'");
-  }
-  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ClipVisionStage>(config));
 }
 

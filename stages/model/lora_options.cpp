@@ -71,13 +71,6 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
     options.layers = *layers;
     // peft's own rule without a pattern misses numbers in the second part of a name: timm's blocks.0.attn.
     options.layers_pattern = {layers_pattern.value_or("[^.]*")};
-  } else if (layers_pattern) {
-    reader.fail("layers_pattern", ErrorCode::kOptionConflict, "layers_pattern has no effect: layers is null",
-                "set layers, or leave it out");
-  }
-  if (layers && std::holds_alternative<std::string>(options.targets)) {
-    reader.fail("layers", ErrorCode::kOptionConflict, "layers cannot be used when targets is an expression",
-                "name the layers in the expression, or give targets as a list");
   }
   options.rank_pattern = read_patterns<std::int64_t>(reader, "rank_pattern");
   options.alpha_pattern = read_patterns<double>(reader, "alpha_pattern");

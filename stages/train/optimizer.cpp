@@ -23,14 +23,6 @@ OptimizerOptions read_sgd(runner::ConfigReader& reader) {
   reader.read("dampening", options.dampening);
   reader.read("nesterov", options.nesterov);
   reader.read("weight_decay", options.weight_decay);
-  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
-    reader.fail("nesterov", runner::ErrorCode::kOptionConflict, "nesterov needs a momentum above 0 and no dampening",
-                "set momentum: 0.9 and dampening: 0, or nesterov: false");
-  }
-  if (options.momentum == 0 && options.dampening != 0) {
-    reader.fail("dampening", runner::ErrorCode::kOptionConflict, "dampening has no effect without momentum",
-                "set momentum, or leave dampening out");
-  }
   return options;
 }
 
@@ -61,11 +53,6 @@ OptimizerOptions read_adamw(runner::ConfigReader& reader) {
 
 double learning_rate(const OptimizerOptions& options) {
   return std::visit([](const auto& one) { return one.learning_rate; }, options);
-}
-
-bool has_momentum(const OptimizerOptions& options) {
-  const auto* sgd = std::get_if<SgdOptions>(&options);
-  return !sgd || sgd->momentum != 0;
 }
 
 OptimizerOptions read_optimizer(runner::ConfigReader& reader) {

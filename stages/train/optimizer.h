@@ -42,9 +42,6 @@ using OptimizerOptions = std::variant<SgdOptions, AdamOptions>;
 /// The rate before any schedule.
 double learning_rate(const OptimizerOptions& options);
 
-/// True if a schedule that cycles momentum (SGD's momentum, Adam's beta1) finds one to cycle.
-bool has_momentum(const OptimizerOptions& options);
-
 /// Reads a mapping of schemas/train/optimizer/; contradictions become errors of `reader`.
 OptimizerOptions read_optimizer(runner::ConfigReader& reader);
 

@@ -18,15 +18,6 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-double lowest_rate(const Schedule& schedule) {
-  return std::visit(
-      [](const auto& one) {
-        if constexpr (requires { one.min_learning_rate; }) return one.min_learning_rate;
-        else return 0.0;
-      },
-      schedule);
-}
-
 ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index) {
   ParameterGroupOptions group;
   std::optional<std::string> name;
@@ -40,19 +31,6 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   reader.read("frozen", group.frozen);
   group.name = name.value_or(std::to_string(index));
   group.place = "/parameter_groups/" + std::to_string(index) + "/match";
-  const bool changes_rule = group.learning_rate || group.learning_rate_factor || group.weight_decay;
-  if (group.learning_rate && group.learning_rate_factor) {
-    reader.fail("learning_rate_factor", ErrorCode::kOptionConflict,
-                "learning_rate and learning_rate_factor both say the group's learning rate", "leave one of them out");
-  }
-  if (group.frozen && changes_rule) {
-    reader.fail("frozen", ErrorCode::kOptionConflict, "a frozen group has no learning rate and no weight decay",
-                "leave them out, or set frozen: false");
-  }
-  if (!group.frozen && !changes_rule) {
-    reader.fail("match", ErrorCode::kOptionConflict, "the group changes nothing for its parameters",
-                "add learning_rate, learning_rate_factor, weight_decay or frozen: true");
-  }
   return group;
 }
 
@@ -105,17 +83,9 @@ OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOption
   return optimizer;
 }
 
-std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
-                                                         const OptimizerOptions& optimizer, const Schedule& schedule) {
-  const auto check_rate = [&](runner::ConfigReader& where, const char* key, const ParameterGroupOptions& group) {
-    if (learning_rate(of_group(optimizer, group)) >= lowest_rate(schedule)) return;
-    where.fail(key, ErrorCode::kOptionConflict, "the group's learning rate is below the schedule's min_learning_rate",
-               "raise it, or lower min_learning_rate");
-  };
+std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader) {
   runner::ConfigReader& factors = reader.section("learning_rate_factors");
   std::vector<ParameterGroupOptions> groups = read_factors(factors);
-  for (const ParameterGroupOptions& group : groups) check_rate(factors, group.name.c_str(), group);
-  const bool has_factors = !groups.empty();
   std::set<std::string> names;
   std::size_t index = 0;
   for (runner::ConfigReader* const one : reader.sections("parameter_groups")) {
@@ -124,13 +94,6 @@ std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& r
       one->fail("name", ErrorCode::kOptionConflict, "two groups have the name '" + group.name + "'",
                 "give each a name of its own");
     }
-    if (group.learning_rate) check_rate(*one, "learning_rate", group);
-    else if (group.learning_rate_factor) check_rate(*one, "learning_rate_factor", group);
-  }
-  if (has_factors && index > 0) {
-    reader.fail("learning_rate_factors", ErrorCode::kOptionConflict,
-                "learning_rate_factors and parameter_groups both say the rates of parts of the model",
-                "write the factors as groups, with match: head and match: '**'");
   }
   return groups;
 }

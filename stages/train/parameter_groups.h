@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "stages/train/optimizer.h"
-#include "stages/train/schedule.h"
 
 namespace runner {
 class ConfigReader;
@@ -32,9 +31,8 @@ struct ParameterGroupOptions {
 OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOptions& group);
 
 /// Reads the options parameter_groups and learning_rate_factors, of which the second is short for the groups "head" and
-/// "backbone"; contradictions become errors of `reader`. No group's rate may be below the schedule's lowest.
-std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
-                                                         const OptimizerOptions& optimizer, const Schedule& schedule);
+/// "backbone"; two groups of one name become an error of `reader`.
+std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader);
 
 /// Divides a network's parameters: each belongs to the first group that matches it. First come those that none does, if
 /// there are any, under the optimizer's own options, then the groups that are trained. Those of frozen groups ask for

@@ -7,91 +7,75 @@
 namespace stages {
 namespace {
 
-using runner::ErrorCode;
-
-double read_minimum(runner::ConfigReader& reader, double learning_rate) {
+double read_minimum(runner::ConfigReader& reader) {
   double minimum = 0;
   reader.read("min_learning_rate", minimum);
-  if (minimum > learning_rate) {
-    reader.fail("min_learning_rate", ErrorCode::kOptionConflict,
-                "min_learning_rate is above the optimizer's learning_rate", "lower it, or raise learning_rate");
-  }
   return minimum;
 }
 
 void read_warmup(runner::ConfigReader& reader, auto& schedule) {
   reader.read("warmup_steps", schedule.warmup_steps);
   reader.read("warmup_fraction", schedule.warmup_fraction);
-  if (schedule.warmup_steps && schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kOptionConflict,
-                "warmup_steps and warmup_fraction both say how long to warm up", "leave one of them out");
-  } else if (!schedule.warmup_steps && !schedule.warmup_fraction) {
-    reader.fail("warmup_steps", ErrorCode::kMissingKey,
-                "neither warmup_steps nor warmup_fraction says how long to warm up",
-                "add one of them, such as warmup_fraction: 0.1");
-  }
 }
 
-Schedule read_constant(runner::ConfigReader& /*reader*/, double /*learning_rate*/) { return ConstantSchedule{}; }
+Schedule read_constant(runner::ConfigReader& /*reader*/) { return ConstantSchedule{}; }
 
-Schedule read_cosine(runner::ConfigReader& reader, double learning_rate) {
-  return CosineSchedule{read_minimum(reader, learning_rate)};
-}
+Schedule read_cosine(runner::ConfigReader& reader) { return CosineSchedule{read_minimum(reader)}; }
 
-Schedule read_warmup_cosine(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_warmup_cosine(runner::ConfigReader& reader) {
   WarmupCosineSchedule schedule;
   read_warmup(reader, schedule);
   reader.read("start_factor", schedule.start_factor);
-  schedule.min_learning_rate = read_minimum(reader, learning_rate);
+  schedule.min_learning_rate = read_minimum(reader);
   return schedule;
 }
 
-Schedule read_warmup_linear(runner::ConfigReader& reader, double /*learning_rate*/) {
+Schedule read_warmup_linear(runner::ConfigReader& reader) {
   WarmupLinearSchedule schedule;
   read_warmup(reader, schedule);
   return schedule;
 }
 
-Schedule read_cosine_restarts(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_cosine_restarts(runner::ConfigReader& reader) {
   CosineRestartsSchedule schedule;
   reader.read("first_period", schedule.first_period);
   reader.read("period_factor", schedule.period_factor);
-  schedule.min_learning_rate = read_minimum(reader, learning_rate);
+  schedule.min_learning_rate = read_minimum(reader);
   return schedule;
 }
 
-Schedule read_step(runner::ConfigReader& reader, double /*learning_rate*/) {
+Schedule read_step(runner::ConfigReader& reader) {
   StepSchedule schedule;
   reader.read("step_size", schedule.step_size);
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-Schedule read_multi_step(runner::ConfigReader& reader, double /*learning_rate*/) {
+Schedule read_multi_step(runner::ConfigReader& reader) {
   MultiStepSchedule schedule;
   reader.read("milestones", schedule.milestones);
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-Schedule read_exponential(runner::ConfigReader& reader, double /*learning_rate*/) {
+Schedule read_exponential(runner::ConfigReader& reader) {
   ExponentialSchedule schedule;
   reader.read("gamma", schedule.gamma);
   return schedule;
 }
 
-Schedule read_plateau(runner::ConfigReader& reader, double learning_rate) {
+Schedule read_plateau(runner::ConfigReader& reader) {
   PlateauSchedule schedule;
   reader.read("factor", schedule.factor);
   reader.read("patience", schedule.patience);
   reader.read("threshold", schedule.threshold);
   schedule.relative = runner::choice<bool>(reader, "threshold_mode", {{"relative", true}, {"absolute", false}});
   reader.read("cooldown", schedule.cooldown);
-  schedule.min_learning_rate = read_minimum(reader, learning_rate);
+  schedule.min_learning_rate = read_minimum(reader);
   return schedule;
 }
 
-Schedule read_one_cycle(runner::ConfigReader& reader, double /*learning_rate*/) {
+Schedule read_one_cycle(runner::ConfigReader& reader) {
   OneCycleSchedule schedule;
   reader.read("pct_start", schedule.pct_start);
   reader.read("div_factor", schedule.div_factor);
@@ -102,20 +86,13 @@ Schedule read_one_cycle(runner::ConfigReader& reader, double /*learning_rate*/) 
   reader.read("cycle_momentum", schedule.cycle_momentum);
   reader.read("base_momentum", schedule.base_momentum);
   reader.read("max_momentum", schedule.max_momentum);
-  if (schedule.three_phase && schedule.pct_start > 0.5) {
-    reader.fail("pct_start", ErrorCode::kOptionConflict, "pct_start is above 0.5, and three_phase needs it twice",
-                "lower pct_start, or set three_phase: false");
-  }
-  if (schedule.base_momentum > schedule.max_momentum) {
-    reader.fail("base_momentum", ErrorCode::kOptionConflict, "base_momentum is above max_momentum", "exchange them");
-  }
   return schedule;
 }
 
 }  // namespace
 
-Schedule read_schedule(runner::ConfigReader& reader, double learning_rate) {
-  using Read = Schedule (*)(runner::ConfigReader&, double);
+Schedule read_schedule(runner::ConfigReader& reader) {
+  using Read = Schedule (*)(runner::ConfigReader&);
   const auto read = runner::choice<Read>(reader, "kind",
                                          {{"constant", read_constant},
                                           {"cosine", read_cosine},
@@ -127,7 +104,7 @@ Schedule read_schedule(runner::ConfigReader& reader, double learning_rate) {
                                           {"exponential", read_exponential},
                                           {"one_cycle", read_one_cycle},
                                           {"plateau", read_plateau}});
-  return read ? read(reader, learning_rate) : Schedule{};
+  return read ? read(reader) : Schedule{};
 }
 
 }  // namespace stages

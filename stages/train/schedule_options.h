@@ -8,8 +8,7 @@ class ConfigReader;
 
 namespace stages {
 
-/// Reads a mapping of schemas/train/schedule/; contradictions become errors of `reader`. `learning_rate` is the
-/// optimizer's.
-Schedule read_schedule(runner::ConfigReader& reader, double learning_rate);
+/// Reads a mapping of schemas/train/schedule/.
+Schedule read_schedule(runner::ConfigReader& reader);
 
 }  // namespace stages

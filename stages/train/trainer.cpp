@@ -261,19 +261,6 @@ class Training {
 
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context) {
-  if (options.patience && !data.validation) {
-    throw StageError(ErrorCode::kOptionConflict,
-                     "patience waits for a better validation, and nothing is wired to the input 'validation'")
-        .at("/patience")
-        .with_help("wire it with inputs: {validation: data.validation}, or set patience: null");
-  }
-  if (std::holds_alternative<PlateauSchedule>(options.schedule) && !data.validation) {
-    throw StageError(
-        ErrorCode::kOptionConflict,
-        "the schedule plateau waits for a better validation, and nothing is wired to the input 'validation'")
-        .at("/schedule")
-        .with_help("wire it with inputs: {validation: data.validation}, or choose another schedule");
-  }
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
   network.to(device);

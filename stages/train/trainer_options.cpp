@@ -30,15 +30,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   reader.read("log_every", options.log_every);
   options.checkpoint = read_save_options(reader.section("checkpoint"));
   options.optimizer = read_optimizer(reader.section("optimizer"));
-  runner::ConfigReader& schedule = reader.section("schedule");
-  options.schedule = read_schedule(schedule, learning_rate(options.optimizer));
-  options.parameter_groups = read_parameter_groups(reader, options.optimizer, options.schedule);
-  const auto* one_cycle = std::get_if<OneCycleSchedule>(&options.schedule);
-  if (one_cycle && one_cycle->cycle_momentum && !has_momentum(options.optimizer)) {
-    schedule.fail("cycle_momentum", runner::ErrorCode::kOptionConflict,
-                  "cycle_momentum finds no momentum in the optimizer",
-                  "set optimizer.momentum: 0.9, or cycle_momentum: false");
-  }
+  options.schedule = read_schedule(reader.section("schedule"));
+  options.parameter_groups = read_parameter_groups(reader);
   return options;
 }
 

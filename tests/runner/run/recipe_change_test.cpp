@@ -66,8 +66,8 @@ TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
                             "not fit that",
                             "/seed: 'seed' was 42 and is now 77: what the run has saved does not fit that"));
     EXPECT_THAT(
-        said({"train.optimizer.kind=sgd"}, force).front(),
-        testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"sgd\": "));
+        said({"train.optimizer.kind=adam"}, force).front(),
+        testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"adam\": "));
   }
 }
 
@@ -79,7 +79,7 @@ TEST(RecipeChange, EveryOptionOfAModelIsRefusedButItsDropout) {
 
 TEST(ChangeOfTrained, DataMeasuresAndSurroundingsMayBeOthers) {
   EXPECT_THAT(
-      said_of_trained({"data.root=x", "data.split.test=0.3", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
+      said_of_trained({"data.root=x", "data.split.test=0.05", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
                        "device=cpu", "threads=2", "run.dir=x", "name=other", "+again={kind: evaluate.classification}"}),
       IsEmpty());
 }

@@ -68,13 +68,6 @@ TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
   EXPECT_NE((*create())->fingerprint(), before);
 }
 
-TEST_F(Cub200, HoldingOutAllIsRefused) {
-  const auto stage = create({{"validation", 1.0}});
-  ASSERT_FALSE(stage);
-  EXPECT_EQ(stage.errors().front().pointer, "/data/validation");
-  EXPECT_EQ(stage.errors().front().message, "validation: 1 leaves no image for training");
-}
-
 /// One picture, black but for a white box of 10 x 12 at 20, 5.
 Image boxed_picture() {
   Image image(48, 40);

@@ -131,13 +131,6 @@ TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
               testing::ElementsAre(testing::StartsWith("/memory/budget: 'budget' may be 'plenty' by its schema")));
 }
 
-TEST(MemoryPolicy, ExpandableSegmentsHaveNoSizeToSplit) {
-  EXPECT_THAT(
-      errors_of(R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 128}})"),
-      testing::ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb divides segments of a fixed size, "
-                           "and with expandable_segments there are none | leave one of the two out"));
-}
-
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
   const runner::Value value = stage_options("memory/policy", R"({"max_retries": 2})");
   runner::ConfigReader reader(value, "/memory");

@@ -80,17 +80,6 @@ TEST(ClipVision, DefaultsAreHfsB32) {
   EXPECT_THAT(context.said, IsEmpty());
 }
 
-TEST(ClipVision, EveryMistakeIsReportedAtOnce) {
-  EXPECT_THAT(complaints(R"("hidden_size": 10, "num_attention_heads": 4, "image_size": 30, "patch_size": 8,
-                            "features": "projected")"),
-              ElementsAre("E0314 /model/hidden_size hidden_size 10 is not a multiple of num_attention_heads 4 | "
-                          "every head gets an equal part of the width",
-                          "E0314 /model/image_size image_size 30 is not a multiple of patch_size 8 | "
-                          "an image is cut into whole patches",
-                          "E0314 /model/features these features need a projection, and projection_dim is null | "
-                          "set projection_dim, or 'features: pooled'"));
-}
-
 TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
   RecordingContext context;
   const auto made = model(std::string(kTiny) + R"(, "projection_dim": 8)", context);

@@ -69,14 +69,6 @@ TEST(LoraOptionsTest, WhatIsNotAnExpressionIsAnErrorAtItsOption) {
               help));
 }
 
-TEST(LoraOptionsTest, LayersAreForListsOfTargets) {
-  EXPECT_EQ(errors_of(R"({"targets": ".*q_proj", "layers": [0]})"),
-            (List{"/model/layers: layers cannot be used when targets is an expression; name the layers in the "
-                  "expression, or give targets as a list"}));
-  EXPECT_EQ(errors_of(R"({"layers_pattern": "layers"})"),
-            (List{"/model/layers_pattern: layers_pattern has no effect: layers is null; set layers, or leave it out"}));
-}
-
 TEST(LoraOptionsTest, TheScalingIsAlphaOverRankOrItsRoot) {
   LoraOptions options;
   EXPECT_EQ(lora_scaling(options, 4, 8), 2);

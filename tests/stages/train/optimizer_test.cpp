@@ -309,19 +309,5 @@ TEST(OptimizerOptions, EveryOptionIsRead) {
   for (const char* kind : {"sgd", "adam", "adamw"}) EXPECT_TRUE(errors_of(json{{"kind", kind}}.dump()).empty()) << kind;
 }
 
-TEST(OptimizerOptions, NesterovWithoutMomentumIsRefused) {
-  const auto errors = errors_of(R"({"kind": "sgd", "nesterov": true})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "nesterov needs a momentum above 0 and no dampening");
-  EXPECT_EQ(errors[0].pointer, "/train/optimizer/nesterov");
-  EXPECT_EQ(errors[0].help, "set momentum: 0.9 and dampening: 0, or nesterov: false");
-}
-
-TEST(OptimizerOptions, DampeningWithoutMomentumIsRefused) {
-  const auto errors = errors_of(R"({"kind": "sgd", "dampening": 0.5})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "dampening has no effect without momentum");
-}
-
 }  // namespace
 }  // namespace stages

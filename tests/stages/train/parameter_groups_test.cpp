@@ -146,7 +146,7 @@ struct ReadGroups {
 };
 
 /// The two options that divide parameters, as a stage gets them from train.supervised's `options`.
-ReadGroups read(const std::string& options, const Schedule& schedule = ConstantSchedule{}) {
+ReadGroups read(const std::string& options) {
   static const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
   runner::Value value = runner::from_json(nlohmann::ordered_json::parse(options));
   ReadGroups result;
@@ -156,7 +156,7 @@ ReadGroups read(const std::string& options, const Schedule& schedule = ConstantS
     return entry.key != "parameter_groups" && entry.key != "learning_rate_factors";
   });
   runner::ConfigReader reader(value, "/train");
-  result.groups = read_parameter_groups(reader, kAdam, schedule);
+  result.groups = read_parameter_groups(reader);
   result.errors = reader.finish();
   return result;
 }
@@ -180,33 +180,13 @@ TEST(ParameterGroups, EveryOptionIsRead) {
   EXPECT_TRUE(read(R"({"kind": "train.supervised"})").groups.empty());
 }
 
-TEST(ParameterGroups, ContradictionsAreRefused) {
+TEST(ParameterGroups, TwoOfOneNameAreRefused) {
   const auto errors = read(R"({"kind": "train.supervised", "parameter_groups": [
-      {"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
-      {"match": "b", "frozen": true, "weight_decay": 0},
-      {"match": "c"},
-      {"match": "d", "name": "0", "weight_decay": 0}]})")
+      {"match": "a", "weight_decay": 0}, {"match": "b", "name": "0", "weight_decay": 0}]})")
                           .errors;
-  ASSERT_EQ(errors.size(), 4);
-  EXPECT_EQ(errors[0].message, "learning_rate and learning_rate_factor both say the group's learning rate");
-  EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/0/learning_rate_factor");
-  EXPECT_EQ(errors[1].message, "a frozen group has no learning rate and no weight decay");
-  EXPECT_EQ(errors[1].pointer, "/train/parameter_groups/1/frozen");
-  EXPECT_EQ(errors[2].message, "the group changes nothing for its parameters");
-  EXPECT_EQ(errors[2].help, "add learning_rate, learning_rate_factor, weight_decay or frozen: true");
-  EXPECT_EQ(errors[3].message, "two groups have the name '0'");
-  EXPECT_EQ(errors[3].pointer, "/train/parameter_groups/3/name");
-}
-
-TEST(ParameterGroups, RateBelowTheSchedulesLowestIsRefused) {
-  const std::string groups = R"({"kind": "train.supervised", "parameter_groups": [
-      {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.04}]})";
-  EXPECT_TRUE(read(groups, CosineSchedule{0.01}).errors.empty());
-  const auto errors = read(groups, PlateauSchedule{.min_learning_rate = 0.05}).errors;
-  ASSERT_EQ(errors.size(), 2);
-  EXPECT_EQ(errors[0].message, "the group's learning rate is below the schedule's min_learning_rate");
-  EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/0/learning_rate_factor");
-  EXPECT_EQ(errors[1].pointer, "/train/parameter_groups/1/learning_rate");
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].message, "two groups have the name '0'");
+  EXPECT_EQ(errors[0].pointer, "/train/parameter_groups/1/name");
 }
 
 TEST(ParameterGroups, FactorsAreShortForHeadAndBackbone) {
@@ -230,15 +210,6 @@ TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
   const Refusal refused = refusal(groups, *network);
   EXPECT_EQ(refused.place, "/learning_rate_factors/head");
   EXPECT_EQ(refused.message, "the pattern 'head' matches no parameter of the model");
-}
-
-TEST(ParameterGroups, FactorsBesideGroupsAreRefused) {
-  const auto errors = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1},
-                               "parameter_groups": [{"match": "head", "frozen": true}]})")
-                          .errors;
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "learning_rate_factors and parameter_groups both say the rates of parts of the model");
-  EXPECT_EQ(errors[0].pointer, "/train/learning_rate_factors");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ ReadSchedule read(const std::string& json) {
   const runner::Value value = stage_options("train/schedule/" + kind, json);
   runner::ConfigReader reader(value, "/train/schedule");
   ReadSchedule result;
-  result.schedule = read_schedule(reader, 0.001);
+  result.schedule = read_schedule(reader);
   result.errors = reader.finish();
   return result;
 }
@@ -155,35 +155,6 @@ TEST(Schedule, EveryOptionIsRead) {
   EXPECT_TRUE(errors_of(R"({"kind": "exponential", "gamma": 0.9})").empty());
   EXPECT_TRUE(errors_of(R"({"kind": "one_cycle"})").empty());
   EXPECT_TRUE(errors_of(R"({"kind": "plateau"})").empty());
-}
-
-TEST(Schedule, WarmupSaidTwiceOrNeverIsRefused) {
-  auto errors = errors_of(R"({"kind": "warmup_cosine", "warmup_steps": 5, "warmup_fraction": 0.1})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "warmup_steps and warmup_fraction both say how long to warm up");
-  EXPECT_EQ(errors[0].pointer, "/train/schedule/warmup_steps");
-  EXPECT_EQ(errors[0].help, "leave one of them out");
-  errors = errors_of(R"({"kind": "warmup_cosine"})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "neither warmup_steps nor warmup_fraction says how long to warm up");
-}
-
-TEST(Schedule, ContradictionsAreRefused) {
-  auto errors = errors_of(R"({"kind": "cosine", "min_learning_rate": 0.01})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "min_learning_rate is above the optimizer's learning_rate");
-  for (const char* kind : {"plateau", "cosine_restarts"}) {
-    nlohmann::json options = {{"kind", kind}, {"min_learning_rate", 0.01}};
-    if (options["kind"] == "cosine_restarts") options["first_period"] = 5;
-    errors = errors_of(options.dump());
-    ASSERT_EQ(errors.size(), 1) << kind;
-    EXPECT_EQ(errors[0].message, "min_learning_rate is above the optimizer's learning_rate");
-  }
-  EXPECT_EQ(errors_of(R"({"kind": "warmup_linear"})").size(), 1);
-  errors = errors_of(R"({"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})");
-  ASSERT_EQ(errors.size(), 2);
-  EXPECT_EQ(errors[0].message, "pct_start is above 0.5, and three_phase needs it twice");
-  EXPECT_EQ(errors[1].message, "base_momentum is above max_momentum");
 }
 
 }  // namespace

@@ -223,15 +223,5 @@ TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
             "micro_batch 4 would cut a batch of 30, and the network's layers mix the samples of a batch (BatchNorm)");
 }
 
-TEST(Supervised, CyclingAMomentumThatIsNotThereIsRefused) {
-  const auto errors = errors_of(R"({"optimizer": {"kind": "sgd"}, "schedule": {"kind": "one_cycle"}})");
-  ASSERT_EQ(errors.size(), 1);
-  EXPECT_EQ(errors[0].message, "cycle_momentum finds no momentum in the optimizer");
-  EXPECT_EQ(errors[0].pointer, "/train/schedule/cycle_momentum");
-  EXPECT_EQ(errors[0].help, "set optimizer.momentum: 0.9, or cycle_momentum: false");
-  EXPECT_TRUE(errors_of(R"({"optimizer": {"kind": "sgd"}, "schedule": {"kind": "one_cycle", "cycle_momentum": false}})")
-                  .empty());
-}
-
 }  // namespace
 }  // namespace stages

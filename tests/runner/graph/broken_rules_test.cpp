@@ -1,0 +1,191 @@
+#include "runner/graph/broken_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/schema_texts.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Json = nlohmann::ordered_json;
+
+const SchemaSet& shipped() {
+  static const auto schemas = SchemaSet::load(embedded_schemas());
+  return *schemas;
+}
+
+/// A stage of `kind` with these options, the others by default.
+Node node_of(const std::string& kind, const std::string& options, const SchemaSet& schemas) {
+  Json json = Json::parse(options);
+  json["kind"] = kind;
+  Value value = from_json(json);
+  const Diagnostics errors = schemas.validate(value, schemas.kind(kind)->file);
+  EXPECT_THAT(errors, IsEmpty()) << errors.front().message;
+  Node node;
+  node.kind = kind;
+  node.options = std::move(value);
+  node.pointer = "/" + kind.substr(0, kind.find('.'));
+  return node;
+}
+
+/// "pointer: message" of each rule that the options break.
+std::vector<std::string> broken(const std::string& kind, const std::string& options, bool has_validation = true) {
+  Graph graph;
+  graph.nodes.push_back(node_of(kind, options, shipped()));
+  if (has_validation) graph.nodes[0].inputs.push_back({"validation", 0, "validation", ArtifactType::kDataset});
+  std::vector<std::string> lines;
+  for (const Diagnostic& error : broken_rules(graph, shipped())) {
+    EXPECT_EQ(error.code, ErrorCode::kOptionConflict);
+    EXPECT_FALSE(error.help.empty());
+    lines.push_back(error.pointer + ": " + error.message);
+  }
+  return lines;
+}
+
+/// A training by `rest`, which is a part of its options.
+std::vector<std::string> of_training(const std::string& rest) { return broken("train.supervised", "{" + rest + "}"); }
+
+TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
+  for (const Kind& kind : shipped().kinds()) {
+    if (kind.planned) continue;
+    Value value = from_json(Json{{"kind", kind.name}});
+    if (!shipped().validate(value, kind.file).empty()) continue;  // something has to be given
+    EXPECT_THAT(broken(kind.name, "{}"), IsEmpty()) << kind.name;
+  }
+}
+
+TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
+  EXPECT_THAT(broken("model.clip_vision", R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
+              ElementsAre("/model/hidden_size: hidden_size 770 is not a multiple of num_attention_heads 12",
+                          "/model/image_size: image_size 225 is not a multiple of patch_size 32",
+                          "/model/features: these features need a projection, and projection_dim is null"));
+  EXPECT_THAT(broken("model.clip_vision", R"({"image_size": 224, "features": "projected", "projection_dim": 512})"),
+              IsEmpty());
+  EXPECT_THAT(broken("model.linear_probe", R"({"backbone": {"kind": "vit", "image_size": 100}})"),
+              ElementsAre("/model/backbone/image_size: image_size 100 is not a multiple of patch_size 16"));
+}
+
+TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
+  EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
+              ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));
+  EXPECT_THAT(broken("model.lora", R"({"layers": [1], "targets": ".*q"})"),
+              ElementsAre("/model/layers: layers cannot be used when targets is an expression"));
+  EXPECT_THAT(broken("model.lora", R"({"layers": [1], "layers_pattern": "h"})"), IsEmpty());
+}
+
+TEST(BrokenRules, SchedulesFitTheirOptimizer) {
+  const std::string above = " 0.01 is above the optimizer's learning_rate 0.001";
+  for (const std::string kind : {R"("cosine")", R"("cosine_restarts", "first_period": 5)", R"("plateau")"}) {
+    EXPECT_THAT(of_training(R"("schedule": {"min_learning_rate": 0.01, "kind": )" + kind + "}"),
+                ElementsAre("/train/schedule/min_learning_rate: min_learning_rate" + above));
+  }
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd"})"),
+              ElementsAre("/train/schedule/cycle_momentum: cycle_momentum finds no momentum in the optimizer"));
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd", "momentum": 0.9})"),
+              IsEmpty());
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "adam"})"), IsEmpty());
+  EXPECT_THAT(
+      of_training(R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
+      ElementsAre("/train/schedule/pct_start: pct_start 0.6 is above 0.5, and three_phase needs it twice",
+                  "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
+}
+
+TEST(BrokenRules, WarmUpIsSaidOnce) {
+  for (const std::string kind : {"warmup_cosine", "warmup_linear"}) {
+    const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
+    EXPECT_THAT(
+        of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
+        ElementsAre("/train/schedule/warmup_steps: warmup_steps and warmup_fraction both say how long to warm up"));
+    EXPECT_THAT(
+        of_training(begin + "}"),
+        ElementsAre("/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction says how long to warm up"));
+  }
+}
+
+TEST(BrokenRules, MomentumIsThereForWhatNeedsIt) {
+  EXPECT_THAT(of_training(R"("optimizer": {"kind": "sgd", "nesterov": true, "dampening": 0.5})"),
+              ElementsAre("/train/optimizer/nesterov: nesterov needs a momentum above 0 and no dampening",
+                          "/train/optimizer/dampening: dampening has no effect without momentum"));
+}
+
+TEST(BrokenRules, GroupsOfParametersContradictNothing) {
+  EXPECT_THAT(of_training(R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
+                             {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
+              ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and learning_rate_factor both "
+                          "say the group's learning rate",
+                          "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no weight decay",
+                          "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
+  const std::string low = ": the group's learning rate is below the schedule's min_learning_rate";
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "parameter_groups": [
+                             {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.0004}])"),
+              ElementsAre("/train/parameter_groups/0/learning_rate_factor" + low,
+                          "/train/parameter_groups/1/learning_rate" + low));
+  EXPECT_THAT(
+      of_training(R"("learning_rate_factors": {"backbone": 0.1},
+                             "parameter_groups": [{"match": "head", "frozen": true}])"),
+      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both say the rates of "
+                  "parts of the model"));
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
+                             "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
+              ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is below the schedule's "
+                          "min_learning_rate"));
+}
+
+TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
+  EXPECT_THAT(
+      broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
+      ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
+                  "'validation'",
+                  "/train/schedule/kind: the schedule plateau waits for a better validation, and nothing is wired "
+                  "to the input 'validation'"));
+  EXPECT_THAT(of_training(R"("patience": 3, "schedule": {"kind": "plateau"})"), IsEmpty());
+}
+
+TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
+  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "split": {"train": 0.9, "test": 0.2},
+                                              "resize": {"shape": "square", "crop_fraction": 0.9},
+                                              "augment": {"random_resized_crop": {"scale": [1, 0.5], "ratio": [2, 1]}}})"),
+              ElementsAre("/data/split/train: the shares for training, validation and test add up to more than 1",
+                          "/data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
+                          "/data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
+                          "/data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
+  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "split": {"train": 0.7, "validation": 0.2, "test": 0.1}})"),
+              IsEmpty());
+  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "resize": {"crop_fraction": 1e-9}})"),
+              ElementsAre("/data/resize/crop_fraction: image_size / crop_fraction is more than a million pixels"));
+  EXPECT_THAT(broken("data.cub200", R"({"root": "x", "validation": 1})"),
+              ElementsAre("/data/validation: validation: 1 leaves no image for training"));
+}
+
+TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
+  EXPECT_THAT(
+      broken("memory.policy", R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
+      ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb divides segments of a fixed size, and with "
+                  "expandable_segments there are none"));
+}
+
+TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {
+  Graph graph;
+  const Node node = node_of("model.clip_vision", R"({"hidden_size": 770})", shipped());
+  graph.nodes = {node, node};
+  EXPECT_EQ(broken_rules(graph, shipped()).size(), 1);
+}
+
+TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
+  const SchemaTexts texts = schema_texts(
+      {{"model/odd.schema.json",
+        R"({"title": "model.odd", "description": "A test's.", "x-version": 1, "x-outputs": {"model": "model"},
+            "x-rules": [{"rule": "width >", "at": "width", "message": "m", "help": "h"}],
+            "type": "object", "additionalProperties": false, "properties": {"kind": {"const": "model.odd"}}})"}});
+  const auto schemas = SchemaSet::load(texts.files);
+  ASSERT_FALSE(schemas);
+  EXPECT_EQ(schemas.errors()[0].message, "schemas/model/odd.schema.json: 'width >': a value is missing");
+  EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
+}
+
+}  // namespace
+}  // namespace runner
