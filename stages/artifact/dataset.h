@@ -9,6 +9,7 @@
 #include <c10/core/ScalarType.h>
 
 #include "runner/stage/artifact.h"
+#include "stages/artifact/sample_order.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {
@@ -55,6 +56,13 @@ class Dataset : public runner::Artifact {
   /// For messages and records: the file below the root, say.
   virtual std::string sample_name(std::int64_t index) const = 0;
   virtual LoaderOptions loader() const = 0;
+
+  /// The label of each sample, in order, where they are known without reading one; empty where they are not.
+  virtual std::vector<std::int64_t> labels() const { return {}; }
+  /// In what order a training goes through its samples in an epoch.
+  virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
+    return shuffled_order(describe().size, seed, epoch);
+  }
 };
 
 /// A dataset that keeps its samples in memory.

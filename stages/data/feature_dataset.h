@@ -19,6 +19,7 @@ class FeatureDataset final : public Dataset, public HoldsMemory {
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(index); }
   /// As the source's, without threads: there is nothing to read.
   LoaderOptions loader() const override;
+  std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::int64_t held_bytes() const override { return own_bytes() + bytes_beside_; }
 
   /// Of its table alone.

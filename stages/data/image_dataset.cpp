@@ -64,6 +64,12 @@ DatasetDescription ImageDataset::describe() const {
           .augmented = part_ == Part::kTrain && changes_images(options_.augment)};
 }
 
+std::vector<std::int64_t> ImageDataset::labels() const {
+  std::vector<std::int64_t> labels;
+  for (const ImageFile& file : (*list_)[part_]) labels.push_back(file.label);
+  return labels;
+}
+
 std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {
   try {
     bool mirrored = false;

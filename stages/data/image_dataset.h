@@ -41,6 +41,7 @@ class ImageDataset : public Dataset {
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
   LoaderOptions loader() const override { return options_.loader; }
+  std::vector<std::int64_t> labels() const override;
 
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }

@@ -51,7 +51,7 @@ class Accumulation {
         after_micro_batch_(after_micro_batch),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
-        numbers_(weight) {}
+        numbers_(weight, batch.units()) {}
 
   StepNumbers run() && {
     const PreparedNetwork prepared(network_, plan_.numerics, batch_.device());

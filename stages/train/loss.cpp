@@ -6,9 +6,15 @@
 
 namespace stages {
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
-  return at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::Sum, /*ignore_index=*/-100,
-                                label_smoothing);
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                             const at::Tensor& class_weights) {
+  std::optional<at::Tensor> weights;
+  if (class_weights.defined()) {
+    const std::int64_t beyond = logits.size(1) - class_weights.size(0);
+    weights = (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
+                  .to(logits.options().requires_grad(false));
+  }
+  return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, /*ignore_index=*/-100, label_smoothing);
 }
 
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels) {

@@ -11,16 +11,17 @@ void Means::add(const Means& more) {
     *this = more;
     return;
   }
-  const double share = more.weight / (weight + more.weight);
-  const auto mix = [share](double& mean, double other) { mean += (other - mean) * share; };
-  const auto mix_all = [&](Named& means, const Named& others) {
+  const auto mix = [](double& mean, double other, double share) { mean += (other - mean) * share; };
+  const auto mix_all = [&](Named& means, const Named& others, double share) {
     assert(means.size() == others.size());
-    for (std::size_t i = 0; i < means.size(); ++i) mix(means[i].second, others[i].second);
+    for (std::size_t i = 0; i < means.size(); ++i) mix(means[i].second, others[i].second, share);
   };
-  mix(loss, more.loss);
-  mix_all(terms, more.terms);
-  mix_all(scores, more.scores);
+  const double share = more.weight / (weight + more.weight);
+  mix(loss, more.loss, share);
+  mix_all(terms, more.terms, share);
+  mix_all(scores, more.scores, more.units / (units + more.units));
   weight += more.weight;
+  units += more.units;
 }
 
 double Means::at(std::string_view name) const {

@@ -11,7 +11,8 @@ namespace stages {
 struct Means {
   using Named = std::vector<std::pair<std::string, double>>;
 
-  double weight = 0;  ///< of the samples so far
+  double weight = 0;  ///< of the samples so far, in the loss
+  double units = 0;   ///< samples or groups so far
   double loss = 0;
   Named terms;  ///< their sum is the loss
   Named scores;

@@ -8,7 +8,8 @@
 
 namespace stages {
 
-StepNumbers::StepNumbers(double weight) : weight_(weight) {}
+StepNumbers::StepNumbers(double weight, std::int64_t units)
+    : weight_(weight), units_(static_cast<double>(units)) {}
 StepNumbers::~StepNumbers() = default;
 StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
 StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
@@ -66,10 +67,10 @@ Means StepNumbers::means() const {
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     for (double& sum : sums) sum += *value++;
   }
-  Means means{.weight = weight_};
+  Means means{.weight = weight_, .units = units_};
   auto sum = sums.begin();
   for (const std::string& name : term_names_) means.terms.emplace_back(name, *sum++ / weight_);
-  for (const std::string& name : score_names_) means.scores.emplace_back(name, *sum++ / weight_);
+  for (const std::string& name : score_names_) means.scores.emplace_back(name, *sum++ / units_);
   for (const auto& [name, mean] : means.terms) means.loss += mean;
   return means;
 }

@@ -23,8 +23,8 @@ namespace stages {
 /// long arrived when they are called a step later.
 class StepNumbers {
  public:
-  /// `weight` of the whole batch.
-  explicit StepNumbers(double weight);
+  /// `weight` of the whole batch in the loss, and its units.
+  StepNumbers(double weight, std::int64_t units);
   ~StepNumbers();
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
@@ -55,7 +55,7 @@ class StepNumbers {
   /// Number `index` of the host's, counted from the end for a negative one.
   double value(std::int64_t index) const;
 
-  double weight_;
+  double weight_, units_;
   std::vector<std::string> term_names_, score_names_;
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
   at::Tensor norm_;               // (1) float64

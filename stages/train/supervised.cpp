@@ -3,9 +3,11 @@
 
 #include <torch/torch.h>
 
+#include "runner/stage/choice.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
+#include "stages/train/class_weights.h"
 #include "stages/train/loss.h"
 #include "stages/train/training_stage.h"
 
@@ -18,8 +20,11 @@ using runner::StageError;
 /// Cross-entropy of a model's logits.
 class ClassificationStep final : public TrainingStep {
  public:
-  ClassificationStep(const Model& model, std::int64_t classes, double label_smoothing)
-      : model_(model), classes_(classes), label_smoothing_(label_smoothing) {}
+  ClassificationStep(const Model& model, std::int64_t classes, double label_smoothing, at::Tensor class_weights)
+      : model_(model),
+        classes_(classes),
+        label_smoothing_(label_smoothing),
+        class_weights_(std::move(class_weights)) {}
 
   std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
   bool mixes_samples() const override { return model_.mixes_samples(); }
@@ -40,7 +45,14 @@ class ClassificationStep final : public TrainingStep {
     return model_.forward(network, part.tensors());
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], label_smoothing_)}};
+    return {{"cross_entropy",
+             cross_entropy_sum(encoded.at("logits"), part["label"], label_smoothing_, class_weights_)}};
+  }
+  double weight(const Batch& batch) const override {
+    const at::Tensor labels = batch["label"];
+    if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
+    constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
+    return std::max(kLeast, class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     return {{"accuracy", correct_count(encoded.at("logits"), part["label"])}};
@@ -50,6 +62,7 @@ class ClassificationStep final : public TrainingStep {
   const Model& model_;
   const std::int64_t classes_;
   const double label_smoothing_;
+  const at::Tensor class_weights_;  // undefined: all weigh 1
 };
 
 void check_labels(const Dataset& train, const Dataset* validation) {
@@ -73,12 +86,16 @@ void check_labels(const Dataset& train, const Dataset* validation) {
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
   double label_smoothing = 0;
   reader.read("label_smoothing", label_smoothing);
-  const auto make_step = [label_smoothing](const Model& model, const TrainingData& data) {
+  const ClassWeights weights = read_class_weights(reader);
+  const bool balances =
+      runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  const auto make_step = [label_smoothing, weights](const Model& model, const TrainingData& data) {
     check_labels(*data.train, data.validation.get());
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
-    return std::make_unique<ClassificationStep>(model, classes, label_smoothing);
+    return std::make_unique<ClassificationStep>(model, classes, label_smoothing,
+                                                class_weights_of(weights, *data.train));
   };
-  return make_training_stage(reader, {.make_step = make_step, .scores = {"accuracy"}});
+  return make_training_stage(reader, {.make_step = make_step, .scores = {"accuracy"}, .balances_classes = balances});
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ class Training {
   }
 
   void run_epoch() {
-    Loader loader(data_.train, shuffled_order(description_.size, context_.node().seed, done_.epochs),
-                  options_.batch_size, done_.epochs, data_.train->loader().drop_last, done_.batches);
+    Loader loader(data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs), options_.batch_size,
+                  done_.epochs, data_.train->loader().drop_last, done_.batches);
     log_.begin_epoch();
     while (done_.steps < steps_) {
       heed_requests();

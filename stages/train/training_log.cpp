@@ -138,6 +138,7 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, std::
 json to_json(const EpochSoFar& epoch) {
   const StepRecord& last = epoch.last;
   return {{"weight", epoch.means.weight},
+          {"units", epoch.means.units},
           {"loss", epoch.means.loss},
           {"terms", epoch.means.terms},
           {"scores", epoch.means.scores},
@@ -151,6 +152,7 @@ json to_json(const EpochSoFar& epoch) {
 EpochSoFar epoch_so_far_from_json(const json& json) {
   EpochSoFar epoch;
   json.at("weight").get_to(epoch.means.weight);
+  epoch.means.units = json.value("units", epoch.means.weight);  // which were the same before samples had weights
   json.at("loss").get_to(epoch.means.loss);
   json.at("terms").get_to(epoch.means.terms);
   json.at("scores").get_to(epoch.means.scores);

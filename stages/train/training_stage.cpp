@@ -10,6 +10,7 @@
 #include "runner/stage/plan_context.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/policy.h"
+#include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/trained_weights.h"
@@ -75,6 +76,7 @@ class TrainingStage final : public runner::Stage {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
             .with_help("give it a share of the data, such as data.split.train=0.8");
       }
+      if (kind_.balances_classes) setup.data.train = std::make_shared<BalancedSamples>(setup.data.train);
       setup.network_data = source_of(data);
       setup.step = kind_.make_step(*model, setup.data);
     }
@@ -121,7 +123,7 @@ class TrainingStage final : public runner::Stage {
                                   .data = data,
                                   .network_data = setup.network_data,
                                   .validation = validation ? &*validation : nullptr,
-                                  .held = setup.data.train.get(),
+                                  .held = inputs.get<Dataset>("train").get(),
                                   .loader = setup.data.train->loader(),
                                   .options = options,
                                   .policy = policy};

@@ -24,6 +24,8 @@ struct TrainingKind {
   std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data)> make_step;
   /// The scores of the step that the option `monitor` may name beside "loss". More of them is better.
   std::vector<std::string_view> scores = {};
+  /// An epoch sees as many samples of every class (balanced_samples.h).
+  bool balances_classes = false;
 };
 
 /// The stage of a kind of training. All of them plan, certify, train, accumulate, warm-start, resume, validate and take

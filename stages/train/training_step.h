@@ -59,7 +59,7 @@ class TrainingStep {
   /// host.
   virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
 
-  /// Sums to be reported besides the loss, by name and divided by weight() as well, e.g. {"accuracy": correct}.
+  /// Sums over the units to be reported besides the loss, by name and as their mean, e.g. {"accuracy": correct}.
   virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
 };
 

@@ -31,7 +31,7 @@ std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size
 
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                     const StepPlan& plan) {
-  StepNumbers numbers(step.weight(batch));
+  StepNumbers numbers(step.weight(batch), batch.units());
   const Batch placed = network.placed(batch);
   const ScopedInference inference(network);
   const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, plan.micro_batch));

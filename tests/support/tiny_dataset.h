@@ -29,7 +29,7 @@ class TinyDataset final : public stages::Dataset {
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
     if (skipped.contains(index)) return {};
-    const std::int64_t label = labels.contains(index) ? labels.at(index) : index % classes_;
+    const std::int64_t label = label_of(index);
     const double angle = 2.4 * static_cast<double>(label), noise = 0.3 * std::sin(12.9898 * static_cast<double>(index));
     const double scale = broken.contains(index) ? std::nan("") : 1.0;
     const auto image = torch::tensor({scale * std::cos(angle) + noise, std::sin(angle) - noise}, torch::kFloat);
@@ -37,13 +37,23 @@ class TinyDataset final : public stages::Dataset {
   }
   std::string sample_name(std::int64_t index) const override { return "point" + std::to_string(index); }
   stages::LoaderOptions loader() const override { return options; }
+  std::vector<std::int64_t> labels() const override {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; tells_labels && i < size_; ++i) all.push_back(label_of(i));
+    return all;
+  }
 
   std::vector<std::string> class_names;         // the first ones, if not class0, class1 …
   std::set<std::int64_t> skipped, broken;       // cannot be read; hold a NaN
-  std::map<std::int64_t, std::int64_t> labels;  // in place of index modulo classes
+  std::map<std::int64_t, std::int64_t> relabelled;  // in place of index modulo classes
+  bool tells_labels = true;
   stages::LoaderOptions options;
 
  private:
+  std::int64_t label_of(std::int64_t index) const {
+    return relabelled.contains(index) ? relabelled.at(index) : index % classes_;
+  }
+
   const std::int64_t size_, classes_;
 };
 

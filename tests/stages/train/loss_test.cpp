@@ -1,5 +1,6 @@
 #include "stages/train/loss.h"
 
+#include <cmath>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,30 @@ namespace {
 TEST(Loss, CorrectCountTakesTheLargestLogit) {
   const at::Tensor logits = torch::tensor({{1.0, 2.0, 0.0}, {5.0, 2.0, 0.0}, {0.0, 0.0, 1.0}});
   EXPECT_EQ(correct_count(logits, torch::tensor({1, 1, 2})).item<std::int64_t>(), 2);
+}
+
+TEST(Loss, ClassWeightsAreTorchs) {
+  const at::Tensor logits = torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble);
+  const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}), weights = torch::tensor({0.5, 2.0, 0.25});
+  for (const double smoothing : {0.0, 0.2}) {
+    const auto options = torch::nn::functional::CrossEntropyFuncOptions()
+                             .weight(weights.to(torch::kDouble))
+                             .label_smoothing(smoothing);
+    const at::Tensor wanted = torch::nn::functional::cross_entropy(logits, labels, options);
+    const at::Tensor sum = cross_entropy_sum(logits, labels, smoothing, weights);
+    EXPECT_NEAR((sum / weights.index_select(0, labels).sum()).item<double>(), wanted.item<double>(), 1e-7);
+  }
+  // By hand: -(2 log 0.25 + 0.5 log 0.75).
+  const at::Tensor even = torch::tensor({{0.75, 0.25}, {0.75, 0.25}}).log();
+  EXPECT_NEAR(cross_entropy_sum(even, torch::tensor({1, 0}), 0, torch::tensor({0.5, 2.0})).item<double>(),
+              -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
+}
+
+TEST(Loss, OutputsBeyondTheClassesWeighOne) {
+  const at::Tensor logits = torch::randn({2, 4}, at::detail::createCPUGenerator(3));
+  const at::Tensor labels = torch::tensor({1, 3});
+  EXPECT_TRUE(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0}))
+                  .equal(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0, 1.0, 1.0}))));
 }
 
 at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDouble) {

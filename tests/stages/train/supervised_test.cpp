@@ -191,10 +191,10 @@ TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
 
 TEST(Supervised, LabelOutsideTheClassesIsNamed) {
   SupervisedRun supervised;
-  supervised.train->labels = {{4, 3}};
+  supervised.train->relabelled = {{4, 3}};
   EXPECT_EQ(supervised.error(), "'point4': the label 3 is outside the model's 3 classes");
   EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
-  supervised.train->labels = {{4, -100}};  // what torch would silently leave out
+  supervised.train->relabelled = {{4, -100}};  // what torch would silently leave out
   EXPECT_EQ(supervised.error(), "'point4': the label -100 is outside the model's 3 classes");
 }
 

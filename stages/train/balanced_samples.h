@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stages/artifact/dataset.h"
+
+namespace stages {
+
+/// A training set of which an epoch sees as many samples of every class, and as many in all as the set has. The samples
+/// of a class are drawn in turns, in another order each turn, and the turns go on over the epochs: none is drawn twice
+/// more often than another. An epoch is a function of (seed, epoch).
+///
+/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's size, and is augmented
+/// and dropped out anew.
+class BalancedSamples final : public Dataset {
+ public:
+  /// Throws runner::StageError where `source` does not say the labels of its samples.
+  explicit BalancedSamples(std::shared_ptr<const Dataset> source);
+
+  DatasetDescription describe() const override { return source_->describe(); }
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
+  std::string sample_name(std::int64_t index) const override { return source_->sample_name(index % size_); }
+  LoaderOptions loader() const override { return source_->loader(); }
+  std::vector<std::int64_t> labels() const override { return source_->labels(); }
+  SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
+
+ private:
+  const std::shared_ptr<const Dataset> source_;
+  const std::int64_t size_;
+  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has some
+  std::int64_t draws_ = 1;                          // of one sample in an epoch, at most
+};
+
+}  // namespace stages

@@ -1,0 +1,88 @@
+#include "stages/train/class_weights.h"
+
+#include <algorithm>
+
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "runner/text/suggest.h"
+
+namespace stages {
+namespace {
+
+[[noreturn]] void refuse_weights(const std::string& message, const std::string& help) {
+  throw runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+}
+
+std::vector<double> balanced_weights(const Dataset& train, const std::vector<std::string>& classes) {
+  const std::vector<std::int64_t> labels = train.labels();
+  if (labels.empty()) {
+    refuse_weights("class_weights: balanced asks how frequent each class is, and the training data does not say",
+                   "write a number for each class");
+  }
+  std::vector<double> weights;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const auto count = std::ranges::count(labels, static_cast<std::int64_t>(label));
+    if (count == 0) {
+      refuse_weights("class_weights: balanced finds no training sample of the class '" + classes[label] + "'",
+                     "write a number for each class, or give that class samples");
+    }
+    weights.push_back(static_cast<double>(labels.size()) / static_cast<double>(classes.size()) /
+                      static_cast<double>(count));
+  }
+  return weights;
+}
+
+std::vector<double> listed_weights(const std::vector<double>& weights, const std::vector<std::string>& classes) {
+  if (weights.size() == classes.size()) return weights;
+  refuse_weights("class_weights lists " + std::to_string(weights.size()) + " numbers for " +
+                     std::to_string(classes.size()) + " classes",
+                 "write one for each class, in the order of their names, or a mapping from names to numbers");
+}
+
+std::vector<double> named_weights(const std::map<std::string, double>& named, const std::vector<std::string>& classes) {
+  std::vector<double> weights(classes.size(), 1);
+  for (const auto& [name, weight] : named) {
+    const auto found = std::ranges::find(classes, name);
+    if (found == classes.end()) {
+      refuse_weights("class_weights names a class that the training data lacks: '" + name + "'",
+                     runner::did_you_mean(name, classes));
+    }
+    weights[static_cast<std::size_t>(found - classes.begin())] = weight;
+  }
+  return weights;
+}
+
+}  // namespace
+
+ClassWeights read_class_weights(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("class_weights");
+  if (!value) return {};
+  if (value->text() && *value->text() == "balanced") return BalancedWeights{};
+  if (value->list()) {
+    std::vector<double> weights;
+    reader.read("class_weights", weights);
+    return weights;
+  }
+  if (!value->map()) return {};
+  std::map<std::string, double> named;
+  runner::ConfigReader& section = reader.section("class_weights");
+  for (const runner::Entry& entry : *value->map()) section.read(entry.key, named[entry.key]);
+  return named;
+}
+
+at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
+  const std::vector<std::string> classes = train.describe().classes;
+  if (std::holds_alternative<std::monostate>(weights)) return {};
+  std::vector<double> numbers;
+  if (const auto* listed = std::get_if<std::vector<double>>(&weights)) numbers = listed_weights(*listed, classes);
+  else if (const auto* named = std::get_if<std::map<std::string, double>>(&weights))
+    numbers = named_weights(*named, classes);
+  else numbers = balanced_weights(train, classes);
+  if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
+    refuse_weights("class_weights are all 0: nothing would be learnt", "give one class at least a weight");
+  return torch::tensor(numbers, torch::kFloat);
+}
+
+}  // namespace stages

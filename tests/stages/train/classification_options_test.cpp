@@ -1,0 +1,167 @@
+// What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop, and
+// for any number of threads that read; the same gradient in micro-batches.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
+#include "stages/stages.h"
+#include "stages/weights/weights.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+/// A training on 30 samples, 18 of them of class 0, 9 of class 1 and 3 of class 2.
+struct OptionRun {
+  explicit OptionRun(std::string options) : options(std::move(options)) {
+    for (std::int64_t i = 0; i < 30; ++i) train->relabelled[i] = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
+  }
+
+  void run() {
+    const runner::Value value = stage_options(
+        "train/supervised",
+        R"({"epochs": 4, "batch_size": 8, "log_every": 1, "optimizer": {"kind": "sgd", "learning_rate": 0.1}, )" +
+            options + "}");
+    runner::ConfigReader reader(value, "/train");
+    auto stage = kTrainSupervised.create(reader);
+    if (!stage) throw std::logic_error(stage.errors()[0].message);
+    const runner::Inputs inputs(
+        {{"model", {model}}, {"memory", {policy}}, {"train", {train}}, {"validation", {validation}}},
+        {{"model", "model"}});
+    const runner::Outputs outputs = (*stage)->run(inputs, context);
+    const auto checkpoint = std::static_pointer_cast<const Checkpoint>(outputs.at("checkpoint"));
+    for (const auto& [name, tensor] : weights(*checkpoint->network)) left.push_back(tensor.detach().clone());
+  }
+  std::string error() {
+    try {
+      run();
+    } catch (const runner::StageError& error) {
+      return std::string(error.what()) + " [" + error.option + "] | " + error.help;
+    }
+    return "";
+  }
+  at::Tensor flat() const {
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& tensor : left) all.push_back(tensor.flatten());
+    return torch::cat(all);
+  }
+
+  const std::string options;
+  std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(30), validation = std::make_shared<TinyDataset>(12);
+  std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
+  std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  RecordingContext context;
+  std::vector<at::Tensor> left;
+};
+
+class ClassificationOption : public testing::TestWithParam<const char*> {};
+
+TEST_P(ClassificationOption, ChangesWhatIsTrained) {
+  OptionRun with(GetParam()), without(R"("label_smoothing": 0)");
+  with.run();
+  without.run();
+  EXPECT_FALSE(with.flat().equal(without.flat()));
+}
+
+TEST_P(ClassificationOption, StoppedAndResumedEndsWithTheSameBits) {
+  OptionRun whole(GetParam());
+  whole.run();
+  for (const std::int64_t step : {1, 3, 6, 13}) {
+    OptionRun stopped(GetParam()), resumed(GetParam());
+    stopped.context.on_progress = [&](const runner::Progress& progress) {
+      if (progress.phase == "train" && progress.step == step) stopped.context.is_cancelled = true;
+    };
+    EXPECT_THROW(stopped.run(), runner::Cancelled);
+    std::filesystem::copy(stopped.context.folder(), resumed.context.folder(),
+                          std::filesystem::copy_options::recursive);
+    resumed.context.is_resuming = true;
+    torch::manual_seed(99);
+    resumed.run();
+    EXPECT_TRUE(resumed.flat().equal(whole.flat())) << "stopped at step " << step;
+    EXPECT_EQ(resumed.context.values("validation/loss").back(), whole.context.values("validation/loss").back());
+    EXPECT_EQ(resumed.context.values("train/epoch_accuracy").back(),
+              whole.context.values("train/epoch_accuracy").back());
+  }
+}
+
+TEST_P(ClassificationOption, MicroBatchesTrainTheSame) {
+  OptionRun whole(GetParam()), parts(GetParam());
+  whole.run();
+  parts.policy->micro_batch = 3;
+  parts.run();
+  EXPECT_TRUE(parts.flat().allclose(whole.flat(), 1e-4, 1e-6));
+  EXPECT_NEAR(parts.context.values("train/epoch_loss").back(), whole.context.values("train/epoch_loss").back(), 1e-5);
+  EXPECT_NEAR(parts.context.values("train/epoch_accuracy").back(),
+              whole.context.values("train/epoch_accuracy").back(), 1e-9);
+}
+
+TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
+  OptionRun alone(GetParam()), threads(GetParam());
+  alone.run();
+  threads.train->options.workers = 3;
+  threads.run();
+  EXPECT_TRUE(threads.flat().equal(alone.flat()));
+}
+
+INSTANTIATE_TEST_SUITE_P(, ClassificationOption,
+                         testing::Values(R"("class_weights": "balanced")", R"("class_weights": [1, 0.5, 4])",
+                                         R"("class_weights": {"class2": 5}, "label_smoothing": 0.1)",
+                                         R"("sampling": "balanced")"),
+                         [](const auto& info) { return "case_" + std::to_string(info.index); });
+
+TEST(ClassWeights, BalancedOnesAreScikitLearns) {
+  // n / (classes * count): 30 / (3 * 18), 30 / (3 * 9), 30 / (3 * 3).
+  OptionRun balanced(R"("class_weights": "balanced")"),
+      listed(R"("class_weights": [0.55555555555555555, 1.1111111111111111, 3.3333333333333333])");
+  balanced.run();
+  listed.run();
+  EXPECT_TRUE(balanced.flat().equal(listed.flat()));
+}
+
+TEST(ClassWeights, EqualOnesChangeNothing) {
+  OptionRun weighted(R"("class_weights": [2, 2, 2])"), plain(R"("class_weights": "none")");
+  weighted.run();
+  plain.run();
+  EXPECT_TRUE(weighted.flat().allclose(plain.flat(), 1e-5, 1e-7));
+  EXPECT_NEAR(weighted.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back(),
+              1e-6);
+}
+
+TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
+  OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})");
+  for (std::int64_t i = 0; i < 30; ++i) run.train->relabelled[i] = i == 0 ? 0 : 1;
+  run.run();
+  EXPECT_TRUE(run.flat().isfinite().all().item<bool>());
+}
+
+TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
+  EXPECT_EQ(OptionRun(R"("class_weights": [1, 2])").error(),
+            "class_weights lists 2 numbers for 3 classes [/class_weights] | write one for each class, in the order of "
+            "their names, or a mapping from names to numbers");
+  EXPECT_EQ(OptionRun(R"("class_weights": {"clas1": 2})").error(),
+            "class_weights names a class that the training data lacks: 'clas1' [/class_weights] | did you mean "
+            "'class1'?");
+  EXPECT_EQ(OptionRun(R"("class_weights": [0, 0, 0])").error(),
+            "class_weights are all 0: nothing would be learnt [/class_weights] | give one class at least a weight");
+  OptionRun absent(R"("class_weights": "balanced")");
+  for (std::int64_t i = 0; i < 30; ++i) absent.train->relabelled[i] = i % 2;
+  EXPECT_EQ(absent.error(),
+            "class_weights: balanced finds no training sample of the class 'class2' [/class_weights] | write a number "
+            "for each class, or give that class samples");
+}
+
+TEST(Sampling, BalancedNeedsLabelsBeforehand) {
+  OptionRun run(R"("sampling": "balanced")");
+  run.train->tells_labels = false;
+  EXPECT_EQ(run.error(),
+            "sampling: balanced asks for the class of each sample, and the training data does not say it beforehand "
+            "[/sampling] | set sampling: as_is; class_weights can balance the loss");
+}
+
+}  // namespace
+}  // namespace stages
