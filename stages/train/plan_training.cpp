@@ -81,7 +81,7 @@ class TracedTraining {
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed, std::vector<Rates>(execution.optimizer().groups().size()));
-    for (const auto& [name, tensor] : execution.optimizer().state())
+    for (const auto& [name, tensor] : execution.state())
       trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 
@@ -98,7 +98,7 @@ class TracedTraining {
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
-      for (const NamedTensors& saved : {weights(*network_), execution.optimizer().state()}) {
+      for (const NamedTensors& saved : {weights(*network_), execution.state()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
     }
@@ -113,7 +113,7 @@ class TracedTraining {
     if (context_.node().resuming && backend_.device == at::kCPU) {
       const ScopedPhase phase(StepPhase::kCheckpointLoad);
       const auto model = read(weights(*network_), "the checkpoint");
-      read(execution.optimizer().state(), "the checkpoint");
+      read(execution.state(), "the checkpoint");
     }
     if (training_.options.keep != Keep::kBest || !training_.validation || backend_.device != at::kCPU) return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);

@@ -19,7 +19,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
       choose_numerics(policy.numerics(), network, options.model_stage, context),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
       /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
-  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device);
+  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
 }
 
 }  // namespace stages

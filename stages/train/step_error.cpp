@@ -73,7 +73,7 @@ runner::StageError explained(const std::exception& error, std::int64_t step_numb
                    .policy = policy.pointer,
                    .has_own_budget = policy.budget || policy.memory_fraction < 1,
                    .cause = error.what()};
-  for (const OwnedTensor& one : owned_tensors(execution.network().module(), execution.optimizer().state()))
+  for (const OwnedTensor& one : owned_tensors(execution.network().module(), execution.state()))
     what.owned.push_back(
         {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
   for (const std::string& line : live_table(what)) context.say(line);

@@ -14,13 +14,22 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit) { return ((norm + 
 
 StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
-                             std::optional<double> gradient_clip_norm, at::Device device)
+                             std::optional<double> gradient_clip_norm, at::Device device,
+                             std::optional<WeightAverageOptions> average)
     : step_(step),
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
       optimizer_(groups) {
   if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device);
+  if (average) average_.emplace(network, *average);
+}
+
+NamedTensors StepExecution::state() const {
+  NamedTensors state = optimizer_.state();
+  if (!average_) return state;
+  for (const auto& [name, tensor] : average_->state()) state.set(name, tensor);
+  return state;
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
@@ -48,7 +57,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip)};
+  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip),
+          key.step};
 }
 
 void StepExecution::commit(const Computed& computed, const std::vector<Rates>& rates) {
@@ -58,6 +68,7 @@ void StepExecution::commit(const Computed& computed, const std::vector<Rates>& r
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
   optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
   if (scaler_) scaler_->update(*computed.overflow);
+  if (average_) average_->update(computed.step);
   network_.module().zero_grad();
 }
 

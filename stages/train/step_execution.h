@@ -12,6 +12,7 @@
 #include "stages/train/optimizer.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/weight_average.h"
 
 namespace stages {
 
@@ -34,7 +35,8 @@ class StepExecution {
   /// All is borrowed; the network is on `device`. As long as this lives, it is prepared as the plan's numerics say. In
   /// fp16 the loss is scaled.
   StepExecution(const TrainingStep& step, torch::nn::Module& network, const std::vector<ParameterGroup>& groups,
-                StepPlan plan, std::optional<double> gradient_clip_norm, at::Device device);
+                StepPlan plan, std::optional<double> gradient_clip_norm, at::Device device,
+                std::optional<WeightAverageOptions> average = {});
 
   /// A step up to where the weights are written.
   struct Computed {
@@ -43,6 +45,7 @@ class StepExecution {
     std::optional<at::Tensor> overflow;  ///< where the loss is scaled: 1 if the gradients overflowed
     std::optional<at::Tensor> divisor;   ///< of clipping
     std::optional<at::Tensor> skip;      ///< 1: the weights are to be left alone
+    std::int64_t step = 0;               ///< 1-based
   };
   /// `after_micro_batch` as accumulate_gradient() has it.
   Computed compute(const Batch& batch, const StepKey& key, const std::function<void()>& after_micro_batch = {});
@@ -53,6 +56,11 @@ class StepExecution {
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
+  /// What the optimizer and the average of the weights remember. Shared, not copied.
+  NamedTensors state() const;
+  /// Null where no average is kept.
+  WeightAverage* average() { return average_ ? &*average_ : nullptr; }
+  const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
   /// Null where the loss is not scaled.
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
@@ -64,6 +72,7 @@ class StepExecution {
   const std::optional<double> gradient_clip_norm_;
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
+  std::optional<WeightAverage> average_;
 };
 
 }  // namespace stages

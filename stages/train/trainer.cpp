@@ -64,7 +64,7 @@ class Training {
              steady_seconds),
         memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
                 [this](std::int64_t live) {
-                  return bytes_by_owner(owned_tensors(network_, execution_.optimizer().state()), live);
+                  return bytes_by_owner(owned_tensors(network_, execution_.state()), live);
                 }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, learning_rates_, stopping_, pending_}, description_, options, context) {
@@ -194,13 +194,17 @@ class Training {
   std::optional<Means> measure() {
     const std::int64_t epoch = done_.epochs + 1;
     if (!data_.validation || (epoch % options_.validate_every != 0 && epoch != epochs_)) return {};
+    std::optional<ScopedAverage> average(std::in_place, execution_.average());
     ValidationOptions options;
     options.epoch = done_.epochs;
     options.batch_size = options_.batch_size;
     options.plan = execution_.plan();
     if (context_.node().smoke) options.batches = 2;
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
-      if (context_.cancelled()) stop();
+      if (context_.cancelled()) {
+        average.reset();  // what is saved are the weights as trained
+        stop();
+      }
       log_.validated_batch(epoch, batch, batches);
     };
     return validate(step_, execution_.network(), data_.validation, options);

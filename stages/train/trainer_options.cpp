@@ -22,6 +22,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   reader.read("epochs", options.epochs);
   reader.read("batch_size", options.batch_size);
   reader.read("gradient_clip_norm", options.gradient_clip_norm);
+  options.average = read_weight_average(reader);
   reader.read("validate_every", options.validate_every);
   reader.read("patience", options.patience);
   reader.read("monitor", options.monitor);

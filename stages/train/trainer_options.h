@@ -11,6 +11,7 @@
 #include "stages/train/parameter_groups.h"
 #include "stages/train/save_rule.h"
 #include "stages/train/schedule.h"
+#include "stages/train/weight_average.h"
 
 namespace runner {
 class ConfigReader;
@@ -29,6 +30,7 @@ struct TrainerOptions {
   std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
   std::optional<double> gradient_clip_norm;
+  std::optional<WeightAverageOptions> average;  ///< of the weights
   std::int64_t validate_every = 1;       ///< epochs; the last epoch is always validated
   std::optional<std::int64_t> patience;  ///< validations in a row without a better one after which to stop
   std::string monitor;                   ///< what says which epoch is best: "loss" or one of the step's scores

@@ -61,6 +61,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
   TrainingState state;
   state.model = weights(network());
   state.optimizer = parts_.execution.optimizer().state();
+  if (const WeightAverage* average = parts_.execution.average()) average->save(state.model, state.optimizer);
   state.step = position.steps;
   state.epoch = position.epochs;
   state.batch = position.batches;
@@ -105,8 +106,10 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
 
 TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
   check_base(network(), state);
-  set_weights(network(), state.model);
-  parts_.execution.optimizer().load_state(state.optimizer);
+  NamedTensors model = state.model, optimizer = state.optimizer;
+  if (const WeightAverage* average = parts_.execution.average()) average->load(model, optimizer);
+  set_weights(network(), model);
+  parts_.execution.optimizer().load_state(optimizer);
   std::int64_t skipped_in_a_row = 0;
   if (GradScaler* scaler = parts_.execution.scaler(); scaler && !state.scaler.is_null()) {
     scaler->load_state(
@@ -123,12 +126,16 @@ TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
 
 TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_};
+  WeightAverage* const average = parts_.execution.average();
+  const bool averages = average && average->is_result();
   // Without validation the last weights are the best known.
   if (const auto best =
           options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
     for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
     result = {best->state.epoch, best->state.step, best->folder};
-    if (best->state.step != position.steps) set_weights(network(), best->state.model);
+    if (averages || best->state.step != position.steps) set_weights(network(), best->state.model);
+  } else if (averages) {
+    average->swap();
   }
   result.file /= "model.safetensors";
   return result;

@@ -111,7 +111,8 @@ TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(, ClassificationOption,
                          testing::Values(R"("class_weights": "balanced")", R"("class_weights": [1, 0.5, 4])",
                                          R"("class_weights": {"class2": 5}, "label_smoothing": 0.1)",
-                                         R"("sampling": "balanced")"),
+                                         R"("sampling": "balanced")", R"("ema": {"decay": 0.9})",
+                                         R"("ema": {"decay": 0.8, "warmup": false}, "sampling": "balanced")"),
                          [](const auto& info) { return "case_" + std::to_string(info.index); });
 
 TEST(ClassWeights, BalancedOnesAreScikitLearns) {

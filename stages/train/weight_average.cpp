@@ -1,0 +1,86 @@
+#include "stages/train/weight_average.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <torch/torch.h>
+
+#include "runner/stage/choice.h"
+#include "stages/weights/weights.h"
+
+namespace stages {
+
+std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("ema");
+  if (!value || value->is_null()) return std::nullopt;
+  runner::ConfigReader& ema = reader.section("ema");
+  WeightAverageOptions options;
+  ema.read("decay", options.decay);
+  ema.read("warmup", options.warmup);
+  options.is_result = runner::choice<bool>(ema, "result", {{"average", true}, {"trained", false}});
+  return options;
+}
+
+WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOptions options) : options_(options) {
+  const NamedTensors trained = trained_parameters(network);
+  const auto buffers = network.named_buffers();
+  for (const auto& [name, weight] : weights(network)) {
+    if (!weight.is_floating_point() || !(trained.contains(name) || buffers.contains(name))) continue;
+    names_.push_back(name);
+    weights_.push_back(weight);
+    averages_.push_back(weight.detach().clone());
+  }
+}
+
+void WeightAverage::update(std::int64_t step) {
+  const torch::NoGradGuard no_graph;
+  const auto n = static_cast<double>(step);
+  const double decay = options_.warmup ? std::min(options_.decay, (1 + n) / (10 + n)) : options_.decay;
+  if (!weights_.empty()) at::_foreach_lerp_(averages_, weights_, 1 - decay);
+}
+
+void WeightAverage::swap() {
+  const torch::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const at::Tensor weight = weights_[i].detach();
+    weights_[i].set_data(averages_[i]);
+    averages_[i] = weight;
+  }
+}
+
+NamedTensors WeightAverage::state() const {
+  std::vector<NamedTensors::Item> items;
+  for (std::size_t i = 0; i < names_.size(); ++i) items.emplace_back(names_[i] + ".average", averages_[i]);
+  return NamedTensors(std::move(items));
+}
+
+void WeightAverage::save(NamedTensors& model, NamedTensors& rest) const {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    rest.set(names_[i] + (options_.is_result ? ".trained" : ".average"), options_.is_result ? weights_[i] : averages_[i]);
+    if (options_.is_result) model.set(names_[i], averages_[i]);
+  }
+}
+
+void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
+  const torch::NoGradGuard no_graph;
+  std::vector<NamedTensors::Item> others(rest.begin(), rest.end());
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const std::string other = names_[i] + (options_.is_result ? ".trained" : ".average");
+    if (!model.contains(names_[i]) || !rest.contains(other))
+      throw std::invalid_argument("the average of '" + names_[i] + "' is missing");
+    averages_[i].copy_(options_.is_result ? model.at(names_[i]) : rest.at(other));
+    if (options_.is_result) model.set(names_[i], rest.at(other));
+    std::erase_if(others, [&](const auto& item) { return item.first == other; });
+  }
+  rest = NamedTensors(std::move(others));
+}
+
+ScopedAverage::ScopedAverage(WeightAverage* average) : average_(average && average->is_result() ? average : nullptr) {
+  if (average_) average_->swap();
+}
+
+ScopedAverage::~ScopedAverage() {
+  if (average_) average_->swap();
+}
+
+}  // namespace stages
