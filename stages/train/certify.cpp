@@ -33,7 +33,8 @@ struct Left {
 
 Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
              std::uint64_t seed) {
-  StepNumbers numbers = accumulate_gradient(step, network, batch, step.weight(batch), plan, {seed, 1});
+  StepNumbers numbers =
+      accumulate_gradient(step, network, step.prepare(batch, {seed, 1}), step.weight(batch), plan, {seed, 1});
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))

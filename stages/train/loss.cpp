@@ -17,6 +17,15 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
   return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, /*ignore_index=*/-100, label_smoothing);
 }
 
+at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& partners,
+                                   const at::Tensor& share, double label_smoothing) {
+  const auto each = [&](const at::Tensor& targets) {
+    return at::cross_entropy_loss(logits, targets, /*weight=*/{}, at::Reduction::None, /*ignore_index=*/-100,
+                                  label_smoothing);
+  };
+  return at::lerp(each(partners), each(labels), share.to(logits.scalar_type())).sum();
+}
+
 at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels) {
   return logits.detach().argmax(1).eq(labels).sum();
 }

@@ -9,6 +9,7 @@
 #include "stages/artifact/model.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/loss.h"
+#include "stages/train/mixing.h"
 #include "stages/train/training_stage.h"
 
 namespace stages {
@@ -17,14 +18,18 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
+struct ClassificationOptions {
+  double label_smoothing = 0;
+  ClassWeights class_weights;
+  MixingOptions mixing;
+};
+
 /// Cross-entropy of a model's logits.
 class ClassificationStep final : public TrainingStep {
  public:
-  ClassificationStep(const Model& model, std::int64_t classes, double label_smoothing, at::Tensor class_weights)
-      : model_(model),
-        classes_(classes),
-        label_smoothing_(label_smoothing),
-        class_weights_(std::move(class_weights)) {}
+  ClassificationStep(const Model& model, std::int64_t classes, const ClassificationOptions& options,
+                     at::Tensor class_weights)
+      : model_(model), classes_(classes), options_(options), class_weights_(std::move(class_weights)) {}
 
   std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
   bool mixes_samples() const override { return model_.mixes_samples(); }
@@ -41,12 +46,19 @@ class ClassificationStep final : public TrainingStep {
     return {};
   }
 
+  Batch prepare(const Batch& batch, const StepKey& key) const override {
+    return options_.mixing.mixes() ? mix_samples(batch, options_.mixing, key) : batch;
+  }
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"cross_entropy",
-             cross_entropy_sum(encoded.at("logits"), part["label"], label_smoothing_, class_weights_)}};
+    const at::Tensor& logits = encoded.at("logits");
+    if (is_mixed(part)) {
+      return {{"cross_entropy", mixed_cross_entropy_sum(logits, part["label"], part["partner_label"], part["share"],
+                                                        options_.label_smoothing)}};
+    }
+    return {{"cross_entropy", cross_entropy_sum(logits, part["label"], options_.label_smoothing, class_weights_)}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
@@ -55,13 +67,18 @@ class ClassificationStep final : public TrainingStep {
     return std::max(kLeast, class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"accuracy", correct_count(encoded.at("logits"), part["label"])}};
+    // Of a mixture the label with the larger share counts.
+    const at::Tensor label =
+        is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"]) : part["label"];
+    return {{"accuracy", correct_count(encoded.at("logits"), label)}};
   }
 
  private:
+  static bool is_mixed(const Batch& part) { return part.tensors().contains("share"); }
+
   const Model& model_;
   const std::int64_t classes_;
-  const double label_smoothing_;
+  const ClassificationOptions options_;
   const at::Tensor class_weights_;  // undefined: all weigh 1
 };
 
@@ -83,17 +100,34 @@ void check_labels(const Dataset& train, const Dataset* validation) {
       .with_help("give both the same classes in the same order");
 }
 
+void check_pixels(const Dataset& train) {
+  const std::vector<TensorSpec> tensors = train.describe().tensors;
+  const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
+  if (image != tensors.end() && image->shape.size() == 3) return;
+  throw StageError(ErrorCode::kOptionConflict, "cutmix cuts pixels out of images, and the training data has none")
+      .at("/cutmix")
+      .with_help("use mixup, which mixes numbers of any kind");
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
-  double label_smoothing = 0;
-  reader.read("label_smoothing", label_smoothing);
-  const ClassWeights weights = read_class_weights(reader);
+  ClassificationOptions options;
+  reader.read("label_smoothing", options.label_smoothing);
+  options.class_weights = read_class_weights(reader);
+  reader.read("mixup", options.mixing.mixup_alpha);
+  reader.read("cutmix", options.mixing.cutmix_alpha);
+  if (options.mixing.mixes() && !std::holds_alternative<std::monostate>(options.class_weights)) {
+    reader.fail("class_weights", ErrorCode::kOptionConflict,
+                "class_weights weigh samples of one class, and mixup and cutmix mix those of two",
+                "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
+  }
   const bool balances =
       runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
-  const auto make_step = [label_smoothing, weights](const Model& model, const TrainingData& data) {
+  const auto make_step = [options](const Model& model, const TrainingData& data) {
     check_labels(*data.train, data.validation.get());
+    if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
-    return std::make_unique<ClassificationStep>(model, classes, label_smoothing,
-                                                class_weights_of(weights, *data.train));
+    return std::make_unique<ClassificationStep>(model, classes, options,
+                                                class_weights_of(options.class_weights, *data.train));
   };
   return make_training_stage(reader, {.make_step = make_step, .scores = {"accuracy"}, .balances_classes = balances});
 }

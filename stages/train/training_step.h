@@ -7,6 +7,7 @@
 
 #include "runner/error/error_code.h"
 #include "runner/stage/batch_cut.h"
+#include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
 
 namespace torch::nn {
@@ -45,6 +46,10 @@ class TrainingStep {
   /// Looks at a batch that is still on the host, where that costs nothing. What loss() could only crash on is found
   /// here.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
+
+  /// What is learnt from in place of a batch, at one step: its samples mixed, say. A function of the batch and the key,
+  /// before anything is cut into parts. Not asked in validation.
+  virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
 
   /// Named embeddings or logits of some units, rows first, in the order of the units; row counts may differ between
   /// inputs. A scalar (a learned temperature) is the same for all units. What goes through the network for an input is

@@ -112,7 +112,8 @@ INSTANTIATE_TEST_SUITE_P(, ClassificationOption,
                          testing::Values(R"("class_weights": "balanced")", R"("class_weights": [1, 0.5, 4])",
                                          R"("class_weights": {"class2": 5}, "label_smoothing": 0.1)",
                                          R"("sampling": "balanced")", R"("ema": {"decay": 0.9})",
-                                         R"("ema": {"decay": 0.8, "warmup": false}, "sampling": "balanced")"),
+                                         R"("ema": {"decay": 0.8, "warmup": false}, "sampling": "balanced")",
+                                         R"("mixup": 0.4)", R"("mixup": 0.4, "label_smoothing": 0.1)"),
                          [](const auto& info) { return "case_" + std::to_string(info.index); });
 
 TEST(ClassWeights, BalancedOnesAreScikitLearns) {
@@ -154,6 +155,27 @@ TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   EXPECT_EQ(absent.error(),
             "class_weights: balanced finds no training sample of the class 'class2' [/class_weights] | write a number "
             "for each class, or give that class samples");
+}
+
+TEST(MixedSamples, AreNotValidated) {
+  OptionRun mixed(R"("mixup": 1, "optimizer": {"kind": "sgd", "learning_rate": 1e-12})"),
+      plain(R"("mixup": 0, "optimizer": {"kind": "sgd", "learning_rate": 1e-12})");
+  mixed.run();
+  plain.run();
+  EXPECT_NE(mixed.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back());
+  EXPECT_NEAR(mixed.context.values("validation/loss").back(), plain.context.values("validation/loss").back(), 1e-6);
+}
+
+TEST(MixedSamples, ThatCannotBeAreRefused) {
+  EXPECT_EQ(OptionRun(R"("cutmix": 1)").error(),
+            "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use mixup, which mixes numbers "
+            "of any kind");
+  try {
+    OptionRun(R"("mixup": 1, "class_weights": "balanced")").run();
+    ADD_FAILURE();
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "class_weights weigh samples of one class, and mixup and cutmix mix those of two");
+  }
 }
 
 TEST(Sampling, BalancedNeedsLabelsBeforehand) {

@@ -1,0 +1,137 @@
+#include "stages/train/mixing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <torch/torch.h>
+
+#include "stages/random/philox.h"
+
+namespace stages {
+namespace {
+
+/// The random numbers of one sample in one step: no layer's dropout has the same counter.
+class SampleNumbers {
+ public:
+  SampleNumbers(const StepKey& key, std::uint32_t name) : key_(key), name_(name) {}
+
+  /// In (0, 1).
+  double uniform() {
+    constexpr std::uint32_t kMixing = 0xFFFFFFFF;
+    if (next_ == 4) {
+      words_ = philox({{block_++, name_, kMixing, static_cast<std::uint32_t>(key_.step)}},
+                      static_cast<std::uint32_t>(key_.seed), static_cast<std::uint32_t>(key_.seed >> 32));
+      next_ = 0;
+    }
+    return (words_.word[next_++] + 0.5) * 0x1.0p-32;
+  }
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(uniform()));
+    return radius * std::cos(2 * std::numbers::pi * uniform());
+  }
+
+  /// Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26, 2000.
+  double gamma(double alpha) {
+    if (alpha < 1) {
+      const double boosted = gamma(alpha + 1);
+      return boosted * std::pow(uniform(), 1 / alpha);
+    }
+    const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    for (;;) {
+      const double x = normal(), v = std::pow(1 + c * x, 3);
+      if (v > 0 && std::log(uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return d * v;
+    }
+  }
+  double beta(double alpha) {
+    const double x = gamma(alpha), y = gamma(alpha);
+    return x + y > 0 ? x / (x + y) : 0.5;  // both vanish where alpha is tiny
+  }
+
+ private:
+  const StepKey key_;
+  const std::uint32_t name_;
+  std::uint32_t block_ = 0;
+  PhiloxWords words_{};
+  int next_ = 4;
+};
+
+/// A box around a random centre, with about 1 - `share` of the pixels unless it reaches over the edge.
+MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
+  const double side = std::sqrt(1 - share);
+  const auto cut = [&](std::int64_t length, std::int64_t& begin, std::int64_t& size) {
+    const auto half = static_cast<std::int64_t>(static_cast<double>(length) * side) / 2;
+    const auto center = static_cast<std::int64_t>(numbers.uniform() * static_cast<double>(length));
+    begin = std::clamp<std::int64_t>(center - half, 0, length);
+    size = std::clamp<std::int64_t>(center + half, 0, length) - begin;
+  };
+  MixedBox box;
+  cut(height, box.top, box.height);
+  cut(width, box.left, box.width);
+  return box;
+}
+
+/// The samples' tensor with each in the place of the one after it, in the same layout.
+at::Tensor shifted(const at::Tensor& samples) {
+  const std::int64_t last = samples.size(0) - 1;
+  at::Tensor result = torch::empty_like(samples);
+  result.slice(0, 0, 1).copy_(samples.slice(0, last));
+  result.slice(0, 1).copy_(samples.slice(0, 0, last));
+  return result;
+}
+
+}  // namespace
+
+Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name, std::int64_t height,
+                     std::int64_t width) {
+  SampleNumbers numbers(key, name);
+  const bool has_both = options.mixup_alpha > 0 && options.cutmix_alpha > 0;
+  const bool cuts = has_both ? numbers.uniform() < 0.5 : options.cutmix_alpha > 0;
+  Mixture mixture;
+  mixture.share = numbers.beta(cuts ? options.cutmix_alpha : options.mixup_alpha);
+  if (!cuts) return mixture;
+  mixture.box = draw_box(numbers, mixture.share, height, width);
+  mixture.share = 1 - static_cast<double>(mixture.box.height * mixture.box.width) / static_cast<double>(height * width);
+  return mixture;
+}
+
+Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key) {
+  const torch::NoGradGuard no_graph;
+  std::vector<NamedTensors::Item> tensors(batch.tensors().begin(), batch.tensors().end());
+  const at::Tensor& first = batch.tensors().contains("image") ? batch["image"] : tensors.front().second;
+  const bool has_pixels = first.dim() == 4;
+  std::vector<Mixture> mixtures;
+  std::vector<double> own, everywhere;  // shares as labels have them, and of what is blended
+  for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
+    const std::int64_t name = batch.indices.empty() ? unit : batch.indices[static_cast<std::size_t>(unit)];
+    mixtures.push_back(draw_mixture(options, key, static_cast<std::uint32_t>(name), has_pixels ? first.size(2) : 1,
+                                    has_pixels ? first.size(3) : 1));
+    own.push_back(mixtures.back().share);
+    everywhere.push_back(mixtures.back().box.height > 0 ? 1 : own.back());
+  }
+  const at::Tensor shares = torch::tensor(own, torch::kFloat).to(batch.device());
+  const at::Tensor blended = torch::tensor(everywhere, torch::kFloat).to(batch.device());
+  for (auto& [name, tensor] : tensors) {
+    if (!tensor.is_floating_point()) continue;
+    at::Tensor mixture = shifted(tensor);
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(tensor.dim()), 1);
+    rows[0] = batch.units();
+    mixture.lerp_(tensor, blended.to(tensor.scalar_type()).reshape(rows));
+    for (std::int64_t unit = 0; unit < batch.units() && tensor.dim() == 4; ++unit) {
+      const MixedBox& box = mixtures[static_cast<std::size_t>(unit)].box;
+      if (box.height == 0 || box.width == 0) continue;
+      const auto in_box = [&](const at::Tensor& samples, std::int64_t row) {
+        return samples[row].slice(1, box.top, box.top + box.height).slice(2, box.left, box.left + box.width);
+      };
+      in_box(mixture, unit).copy_(in_box(tensor, unit > 0 ? unit - 1 : batch.units() - 1));
+    }
+    tensor = std::move(mixture);
+  }
+  tensors.emplace_back("partner_label", shifted(batch["label"]));
+  tensors.emplace_back("share", shares);
+  Batch result(NamedTensors(std::move(tensors)), batch.units());
+  result.indices = batch.indices;
+  return result;
+}
+
+}  // namespace stages
