@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 
 #include "runner/text/bytes.h"
 
@@ -12,6 +13,9 @@ namespace {
 /// What stays for the whole of a training, however its batches are computed, and what it is called.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLasting = {
     {{"parameter", "weights"}, {"gradient", "gradients"}, {"optimizer_state", "optimizer state"}}};
+
+/// From so many times as many operations on, a step is noticeably slower than its compute says.
+constexpr double kNoticed = 1.5;
 
 struct Lasting {
   std::string names;  ///< "weights, gradients and optimizer state"
@@ -45,6 +49,9 @@ const PlanAlternative* smallest(const MemoryPlan& plan) {
 std::string advice(const MemoryPlan& plan) {
   if (const PlanAlternative* other = cheapest_that_fits(plan)) {
     return override_text(other->overrides) + " fits: " + size_text(other->predicted) +
+           (other->relative_operations > kNoticed
+                ? ", and starts " + std::to_string(std::lround(other->relative_operations)) + " times as many operations"
+                : "") +
            (other->exactness == "declared" ? ", and changes the training" : "");
   }
   if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)

@@ -102,13 +102,15 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
 }
 
 std::string alternatives_text(const MemoryPlan& plan) {
-  Rows rows = {{"needs", "with", "result", "compute", ""}};
+  Rows rows = {{"needs", "with", "result", "compute", "launches", ""}};
   for (const PlanAlternative& other : plan.alternatives) {
     const bool is_one = other.refused.empty();
     rows.push_back({is_one ? size_text(other.predicted) : "–", override_text(other.overrides), other.exactness,
-                    is_one ? decimal(other.relative_flops, 2) + "x" : "–", margin_text(other, plan)});
+                    is_one ? decimal(other.relative_flops, 2) + "x" : "–",
+                    is_one ? decimal(other.relative_operations, 2) + "x" : "–", margin_text(other, plan)});
   }
-  return section("considered, the cheapest first", rows);
+  return section("considered, the cheapest first; launches are operations started, each of which takes some time of its own",
+                 rows);
 }
 
 /// "3.1e-16", "0", "inf".

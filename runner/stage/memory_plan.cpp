@@ -45,14 +45,15 @@ Json to_json(const PlanAlternative& alternative) {
   Json json = {{"overrides", alternative.overrides},
                {"exactness", alternative.exactness},
                {"predicted", alternative.predicted},
-               {"relative_flops", alternative.relative_flops}};
+               {"relative_flops", alternative.relative_flops},
+               {"relative_operations", alternative.relative_operations}};
   if (!alternative.refused.empty()) json["refused"] = alternative.refused;
   return json;
 }
 
 PlanAlternative alternative(const Json& json) {
   return {json.at("overrides"), json.at("exactness"), json.at("predicted"), json.at("relative_flops"),
-          json.value("refused", "")};
+          json.value("refused", ""), json.value("relative_operations", 1.0)};
 }
 
 template <typename T>
@@ -92,6 +93,7 @@ Json to_json(const MemoryPlan& plan) {
                {"options", list(plan.options)},
                {"alternatives", list(plan.alternatives)},
                {"flops", plan.flops},
+               {"operations", plan.operations},
                {"step", plan.step}};
   if (!plan.reuse.empty()) json["reuse"] = plan.reuse;
   return json;
@@ -119,6 +121,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
     plan.options = read_list(json.at("options"), option_effect);
     plan.alternatives = read_list(json.at("alternatives"), alternative);
     plan.flops = json.at("flops");
+    plan.operations = json.value("operations", std::int64_t{0});
     plan.step = json.at("step");
     plan.reuse = json.value("reuse", "");
     return plan;

@@ -42,6 +42,7 @@ struct PlanAlternative {
   std::int64_t predicted = 0;          ///< bytes, as MemoryPlan::predicted
   double relative_flops = 1;           ///< of a step, by those of the plan
   std::string refused = {};            ///< why it is not possible; empty: it is
+  double relative_operations = 1;      ///< started in a step, by those of the plan: each takes a time of its own
   bool operator==(const PlanAlternative&) const = default;
 };
 
@@ -75,6 +76,7 @@ struct MemoryPlan {
   std::vector<OptionEffect> options;
   std::vector<PlanAlternative> alternatives;  ///< that were considered, cheapest first
   double flops = 0;                           ///< of one step
+  std::int64_t operations = 0;                ///< that are started in one step; 0: unknown
   nlohmann::ordered_json step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::string reuse;            ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing of it is reused
 

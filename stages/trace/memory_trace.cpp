@@ -250,6 +250,10 @@ std::vector<TraceEvent> MemoryTrace::events() const {
 
 double MemoryTrace::flops() const { return recorder_->flops_so_far(); }
 
+std::int64_t MemoryTrace::operations() const {
+  return recorder_->operations ? static_cast<std::int64_t>(recorder_->operations->number()) : 0;
+}
+
 const Backend* traced_backend() { return living ? &living->backend : nullptr; }
 
 void count_flops(double flops) {

@@ -132,6 +132,8 @@ class Alternatives {
       const MemoryPlan other = under_(policy_of(way));
       alternative.predicted = predicted(other);
       alternative.relative_flops = plan_.flops > 0 ? other.flops / plan_.flops : 1;
+      alternative.relative_operations =
+          plan_.operations > 0 ? static_cast<double>(other.operations) / static_cast<double>(plan_.operations) : 1;
     } catch (const runner::StageError& error) {
       alternative.refused = error.what();
     }

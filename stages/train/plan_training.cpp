@@ -39,18 +39,22 @@ class TracedTraining {
         assemble_step(training_.step, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
     std::size_t second_step = 0;
-    double flops = 0;  // of a step
+    double flops = 0;             // of a step
+    std::int64_t operations = 0;  // likewise
     for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
       second_step = trace_.events().size();
-      const double before = trace_.flops();
+      const double flops_before = trace_.flops();
+      const std::int64_t operations_before = trace_.operations();
       make_step(execution, units, step);
-      flops = trace_.flops() - before;
+      flops = trace_.flops() - flops_before;
+      operations = trace_.operations() - operations_before;
     }
     if (training_.validation) validate_on_meta(execution);
     end(execution);
     runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
     result.step = to_json(execution.plan());
     result.flops = flops;
+    result.operations = operations;
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     if (training_.held) add_held_memory(result, backend_.device, *training_.held);
     return result;

@@ -24,7 +24,7 @@ inline runner::MemoryPlan memory_plan() {
   plan.curve = {100 * kMiB, 400 * kMiB, 800 * kMiB, 1000 * kMiB, 1100 * kMiB, 600 * kMiB, 300 * kMiB, 100 * kMiB};
   plan.phases = {{"forward", 0}, {"backward", 4}};
   plan.options = {{"memory.empty_cache_every", "50", 0, "it returns unused blocks, and lowers no peak"}};
-  plan.alternatives = {{{}, "bit", 1280 * kMiB, 1}, {{"memory.micro_batch=8"}, "exact", 700 * kMiB, 1}};
+  plan.alternatives = {{{}, "bit", 1280 * kMiB, 1}, {{"memory.micro_batch=8"}, "exact", 700 * kMiB, 1, "", 1.9}};
   plan.flops = 2.28e12;
   plan.step = {{"micro_batch", 16}, {"two_pass", false}, {"precision", "fp32"}};
   return plan;

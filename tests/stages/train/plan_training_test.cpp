@@ -11,6 +11,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/clip_vision.h"
 #include "stages/train/loss.h"
+#include "stages/train/mixing.h"
 #include "stages/train/trainer.h"
 #include "tests/support/noise_images.h"
 #include "tests/support/planning_context.h"
@@ -46,7 +47,11 @@ class ClassifyingStep final : public TrainingStep {
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
   }
+  Batch prepare(const Batch& batch, const StepKey& key) const override {
+    return mixing.mixes() ? mix_samples(batch, mixing, key) : batch;
+  }
   bool mixes = false;
+  MixingOptions mixing;
 
  private:
   const Model& model_;
@@ -108,6 +113,37 @@ TEST(PlanTraining, PeakIsThatOfTheTraining) {
   const auto predicted = static_cast<double>(planning.plan().predicted);
   const auto measured = static_cast<double>(planning.measured());
   EXPECT_NEAR(predicted / measured, 1, 0.04);
+}
+
+TEST(PlanTraining, PeakWithAnAverageOfTheWeightsIsThatOfTheTraining) {
+  TowerPlanning planning, without;
+  const std::int64_t before = bytes_of(without.plan().owners, "optimizer_state");
+  planning.options.average = WeightAverageOptions{.decay = 0.9};
+  const runner::MemoryPlan plan = planning.plan();
+  // Adam keeps two copies of what is trained, the average is a third.
+  EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")) / static_cast<double>(before), 1.5, 0.01);
+  EXPECT_NEAR(static_cast<double>(plan.predicted) / static_cast<double>(planning.measured()), 1, 0.04);
+}
+
+TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
+  TowerPlanning planning;
+  planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};
+  EXPECT_NEAR(static_cast<double>(planning.plan().predicted) / static_cast<double>(planning.measured()), 1, 0.04);
+}
+
+TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
+  TowerPlanning planning;
+  planning.context.alternatives = true;
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_GT(plan.operations, 100);
+  const auto cost = [&](const char* way) {
+    const auto found = std::ranges::find(plan.alternatives, std::vector<std::string>{way},
+                                         &runner::PlanAlternative::overrides);
+    return found == plan.alternatives.end() ? 0 : found->relative_operations;
+  };
+  // The optimizer's operations are not repeated.
+  EXPECT_THAT(cost("memory.micro_batch=8"), testing::AllOf(testing::Gt(1.5), testing::Le(2.0)));
+  EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
 TEST(PlanTraining, PeakOfMicroBatchesIsThatOfTheTraining) {
