@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/stage/choice.h"
 #include "runner/stage/config_reader.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/plan_context.h"
@@ -27,7 +28,7 @@ using runner::ErrorCode;
 using runner::StageError;
 
 struct ClassificationConfig {
-  std::int64_t batch_size = 0;
+  Predictor::Options predictor;
   std::vector<std::int64_t> top_k;
   bool csv = false;
 };
@@ -77,7 +78,7 @@ class ClassificationStage : public runner::Stage {
 
  private:
   Predictor predictor(const runner::Inputs& inputs) const {
-    Predictor predictor(inputs, config_.batch_size);
+    Predictor predictor(inputs, config_.predictor);
     const DatasetDescription test = predictor.test().describe();
     TestedClasses(test.classes, predictor.checkpoint().classes);
     if (std::ranges::find(test.tensors, "label", &TensorSpec::name) == test.tensors.end()) {
@@ -141,7 +142,9 @@ class ClassificationStage : public runner::Stage {
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
   ClassificationConfig config;
-  reader.read("batch_size", config.batch_size);
+  reader.read("batch_size", config.predictor.batch_size);
+  config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
+  config.predictor.pointer = reader.pointer();
   reader.read("top_k", config.top_k);
   reader.read("csv", config.csv);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;

@@ -44,23 +44,32 @@ std::shared_ptr<const MemoryPolicy> policy_of(const runner::Inputs& inputs) {
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
-/// The logits of a batch, on the CPU.
-at::Tensor run(const Model& model, const PreparedNetwork& network, const Batch& batch) {
-  const Batch placed = network.placed(batch);
-  const ScopedInference inference(network);
-  return model.forward(network.module(), placed.tensors()).at("logits").cpu();
-}
 
 }  // namespace
 
-Predictor::Predictor(const runner::Inputs& inputs, std::int64_t batch_size)
+Predictor::Predictor(const runner::Inputs& inputs, Options options)
     : test_(inputs.get<Dataset>("test")),
       checkpoint_(inputs.get<Checkpoint>("checkpoint")),
       policy_(policy_of(inputs)),
-      batch_size_(std::min(batch_size, policy_->micro_batch.value_or(batch_size))) {
-  if (test_->describe().size > 0) return;
-  throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
-      .with_help("give the data stage samples for testing, or a share of them");
+      options_(std::move(options)),
+      batch_size_(std::min(options_.batch_size, policy_->micro_batch.value_or(options_.batch_size))) {
+  const DatasetDescription test = test_->describe();
+  if (test.size == 0) {
+    throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
+        .with_help("give the data stage samples for testing, or a share of them");
+  }
+  const auto image = std::ranges::find(test.tensors, "image", &TensorSpec::name);
+  const bool has_pixels = image != test.tensors.end() && image->shape.size() == 3;
+  if (options_.flip == TestTimeFlip::kNone || has_pixels) return;
+  throw StageError(ErrorCode::kOptionConflict, "test_time_flip mirrors images, and the test set has none")
+      .at("/test_time_flip")
+      .with_help("set test_time_flip: none, or evaluate on images");
+}
+
+at::Tensor Predictor::logits(torch::nn::Module& network, const NamedTensors& inputs) const {
+  return flipped_mean(inputs, options_.flip, [&](const NamedTensors& seen) {
+    return checkpoint_->model->forward(network, seen).at("logits");
+  });
 }
 
 /// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
@@ -83,6 +92,28 @@ void Predictor::check_inputs(runner::RunContext& context) const {
 
 void Predictor::plan(runner::PlanContext& context) const {
   check_inputs(context);
+  runner::MemoryPlan plan = plan_of(batch_size_, context);
+  if (!plan.fits()) {
+    // The peak rises with the size of a batch, so that halving the range finds the largest that fits.
+    std::int64_t fitting = 0, failing = std::min(batch_size_, test_->describe().size);
+    std::optional<std::int64_t> needed;
+    while (failing - fitting > 1) {
+      const std::int64_t middle = fitting + (failing - fitting) / 2;
+      const std::int64_t predicted = plan_of(middle, context).predicted;
+      if (predicted <= *plan.budget) needed = predicted;
+      (predicted <= *plan.budget ? fitting : failing) = middle;
+    }
+    if (needed) {
+      plan.alternatives.push_back(
+          {.overrides = {options_.pointer.substr(1) + ".batch_size=" + std::to_string(fitting)},
+           .exactness = "exact",
+           .predicted = *needed});
+    }
+  }
+  context.plan(std::move(plan));
+}
+
+runner::MemoryPlan Predictor::plan_of(std::int64_t batch_size, runner::PlanContext& context) const {
   const DatasetDescription data = test_->describe();
   const DatasetDescription trained_on{
       .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
@@ -91,14 +122,13 @@ void Predictor::plan(runner::PlanContext& context) const {
       .name = checkpoint_->model_stage,
       .data = data,
       .loader = test_->loader(),
-      .batch_size = batch_size_,
+      .batch_size = batch_size,
       .policy = *policy_,
       .outline = [&] { return model.outline(trained_on); },
-      .forward = [&](torch::nn::Module& network,
-                     const NamedTensors& inputs) { return model.forward(network, inputs).at("logits"); }};
+      .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); }};
   runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
   add_held_memory(plan, at::Device(context.node().device).type(), *test_);
-  context.plan(std::move(plan));
+  return plan;
 }
 
 ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) const {
@@ -119,7 +149,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   const PassProgress progress("evaluate", loader.batches());
 
   ClassifiedSamples result;
-  std::vector<at::Tensor> logits, labels;
+  std::vector<at::Tensor> outputs, labels;
   for (std::int64_t done = 1;; ++done) {
     if (context.cancelled()) throw runner::Cancelled{};
     const std::optional<Batch> batch = loader.next();
@@ -127,18 +157,22 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     const std::size_t first = result.names.size();
     for (const std::int64_t index : batch->indices) result.names.push_back(test_->sample_name(index));
 
-    logits.push_back(run(*checkpoint_->model, network, *batch));
+    {
+      const Batch placed = network.placed(*batch);
+      const ScopedInference inference(network);
+      outputs.push_back(logits(network.module(), placed.tensors()).cpu());
+    }
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
-    check(logits.back(), labels.back(),
+    check(outputs.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
     context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size())));
   }
   result.skipped = loader.skipped();
-  if (logits.empty()) {
+  if (outputs.empty()) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set has no samples that can be read")
         .with_help("give the data stage more samples, or a larger share for testing");
   }
-  result.logits = torch::cat(logits);
+  result.logits = torch::cat(outputs);
   result.labels = torch::cat(labels);
   return result;
 }

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "runner/stage/memory_plan.h"
 #include "stages/artifact/checkpoint.h"
+#include "stages/evaluate/test_time_flip.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/policy.h"
 
@@ -34,14 +36,19 @@ struct ClassifiedSamples {
 ///   const ClassifiedSamples samples = predictor.classify(context);
 class Predictor {
  public:
+  struct Options {
+    std::int64_t batch_size = 1;               ///< samples that are run at once, at most
+    TestTimeFlip flip = TestTimeFlip::kNone;   ///< a sample's logits are the mean over its mirrors
+    std::string pointer = {};                  ///< where the recipe says this, "/evaluate"
+  };
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
-  /// test set is empty. At most `batch_size` samples are run at once.
-  Predictor(const runner::Inputs& inputs, std::int64_t batch_size);
+  /// test set is empty, or is to be flipped and holds no images.
+  Predictor(const runner::Inputs& inputs, Options options);
 
   const Dataset& test() const { return *test_; }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
 
-  /// Shows what classify() would need.
+  /// Shows what classify() would need and, where that does not fit, how large a batch does.
   void plan(runner::PlanContext& context) const;
 
   /// Holds the device to the policy's budget.
@@ -55,10 +62,13 @@ class Predictor {
 
  private:
   void check_inputs(runner::RunContext& context) const;
+  runner::MemoryPlan plan_of(std::int64_t batch_size, runner::PlanContext& context) const;
+  at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 
   const std::shared_ptr<const Dataset> test_;
   const std::shared_ptr<const Checkpoint> checkpoint_;
   const std::shared_ptr<const MemoryPolicy> policy_;
+  const Options options_;
   const std::int64_t batch_size_;
 };
 

@@ -12,6 +12,7 @@
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/test_time_flip.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
 #include "stages/numerics/prepared_network.h"
@@ -46,8 +47,8 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
 class Prediction {
  public:
   Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, std::int64_t top,
-             const RequestContext& context)
-      : checkpoint_(checkpoint), pictures_(std::move(pictures)), top_(top), context_(context) {}
+             TestTimeFlip flip, const RequestContext& context)
+      : checkpoint_(checkpoint), pictures_(std::move(pictures)), top_(top), flip_(flip), context_(context) {}
 
   Json run(std::int64_t batch_size, at::Device device) {
     const auto say = [&](std::string_view line) { context_.say(line); };
@@ -72,7 +73,10 @@ class Prediction {
   at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
     const Batch placed = network.placed(batch);
     const ScopedInference inference(network);
-    return checkpoint_.model->forward(network.module(), placed.tensors()).at("logits").cpu();
+    return flipped_mean(placed.tensors(), flip_, [&](const NamedTensors& seen) {
+             return checkpoint_.model->forward(network.module(), seen).at("logits");
+           })
+        .cpu();
   }
 
   void give(const Batch& batch, const at::Tensor& logits) {
@@ -118,6 +122,7 @@ class Prediction {
   const Checkpoint& checkpoint_;
   const std::shared_ptr<const PictureFiles> pictures_;
   const std::int64_t top_;
+  const TestTimeFlip flip_;
   const RequestContext& context_;
   std::int64_t next_ = 0;  // the first that nothing has been said of
   std::int64_t failed_ = 0;
@@ -131,6 +136,9 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const std::int64_t top = request.at("top"), batch_size = request.at("batch_size");
   const bool skip = request.at("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
+  const std::string flip_word = request.value("flip", "none");
+  const auto* const flip = std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
+  if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
 
   auto found = list_pictures(request.at("paths").get<std::vector<std::string>>());
   if (!found) return found.errors();
@@ -141,7 +149,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform_of(**checkpoint), skip);
-  return Prediction(**checkpoint, std::move(pictures), top, context).run(batch_size, *device);
+  return Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
 }
 
 }  // namespace stages

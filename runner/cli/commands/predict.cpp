@@ -26,6 +26,7 @@ struct PredictFlags {
   std::vector<std::string> paths;  ///< images and folders of images; also device=… and threads=…
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< a file; empty: standard output
+  std::string flip = "none";  ///< mirrors to average over
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
 };
 
@@ -136,6 +137,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   request->json.update({{"paths", words->paths},
                         {"top", flags.top},
                         {"batch_size", flags.batch_size},
+                        {"flip", flags.flip},
                         {"skip_corrupt", flags.skip_corrupt}});
   try {
     return predict({.program = *worker}, request->json, flags, console, request->recipe);
@@ -165,6 +167,12 @@ Invocation declare_predict() {
             .summary = "Images to run at once",
             .type = "N",
             .range = {1, 1'000'000},
+            .shows_default = true});
+  verb.add({.name = "--flip",
+            .value = &flags->flip,
+            .summary = "Average over each image and its mirrors",
+            .type = "HOW",
+            .choices = {"none", "horizontal", "vertical", "both"},
             .shows_default = true});
   verb.add({.name = "--out",
             .value = &flags->out,

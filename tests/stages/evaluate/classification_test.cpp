@@ -14,6 +14,7 @@
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/listening_network.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
@@ -128,12 +129,24 @@ class Classification : public testing::Test {
     return (*stage)->run(runner::Inputs(std::move(ports)), context_);
   }
 
+  /// Its plan where so many bytes may be used.
+  runner::MemoryPlan plan(const std::shared_ptr<const Dataset>& test, std::int64_t batch_size, std::int64_t budget) {
+    const runner::Value value =
+        stage_options("evaluate/classification", R"({"batch_size": )" + std::to_string(batch_size) + "}");
+    runner::ConfigReader reader(value, "/evaluate");
+    const auto stage = kEvaluateClassification.create(reader);
+    PlanningContext planning;
+    planning.budget_value = {"a test", budget};
+    (*stage)->plan(runner::Inputs({{"test", {test}}, {"checkpoint", {checkpoint_}}}), planning);
+    return planning.planned.value();
+  }
+
   /// "E0606 message | help" of what it throws.
-  std::string refusal(const std::shared_ptr<const Dataset>& test) {
+  std::string refusal(const std::shared_ptr<const Dataset>& test, const std::string& options = "{}") {
     try {
-      run(test);
+      run(test, options);
     } catch (const StageError& error) {
-      EXPECT_EQ(error.option, "");
+      EXPECT_EQ(error.option, options == "{}" ? "" : "/test_time_flip");
       return runner::name(error.code) + " " + error.what() + " | " + error.help;
     }
     return "ran";
@@ -399,6 +412,28 @@ TEST_F(Classification, DataWithoutLabelsAreRefused) {
                                                    std::vector<std::string>{})),
             "E0606 the test set has no labels | "
             "evaluation compares predictions with labels: wire a labelled data set");
+}
+
+TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
+  EXPECT_EQ(refusal(flowers(), R"({"test_time_flip": "horizontal"})"),
+            "E0314 test_time_flip mirrors images, and the test set has none | set test_time_flip: none, or evaluate on "
+            "images");
+}
+
+TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
+  const auto large = std::make_shared<LogitDataset>(torch::zeros({256, 20'000}), std::vector<std::int64_t>(256), kFlowers);
+  constexpr std::int64_t kEnough = std::int64_t{1} << 40;
+  const std::int64_t of_8 = plan(large, 8, kEnough).predicted, of_64 = plan(large, 64, kEnough).predicted;
+  ASSERT_LT(of_8, of_64);
+  const runner::MemoryPlan found = plan(large, 64, (of_8 + of_64) / 2);
+  ASSERT_EQ(found.alternatives.size(), 1u);
+  const std::string text = found.alternatives[0].overrides.at(0), start = "evaluate.batch_size=";
+  ASSERT_TRUE(text.starts_with(start)) << text;
+  const std::int64_t size = std::stoll(text.substr(start.size()));
+  EXPECT_TRUE(size >= 8 && size < 64) << text;
+  EXPECT_TRUE(plan(large, size, (of_8 + of_64) / 2).fits());
+  EXPECT_FALSE(plan(large, size + 1, (of_8 + of_64) / 2).fits());
+  EXPECT_TRUE(plan(large, 64, kEnough).alternatives.empty());
 }
 
 TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {

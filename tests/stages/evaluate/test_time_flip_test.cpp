@@ -1,0 +1,42 @@
+#include "stages/evaluate/test_time_flip.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+/// Weighs every pixel by its place.
+at::Tensor weighed(const NamedTensors& inputs) {
+  const at::Tensor image = inputs.at("image");
+  return (image * torch::arange(image[0].numel(), torch::kFloat).reshape(image[0].sizes())).sum({1, 2, 3}).unsqueeze(1);
+}
+
+NamedTensors one_image() { return {{"image", torch::tensor({1, 2, 3, 4}, torch::kFloat).reshape({1, 1, 2, 2})}}; }
+
+double mean_of(TestTimeFlip flip) { return flipped_mean(one_image(), flip, weighed).item<double>(); }
+
+TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsMirrors) {
+  // 1 2 / 3 4 weighed by 0 1 / 2 3, then 2 1 / 4 3, 3 4 / 1 2 and 4 3 / 2 1.
+  EXPECT_EQ(mean_of(TestTimeFlip::kNone), 20);
+  EXPECT_EQ(mean_of(TestTimeFlip::kHorizontal), (20 + 18) / 2.0);
+  EXPECT_EQ(mean_of(TestTimeFlip::kVertical), (20 + 12) / 2.0);
+  EXPECT_EQ(mean_of(TestTimeFlip::kBoth), (20 + 18 + 12 + 10) / 4.0);
+}
+
+TEST(TestTimeFlip, LooksOnceUnlessAsked) {
+  int looked = 0;
+  const auto count = [&](const NamedTensors& inputs) {
+    ++looked;
+    return weighed(inputs);
+  };
+  const NamedTensors inputs = one_image();
+  flipped_mean(inputs, TestTimeFlip::kNone, count);
+  EXPECT_EQ(looked, 1);
+  flipped_mean(inputs, TestTimeFlip::kBoth, count);
+  EXPECT_EQ(looked, 5);
+  EXPECT_TRUE(inputs.at("image").equal(one_image().at("image")));
+}
+
+}  // namespace
+}  // namespace stages
