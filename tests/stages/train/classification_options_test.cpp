@@ -77,9 +77,9 @@ TEST_P(ClassificationOption, StoppedAndResumedEndsWithTheSameBits) {
       if (progress.phase == "train" && progress.step == step) stopped.context.is_cancelled = true;
     };
     EXPECT_THROW(stopped.run(), runner::Cancelled);
-    std::filesystem::copy(stopped.context.folder(), resumed.context.folder(),
+    std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                           std::filesystem::copy_options::recursive);
-    resumed.context.is_resuming = true;
+    resumed.context.facts.resuming = true;
     torch::manual_seed(99);
     resumed.run();
     EXPECT_TRUE(resumed.flat().equal(whole.flat())) << "stopped at step " << step;

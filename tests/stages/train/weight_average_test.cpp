@@ -130,8 +130,8 @@ TEST(WeightAverage, StoppedInAValidationTheWeightsAsTrainedAreSaved) {
   };
   stopped.options.batch_size = resumed.options.batch_size = whole.options.batch_size;
   EXPECT_THROW(stopped.run(), runner::Cancelled);
-  std::filesystem::copy(stopped.context.folder(), resumed.context.folder(), std::filesystem::copy_options::recursive);
-  resumed.context.is_resuming = true;
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder, std::filesystem::copy_options::recursive);
+  resumed.context.facts.resuming = true;
   resumed.run();
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
 }
