@@ -25,11 +25,20 @@ Result<LogLevel> LogFlags::chosen() const {
                     (near.empty() ? "" : near + " ") + "the levels are " + join(known_levels(), ", ")};
 }
 
-void add_log_level(Invocation& verb, LogFlags& flags) {
+Result<WorkerCommand> LogFlags::worker() const {
+  const auto level = chosen();
+  if (!level) return level.errors();
+  auto program = find_worker(own_executable());
+  if (!program) return program.errors();
+  return WorkerCommand{.program = *std::move(program), .log = *level};
+}
+
+void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
+  const std::string where = place == LogPlace::kFile ? "Write to log.txt" : "Show on standard error";
   verb.add({.name = "--log-level",
             .value = &flags.level,
-            .summary =
-                "Write lines of this level and more severe ones to log.txt; default: the variable RETORT_LOG, or info",
+            .summary = where + " the worker's lines of this level and more severe ones; default: the variable "
+                               "RETORT_LOG, or info",
             .type = "LEVEL",
             .choices = known_levels()});
 }

@@ -5,18 +5,24 @@
 #include "runner/cli/command.h"
 #include "runner/error/log_level.h"
 #include "runner/error/result.h"
+#include "runner/run/worker_process.h"
 
 namespace runner {
 
-/// How much a verb that leaves a log.txt writes into it.
+/// How much of what its worker does a verb writes down.
 struct LogFlags {
   std::string level;  ///< --log-level, one of kLogLevels; empty: not given
 
   /// As --log-level says, else as the variable RETORT_LOG, else info. An unknown word of the variable is an error.
   Result<LogLevel> chosen() const;
+
+  /// The worker beside this program, which tells lines of that level and more severe ones.
+  Result<WorkerCommand> worker() const;
 };
 
-/// --log-level.
-void add_log_level(Invocation& verb, LogFlags& flags);
+enum class LogPlace { kFile, kStandardError };
+
+/// --log-level, of a verb whose lines go to the log.txt of a run, or that leaves no record and shows them.
+void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
 
 }  // namespace runner

@@ -117,13 +117,12 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
   return prepare(named, schemas, sources);
 }
 
-RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker, LogLevel log_level) {
-  return {.worker = {.program = worker},
+RunSurroundings surroundings(const Console& console, const WorkerCommand& worker) {
+  return {.worker = worker,
           .results = console.out,
           .talk = console.err,
           .display = standard_error_display(console.verbosity),
           .json = console.json,
-          .log_level = log_level,
           .node_index = node_index_folder()};
 }
 

@@ -45,7 +45,7 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
 
-/// Those of a verb: what it prints to, the worker at `worker`, and what its log keeps.
-RunSurroundings surroundings(const Console& console, const std::filesystem::path& worker, LogLevel log_level);
+/// Those of a verb: what it prints to, and its worker.
+RunSurroundings surroundings(const Console& console, const WorkerCommand& worker);
 
 }  // namespace runner

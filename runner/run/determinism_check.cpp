@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/run/progress_display.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 #include "runner/disk/write_error.h"
 #include "runner/stage/run_layout.h"
 
@@ -24,15 +23,13 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     std::filesystem::create_directories(RunLayout(folder).records(), error);
     if (error) return write_diagnostic(folder, error.value(), ErrorCode::kCannotCreate);
 
-    Conversation conversation;
-    conversation.on_event = [&](const Event& event, WorkerProcess& process) {
+    Conversation conversation = shown_conversation(display);
+    conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
       if (std::holds_alternative<Flush>(event)) process.send(Json{{"flushed", true}}.dump());
       if (std::holds_alternative<Ready>(event)) process.send(Json{{"go", {{"folder", folder.string()}}}}.dump());
       if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(run + " " + at->node, at->progress);
+      else if (!std::holds_alternative<Said>(event)) show(event, process);
     };
-    conversation.on_output = [&](std::string_view text) { display.detail(text); };
-    conversation.on_resize = [&] { display.resize(); };
-    conversation.tick = [&] { return display.tick(); };
     const Json request = {
         {"protocol", kProtocolVersion},
         {"request", "run"},

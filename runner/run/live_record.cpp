@@ -31,12 +31,12 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   if (!lock) throw CannotOpenRecord{lock.errors()};
   lock_.emplace(*std::move(lock));
   if (is_resumed()) {
-    folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.log_level}));
+    folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
     seconds_before_ = folder_->metrics().last_time();
     for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
     log(LogLevel::kInfo, "", "resumed");
   } else {
-    folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.log_level});
+    folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log});
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
   folder_->record(RunRecord::kOverrides, overrides_yaml(request_.overrides));

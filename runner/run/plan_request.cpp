@@ -6,7 +6,7 @@
 #include "runner/stage/family.h"
 #include "runner/text/bytes.h"
 #include "runner/run/devices.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 
 namespace runner {
 namespace {
@@ -101,15 +101,12 @@ PlanAnswer plan_answer_from_json(Json json) {
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
   std::optional<Json> given;
   Diagnostics diagnostics;
-  Conversation conversation;
-  conversation.on_event = [&](const Event& event, WorkerProcess&) {
-    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(at->node, at->progress);
-    if (const auto* said = std::get_if<Said>(&event)) display.say(said->node, said->line);
+  Conversation conversation = shown_conversation(display);
+  conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
+    show(event, process);
     if (const auto* answer = std::get_if<Answer>(&event)) given = answer->json;
     if (const auto* reported = std::get_if<Reported>(&event)) diagnostics.push_back(reported->diagnostic);
   };
-  conversation.on_resize = [&] { display.resize(); };
-  conversation.tick = [&] { return display.tick(); };
   const auto ending = supervise(worker, to_json(request), std::move(conversation));
   display.clear();
   if (!ending) return ending.errors();

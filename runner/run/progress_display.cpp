@@ -100,6 +100,10 @@ void ProgressDisplay::say(std::string_view node, std::string_view line) {
   write_line(text);
 }
 
+void ProgressDisplay::log(LogLevel level, std::string_view node, std::string_view line) {
+  write_line(std::string(name(level)) + ": " + (node.empty() ? "" : printable(node) + ": ") + printable(line));
+}
+
 void ProgressDisplay::detail(std::string_view line) {
   if (options_.verbosity == Verbosity::kVerbose) write_line(printable(line));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/error/log_level.h"
 #include "runner/error/verbosity.h"
 #include "runner/stage/run_context.h"
 
@@ -34,6 +35,8 @@ class ProgressDisplay {
   void progress(const std::string& node, const Progress& progress);
   /// One line of a stage, above the live one.
   void say(std::string_view node, std::string_view line);
+  /// One line of a log that was asked for.
+  void log(LogLevel level, std::string_view node, std::string_view line);
   /// One line that only kVerbose shows.
   void detail(std::string_view line);
   void node_finished();

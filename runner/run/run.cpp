@@ -60,7 +60,6 @@ class Run {
     const Json request = {{"protocol", kProtocolVersion},
                           {"request", "run"},
                           {"graph", to_json(request_.graph)},
-                          {"log", name(surroundings_.log_level)},
                           {"smoke", request_.smoke},
                           {"resume", is_resumed()},
                           {"checkpoints", to_json(request_.trained)},

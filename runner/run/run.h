@@ -33,12 +33,11 @@ struct RunRequest {
 
 /// Where and how a run happens: everything of the outside world that it touches.
 struct RunSurroundings {
-  WorkerCommand worker;
+  WorkerCommand worker;   ///< its level is also that of log.txt
   std::ostream& results;  ///< stdout: the run folder, or with `json` the summary
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
   bool json = false;
-  LogLevel log_level = LogLevel::kInfo;       ///< of what log.txt keeps
   std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   Storage& storage = disk();

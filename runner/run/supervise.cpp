@@ -198,6 +198,7 @@ Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conve
   if (stop_signal_) return {{ErrorCode::kInterrupted, {}, "", "interrupted", ""}};
   const auto worker = workers_.start(command);
   if (!worker) return worker.errors();
+  request["log"] = name(command.log);
   dialogues_.push_back(
       std::make_unique<Dialogue>(**worker, std::move(request), std::move(conversation), std::move(on_end)));
   return {};

@@ -13,6 +13,7 @@
 
 #include "runner/disk/descriptor.h"
 #include "runner/disk/installation.h"
+#include "runner/error/log_level.h"
 #include "runner/error/result.h"
 
 namespace runner {
@@ -24,6 +25,7 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& own_execu
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
+  LogLevel log = LogLevel::kInfo;  ///< of the lines that it tells
 };
 
 /// One line of the protocol.

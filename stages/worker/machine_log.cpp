@@ -55,20 +55,26 @@ std::string allocator_text(c10::Device device) {
   return text;
 }
 
+void write_debug(runner::Log& log, const std::string& text) {
+  log.write({.level = runner::LogLevel::kDebug, .text = text});
+}
+
 }  // namespace
+
+void log_worker(runner::Log& log) {
+  if (!log.takes(runner::LogLevel::kDebug)) return;
+  write_debug(log, "worker: process " + std::to_string(getpid()) + ", " + versions().dump());
+  write_debug(log, kernels_text());
+  std::istringstream built(log.takes(runner::LogLevel::kTrace) ? at::show_config() : "");
+  for (std::string line; std::getline(built, line);) log.write({.level = runner::LogLevel::kTrace, .text = line});
+}
 
 void log_machine(runner::Log& log, c10::Device device, int threads) {
   if (!log.takes(runner::LogLevel::kDebug)) return;
-  const auto write = [&](runner::LogLevel level, const std::string& text) {
-    log.write({.level = level, .text = text});
-  };
-  write(runner::LogLevel::kDebug, "worker: process " + std::to_string(getpid()) + ", " + versions().dump());
-  write(runner::LogLevel::kDebug, device_text(device));
-  write(runner::LogLevel::kDebug, threads_text(threads));
-  write(runner::LogLevel::kDebug, kernels_text());
-  write(runner::LogLevel::kDebug, allocator_text(device));
-  std::istringstream built(log.takes(runner::LogLevel::kTrace) ? at::show_config() : "");
-  for (std::string line; std::getline(built, line);) write(runner::LogLevel::kTrace, line);
+  log_worker(log);
+  write_debug(log, device_text(device));
+  write_debug(log, threads_text(threads));
+  write_debug(log, allocator_text(device));
 }
 
 }  // namespace stages

@@ -204,6 +204,8 @@ ExitCode Worker::run(const Json& request) {
 }
 
 ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
+  start_log(request);
+  log_worker(log_);
   const std::string name(kind.name);
   const RequestContext context{
       [&](const runner::Progress& progress) {

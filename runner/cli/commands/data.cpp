@@ -8,8 +8,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/cli/data_names.h"
-#include "runner/run/progress_display.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 
 namespace runner {
 namespace {
@@ -26,21 +25,14 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   }
   if (flags.out.empty())
     return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const nlohmann::ordered_json request = {
       {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
       {"classes", flags.classes},     {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
   };
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  Conversation conversation;
-  conversation.on_event = [&](const Event& event, WorkerProcess&) {
-    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress("data", at->progress);
-    if (const auto* said = std::get_if<Said>(&event)) display.say("data", said->line);
-  };
-  conversation.on_resize = [&] { display.resize(); };
-  conversation.tick = [&] { return display.tick(); };
-  const auto answer = ask_worker({.program = *worker}, request, conversation);
+  const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
   display.clear();
   if (!answer) {
     Diagnostics errors = answer.errors();
@@ -103,6 +95,7 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add(
       {.name = "--seed", .value = &flags->seed, .summary = "make: the seed of every image", .shows_default = true});
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
     return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
   };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runner/cli/console.h"
+#include "runner/cli/log_flags.h"
 
 namespace runner {
 
@@ -16,6 +17,7 @@ struct DataFlags {
   std::vector<std::string> from_files;                             ///< fetch: files of a data set that are here already
   std::vector<std::string> files;                                  ///< fetch: which of a model's files
   std::string url;                                                 ///< fetch: another server's address
+  LogFlags log;
 };
 
 ExitCode fetch_data(const DataFlags& flags, Console& console);

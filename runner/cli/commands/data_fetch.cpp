@@ -5,8 +5,7 @@
 
 #include "runner/cli/commands/data.h"
 #include "runner/cli/data_names.h"
-#include "runner/run/progress_display.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -78,17 +77,10 @@ void tell(const std::string& what, const Json& answer, Console& console) {
 ExitCode fetch_data(const DataFlags& flags, Console& console) {
   const auto request = flags.what.starts_with(kHub) ? request_for_model(flags) : request_for_dataset(flags);
   if (!request) return report(console, request.errors());
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  Conversation conversation;
-  conversation.on_event = [&](const Event& event, WorkerProcess&) {
-    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress("data", at->progress);
-    if (const auto* said = std::get_if<Said>(&event)) display.say("data", said->line);
-  };
-  conversation.on_resize = [&] { display.resize(); };
-  conversation.tick = [&] { return display.tick(); };
-  const auto answer = ask_worker({.program = *worker}, *request, conversation);
+  const auto answer = ask_worker(*worker, *request, shown_conversation(display, "data"));
   display.clear();
   if (!answer) return report(console, answer.errors());
   if (console.json) console.out << answer->dump(2) << '\n';

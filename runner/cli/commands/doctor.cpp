@@ -10,8 +10,7 @@
 #include "runner/text/bytes.h"
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
-#include "runner/run/progress_display.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 #include "runner/cli/version.h"
 
 namespace runner {
@@ -47,19 +46,22 @@ struct DoctorFlags {
   std::string check;  ///< "determinism" or "memory"; empty: the machine
   NamedRecipe recipe;
   std::int64_t steps = 3;
+  LogFlags log;
 };
 
-ExitCode look_at_machine(Console& console) {
-  const auto worker = find_worker(own_executable());
+ExitCode look_at_machine(const LogFlags& log, Console& console) {
+  const auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
-  const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "versions"}});
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(*worker, {{"protocol", kProtocolVersion}, {"request", "versions"}},
+                                 shown_conversation(display, "doctor"));
   if (!answer) return report(console, answer.errors());
   std::error_code ignored;
   const auto here = std::filesystem::current_path(ignored);
   const Json found = {{"program", own_executable().string()},
                       {"build", build_id()},
                       {"share", share_folder().string()},
-                      {"worker_program", worker->string()},
+                      {"worker_program", worker->program.string()},
                       {"worker", *answer},
                       {"folder", here.string()},
                       {"free_bytes", std::filesystem::space(here, ignored).available},
@@ -86,9 +88,10 @@ Invocation declare_doctor() {
             .type = "N",
             .range = {1, 1'000'000},
             .shows_default = true});
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
-    if (flags->check == "determinism") return check_determinism_of(flags->recipe, flags->steps, console);
-    return flags->check == "memory" ? check_memory(console) : look_at_machine(console);
+    if (flags->check == "determinism") return check_determinism_of(flags->recipe, flags->steps, flags->log, console);
+    return flags->check == "memory" ? check_memory(flags->log, console) : look_at_machine(flags->log, console);
   };
   return verb;
 }

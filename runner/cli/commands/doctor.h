@@ -3,14 +3,15 @@
 #include <cstdint>
 
 #include "runner/cli/console.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/named_recipe.h"
 
 namespace runner {
 
 /// Makes the first steps of a recipe twice and compares every tensor.
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, Console& console);
+ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log, Console& console);
 
 /// Tries out what memory policies stand on.
-ExitCode check_memory(Console& console);
+ExitCode check_memory(const LogFlags& log, Console& console);
 
 }  // namespace runner

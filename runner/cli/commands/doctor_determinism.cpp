@@ -58,20 +58,20 @@ std::string text_of(const Json& found) {
 
 }  // namespace
 
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, Console& console) {
+ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log, Console& console) {
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
     return report(console, errors);
-  const auto worker = find_worker(own_executable());
+  const auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  auto found = check_determinism(prepared->graph, steps, {.program = *worker}, scratch.path(), display);
+  auto found = check_determinism(prepared->graph, steps, *worker, scratch.path(), display);
   if (!found) {
     Diagnostics errors = found.errors();
     for (Diagnostic& error : errors) {

@@ -2,7 +2,7 @@
 
 #include "runner/cli/commands/doctor.h"
 #include "runner/disk/installation.h"
-#include "runner/run/supervise.h"
+#include "runner/run/shown_conversation.h"
 
 namespace runner {
 namespace {
@@ -25,10 +25,12 @@ void print_checks(std::ostream& out, const Json& answer) {
 
 }  // namespace
 
-ExitCode check_memory(Console& console) {
-  const auto worker = find_worker(own_executable());
+ExitCode check_memory(const LogFlags& log, Console& console) {
+  const auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
-  const auto answer = ask_worker({.program = *worker}, {{"protocol", kProtocolVersion}, {"request", "check_memory"}});
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(*worker, {{"protocol", kProtocolVersion}, {"request", "check_memory"}},
+                                 shown_conversation(display, "doctor"));
   if (!answer) return report(console, answer.errors());
   if (console.json) console.out << answer->dump(2) << '\n';
   else print_checks(console.out, *answer);

@@ -22,8 +22,6 @@ struct EvaluateFlags {
 };
 
 ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
-  const auto level = flags.log.chosen();
-  if (!level) return report(console, level.errors());
   const auto run = read_run(flags.trained.run);
   if (!run) return report(console, run.errors());
   Sources sources;
@@ -45,7 +43,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   Graph& graph = prepared->graph;
   auto trained = find_trained_nodes(*run, graph, flags.trained.checkpoint);
   if (!trained) return report(console, trained.errors());
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   if (!console.is_quiet()) {
@@ -65,7 +63,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which()};
-  return runner::run(request, surroundings(console, *worker, *level));
+  return runner::run(request, surroundings(console, *worker));
 }
 
 Invocation declare_evaluate() {
@@ -73,7 +71,7 @@ Invocation declare_evaluate() {
   Invocation verb;
   add_trained(verb, flags->trained);
   add_reuse(verb, flags->reuse);
-  add_log_level(verb, flags->log);
+  add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});

@@ -3,8 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
-#include "runner/run/supervise.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/trained_request.h"
+#include "runner/run/shown_conversation.h"
 
 namespace runner {
 namespace {
@@ -13,6 +14,7 @@ struct ExportFlags {
   TrainedFlags trained;
   bool merged = false, adapter = false;  ///< the whole network, or its adapters alone
   std::string out;
+  LogFlags log;
   std::string names;         ///< of an adapter: whose it is to have; empty: the base's library's
   bool head_inside = false;  ///< of an adapter: the head as one of modules_to_save
 };
@@ -27,18 +29,14 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   }
   auto request = trained_request("export", flags.trained, {});
   if (!request) return report(console, request.errors());
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   request->json.update({{"what", flags.merged ? "merged" : "adapter"},
                         {"out", flags.out},
                         {"names", flags.names},
                         {"head_inside", flags.head_inside}});
-  Conversation conversation;
-  conversation.on_event = [&](const Event& event, WorkerProcess&) {
-    const auto* said = std::get_if<Said>(&event);
-    if (said && !console.is_quiet()) console.err << "export: " << said->line << '\n';
-  };
-  const auto answer = ask_worker({.program = *worker}, request->json, conversation);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));
   if (console.json) console.out << answer->dump(2) << '\n';
   else if (!console.is_quiet()) {
@@ -73,6 +71,7 @@ Invocation declare_export() {
             .value = &flags->head_inside,
             .summary = "Of an adapter: save the head among its modules_to_save instead of in head.safetensors"});
   add_trained_node(verb, flags->trained);
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return export_trained(*flags, console); };
   return verb;
 }

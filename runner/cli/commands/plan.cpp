@@ -12,6 +12,7 @@
 #include "runner/run/image_folders.h"
 #include "runner/run/plan_request.h"
 #include "runner/execute/refusal.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
 #include "runner/text/printable.h"
@@ -32,6 +33,7 @@ struct PlanFlags {
   std::string svg;                 ///< the file to draw the live bytes to
   bool detailed_exitcode = false;  ///< 2 where something would run
   ReuseFlags reuse;
+  LogFlags log;
 };
 
 struct PlannedRecipe {
@@ -58,11 +60,11 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                       .reuse = flags.reuse.which(),
                       .node_index = node_index_folder()};
   if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty()) return errors;
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  auto answer = ask_for_plan({.program = *worker}, request, display);
+  auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
   answer->diagnostics = placed(std::move(answer->diagnostics), prepared->recipe.resolved);
   return PlannedRecipe{*std::move(prepared), *std::move(answer)};
@@ -262,6 +264,7 @@ Invocation declare_plan() {
             .value = &flags->detailed_exitcode,
             .summary = "Exit with 2 where something would run, with 0 where all is reused"});
   add_reuse(verb, flags->reuse, "As `run --reuse` would");
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return plan(*flags, console); };
   return verb;
 }
@@ -271,6 +274,7 @@ Invocation declare_certify() {
   Invocation verb;
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Certify this node only", .type = "NODE"});
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return certify(*flags, console); };
   return verb;
 }

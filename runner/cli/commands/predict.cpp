@@ -12,9 +12,9 @@
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
 #include "runner/run/prediction_output.h"
-#include "runner/run/progress_display.h"
-#include "runner/run/supervise.h"
+#include "runner/cli/log_flags.h"
 #include "runner/cli/trained_request.h"
+#include "runner/run/shown_conversation.h"
 
 namespace runner {
 namespace {
@@ -28,6 +28,7 @@ struct PredictFlags {
   std::string out;            ///< a file; empty: standard output
   std::string flip = "none";  ///< mirrors to average over
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
+  LogFlags log;
 };
 
 /// What follows the run on the command line.
@@ -81,11 +82,9 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   std::optional<std::string> nonsense;
-  Conversation conversation;
-  conversation.on_event = [&](const Event& event, WorkerProcess& process) {
-    if (const auto* said = std::get_if<Said>(&event)) display.say("predict", said->line);
-    if (const auto* at = std::get_if<NodeProgress>(&event); at && shows_progress)
-      display.progress("predict", at->progress);
+  Conversation conversation = shown_conversation(display, "predict");
+  conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
+    if (shows_progress || !std::holds_alternative<NodeProgress>(event)) show(event, process);
     const auto* item = std::get_if<Item>(&event);
     if (!item || nonsense) return;
     if (item->json.contains("code")) display.clear();
@@ -98,8 +97,6 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
       process.signal(SIGKILL);
     }
   };
-  conversation.on_resize = [&] { display.resize(); };
-  conversation.tick = [&] { return display.tick(); };
   auto answer = ask_worker(worker, request, conversation);
   display.clear();
   if (nonsense) return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "please report it"};
@@ -132,7 +129,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   if (!words) return report(console, words.errors());
   auto request = trained_request("predict", flags.trained, words->overrides);
   if (!request) return report(console, request.errors());
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   request->json.update({{"paths", words->paths},
                         {"top", flags.top},
@@ -140,7 +137,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
                         {"flip", flags.flip},
                         {"skip_corrupt", flags.skip_corrupt}});
   try {
-    return predict({.program = *worker}, request->json, flags, console, request->recipe);
+    return predict(*worker, request->json, flags, console, request->recipe);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   } catch (const NobodyReads&) {
@@ -179,6 +176,7 @@ Invocation declare_predict() {
             .summary = "Write to this file, once all is done, instead of to standard output",
             .type = "FILE"});
   add_trained_node(verb, flags->trained);
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.add({.name = "--skip-corrupt",
             .value = &flags->skip_corrupt,
             .summary = "Continue after an image that cannot be read; the exit code is still 65"});

@@ -22,8 +22,6 @@ struct ResumeFlags {
 };
 
 ExitCode resume(const ResumeFlags& flags, Console& console) {
-  const auto level = flags.log.chosen();
-  if (!level) return report(console, level.errors());
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
   if (!run->source.empty()) {
@@ -49,7 +47,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
     return ExitCode::kDone;
   }
   if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
@@ -64,7 +62,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .overrides = flags.overrides,
                            .resume = run->folder,
                            .reuse = flags.reuse.which()};
-  return runner::run(request, surroundings(console, *worker, *level));
+  return runner::run(request, surroundings(console, *worker));
 }
 
 Invocation declare_resume() {
@@ -76,7 +74,7 @@ Invocation declare_resume() {
             .required = true});
   verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: what changes from now on"});
   add_reuse(verb, flags->reuse);
-  add_log_level(verb, flags->log);
+  add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "Accept changes after which the result is neither recipe's"});

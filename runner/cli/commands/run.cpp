@@ -29,8 +29,6 @@ struct RunFlags {
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
   if (flags.multirun) return list_sweep(flags.recipe, flags.dry_run, console);
-  const auto level = flags.log.chosen();
-  if (!level) return report(console, level.errors());
   Sources sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
@@ -42,7 +40,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
     if (!part) return report(console, part.errors());
     prepared->graph = std::move(*part);
   }
-  const auto worker = find_worker(own_executable());
+  const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
@@ -53,7 +51,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .overrides = flags.recipe.overrides,
                            .smoke = flags.smoke,
                            .reuse = flags.reuse.which()};
-  return run(request, surroundings(console, *worker, *level));
+  return run(request, surroundings(console, *worker));
 }
 
 Invocation declare_run() {
@@ -64,7 +62,7 @@ Invocation declare_run() {
             .value = &flags->smoke,
             .summary = "Run two steps of every stage, to see whether the recipe works"});
   add_reuse(verb, flags->reuse, "Reuse the results of earlier runs for every stage, also for trainings");
-  add_log_level(verb, flags->log);
+  add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,

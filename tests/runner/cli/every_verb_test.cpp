@@ -27,6 +27,7 @@ std::string answering(const std::string& answer) {
   return "hello read " + quoted(R"(line:{"event":"answer","answer":)" + answer + "}");
 }
 
+const std::string kLogged = " " + quoted(R"(line:{"event":"log","level":"debug","node":"","line":"3 kernels"})");
 const std::string kRunning = "hello read ready read";
 const std::string kCertificate =
     R"({"schema":1,"node":"train","compared":"all","holds":true,"worst":0,"limit":1e-12,"parameters":[{"name":"w","relative_error":0}],"changed":[],"refused":""})";
@@ -111,7 +112,8 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
   /// Runs the line, with `more` after it, as a shell reads it.
   Ended run(const std::string& more) const {
     const TemporaryFolder beside;
-    const std::string worker = GetParam().events.empty() ? "exit:1" : GetParam().events + " finished:0";
+    std::string worker = GetParam().events.empty() ? "exit:1" : GetParam().events + " finished:0";
+    if (const std::size_t at = worker.find(" read"); at != worker.npos) worker.insert(at + 5, kLogged);
     return run_shell(install_with_worker(beside.path(), worker).string() + " " + GetParam().arguments + more,
                      folder_.path());
   }
@@ -155,6 +157,16 @@ TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
   close(kPipe);
   EXPECT_EQ(ended.exit, 128 + SIGPIPE) << ended.err;
   EXPECT_THAT(ended.err, testing::Not(testing::HasSubstr("error")));
+}
+
+TEST_P(EveryVerb, ShowsTheLogOfItsWorkerWhereAsked) {
+  if (GetParam().events.empty()) GTEST_SKIP() << "it starts no worker";
+  const Ended ended = run(" --log-level debug");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const std::string shown = ended.err + folder_.read("r/log.txt") + folder_.read("e/log.txt") +
+                            folder_.read("stopped/log.txt");
+  EXPECT_THAT(shown, testing::HasSubstr("3 kernels"));
+  EXPECT_THAT(run(" --log-level loud").err, testing::HasSubstr("--log-level"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryVerb, testing::ValuesIn(good_lines()), test_name);

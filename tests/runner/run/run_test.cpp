@@ -55,7 +55,7 @@ class RunTest : public testing::Test {
     surroundings.working_folder = folder_.path();
     surroundings.json = json_;
     surroundings.display.verbosity = verbosity_;
-    surroundings.log_level = log_level_;
+    surroundings.worker.log = log_level_;
     if (wall_clock_) surroundings.wall_clock = wall_clock_;
     if (clock_) surroundings.display.clock = clock_;
     return run(request, surroundings);

@@ -169,9 +169,9 @@ TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
   EXPECT_THAT(logged("info"), testing::IsEmpty());
   EXPECT_THAT(
       logged("debug"),
-      ElementsAre(StartsWith("debug : worker: process "), StartsWith("debug : device: cpu, "),
+      ElementsAre(StartsWith("debug : worker: process "), StartsWith("debug : kernels: " + at::get_cpu_capability()),
+                  StartsWith("debug : device: cpu, "),
                   StartsWith("debug : threads: " + std::to_string(at::get_num_threads()) + " for tensor operations"),
-                  StartsWith("debug : kernels: " + at::get_cpu_capability()),
                   StartsWith("debug : allocator: malloc maps blocks from 128 KiB on"),
                   "debug a: plan: cannot be planned before others have run", "debug a: what the stage chose"));
   EXPECT_GT(logged("trace").size(), 7u);
