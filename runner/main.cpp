@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <span>
@@ -41,6 +42,7 @@ ExitCode run_or_report(std::span<const std::string> words, Console& console) {
 
 int main(int argc, char** argv) {
   fill_missing_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit fails, and is reported; the worker inherits this
   const std::vector<std::string> words(argv + 1, argv + argc);
   StandardOutput results(STDOUT_FILENO);
   std::cerr.tie(&results);

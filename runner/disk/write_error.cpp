@@ -14,7 +14,8 @@ Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorC
           {},
           "",
           (otherwise == ErrorCode::kCannotCreate ? "cannot create " : "cannot write ") + place,
-          "choose another place with run.dir"};
+          error == EFBIG ? "it has reached the size that a file may have here: raise the limit with `ulimit -f`"
+                         : "choose another place with run.dir"};
 }
 
 }  // namespace runner

@@ -25,6 +25,28 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 ExitCode exit_code_of_signal(int number) { return number == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
 
+/// Of those that a program brings upon itself, the others come from outside.
+std::string advice_on(int number) {
+  switch (number) {
+    case SIGKILL:
+      return "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory";
+    case SIGXCPU:
+      return "it has used the processor time that a process may take here: raise the limit with `ulimit -t`";
+    case SIGXFSZ:
+      return "a file has reached the size that one may have here: raise the limit with `ulimit -f`";
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGSEGV:
+    case SIGSYS:
+    case SIGTRAP:
+      return "this is an error in Retort: please report it";
+    default:
+      return "";
+  }
+}
+
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
@@ -170,11 +192,7 @@ class Supervision::Dialogue {
     }
     error.message =
         "the worker was killed by signal " + std::to_string(end_->signal) + " (" + signal_name(end_->signal) + ")";
-    if (end_->signal == SIGKILL) {
-      error.help = "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory";
-    } else if (end_->signal != SIGTERM && end_->signal != SIGINT) {
-      error.help = "this is an error in Retort: please report it";
-    }
+    error.help = advice_on(end_->signal);
     return error;
   }
 

@@ -1,12 +1,9 @@
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
+#include "runner/disk/new_file.h"
 
 namespace runner {
 namespace {
@@ -42,16 +39,19 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
 
 ExitCode init(const std::string& file, Console& console) {
   const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
-  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    const std::string help = errno == EEXIST ? "choose another name: nothing is overwritten" : "";
-    return report(console,
-                  {{ErrorCode::kCannotCreate, {}, "", "cannot create '" + file + "': " + std::strerror(errno), help}});
-  }
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (close(fd) != 0 || !written) {
-    unlink(file.c_str());
-    return report(console, {{ErrorCode::kCannotWrite, {}, "", "cannot write '" + file + "'", ""}});
+  const bool was_there = std::filesystem::exists(std::filesystem::symlink_status(file));
+  bool is_made = false;
+  try {
+    NewFile out(file);
+    is_made = true;
+    out.append(text);
+    out.sync();
+  } catch (const WriteError& error) {
+    if (is_made) disk().remove(file);
+    Diagnostic diagnostic = error.diagnostic();
+    if (was_there) diagnostic.help = "choose another name: nothing is overwritten";
+    else if (diagnostic.code == ErrorCode::kCannotCreate) diagnostic.help = "choose another place";
+    return report(console, {diagnostic});
   }
   console.out << file << '\n';
   if (!console.is_quiet()) console.err << "next: retort validate " << file << " data.root=FOLDER\n";

@@ -17,5 +17,11 @@ TEST(WriteDiagnostic, FullDiskAndFullQuotaAreToldFromOtherTroubles) {
   EXPECT_EQ(write_diagnostic("a", EIO, ErrorCode::kCannotWrite).code, ErrorCode::kCannotWrite);
 }
 
+TEST(WriteError, AFileAsLargeAsOneMayBeIsALimitOfTheUser) {
+  const Diagnostic error = write_diagnostic("a/log.txt", EFBIG, ErrorCode::kCannotWrite);
+  EXPECT_EQ(error.message, "cannot write 'a/log.txt': File too large");
+  EXPECT_EQ(error.help, "it has reached the size that a file may have here: raise the limit with `ulimit -f`");
+}
+
 }  // namespace
 }  // namespace runner

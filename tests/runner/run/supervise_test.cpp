@@ -107,6 +107,20 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
   EXPECT_EQ(only_error(play({"hello", "die:11"})), "E0704: the worker was killed by signal 11 (SIGSEGV)");
 }
 
+TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
+  const auto advice = [&](int number) {
+    const Ending ending = play({"hello", "read", "die:" + std::to_string(number)});
+    return ending.errors.empty() ? "" : ending.errors[0].help;
+  };
+  for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+    EXPECT_EQ(advice(number), "this is an error in Retort: please report it") << signal_name(number);
+  EXPECT_EQ(advice(SIGXCPU),
+            "it has used the processor time that a process may take here: raise the limit with `ulimit -t`");
+  EXPECT_EQ(advice(SIGXFSZ), "a file has reached the size that one may have here: raise the limit with `ulimit -f`");
+  for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
+    EXPECT_EQ(advice(number), "") << signal_name(number);
+}
+
 TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
             "E0704: the worker ended with exit code 0 before it was done");
