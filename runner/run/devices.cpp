@@ -92,13 +92,30 @@ std::vector<const DeviceModel*> meant(std::string_view name) {
   return found;
 }
 
+/// The model of which `name` is a variant: it holds every word of the model's short name, and more. Empty: none.
+std::string model_of_variant(std::string_view name) {
+  const std::vector<std::string> wanted = words(name);
+  std::string model_name;
+  std::size_t most = 0;
+  for (const DeviceModel& model : kModels) {
+    const std::vector<std::string> has = words(short_name(model));
+    const bool holds_all =
+        std::ranges::all_of(has, [&](const std::string& word) { return std::ranges::count(wanted, word) > 0; });
+    if (!holds_all || has.size() <= most) continue;
+    most = has.size();
+    model_name = model.name;
+  }
+  return model_name;
+}
+
 Diagnostic unknown(std::string_view name) {
   std::vector<std::string> names, short_names;
   for (const DeviceModel& model : kModels) {
     names.emplace_back(model.name);
     short_names.push_back(join(words(short_name(model)), "-"));
   }
-  std::string near = nearest_name(name, names);
+  std::string near = model_of_variant(name);
+  if (near.empty()) near = nearest_name(name, names);
   if (near.empty()) {
     const std::string brief = nearest_name(join(words(name), "-"), short_names);
     const auto at = std::ranges::find(short_names, brief);

@@ -71,6 +71,19 @@ TEST(DeviceModel, AnUnknownOneSuggestsTheNearest) {
   EXPECT_EQ(found("RTX 4091"), "no GPU named 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
 }
 
+TEST(DeviceModel, AVariantSuggestsItsModel) {
+  const auto suggests = [](const char* name, const std::string& model) {
+    EXPECT_THAT(found(name), testing::EndsWith(" is known | did you mean '" + model + "'?")) << name;
+  };
+  suggests("RTX 4060 Laptop", "NVIDIA GeForce RTX 4060");
+  suggests("NVIDIA GeForce RTX 4060 Laptop GPU", "NVIDIA GeForce RTX 4060");
+  suggests("NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB");
+  suggests("RTX 4080 SUPER", "NVIDIA GeForce RTX 4080");
+  suggests("Tesla T4", "NVIDIA T4");
+  for (const DeviceModel& model : device_models())
+    suggests((std::string(model.name) + " Variant").c_str(), std::string(model.name));
+}
+
 TEST(DeviceModel, OneLikeNoneListsThemAll) {
   for (const char* name : {"list", "", "  ", "Radeon Instinct MI300X accelerator"}) {
     const std::string answer = found(name);
