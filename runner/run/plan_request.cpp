@@ -11,8 +11,15 @@
 namespace runner {
 namespace {
 
-Diagnostic misused_plan(std::string message) {
-  return {ErrorCode::kUsage, {}, "", std::move(message), "write a size such as 8GiB or 512MiB"};
+Diagnostic misused_plan(std::string message, std::string help = "write a size such as 8GiB, 512MiB or 8GB") {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+/// `budget` is not a size: what is wrong with it.
+Diagnostic no_size(const std::string& budget) {
+  if (bytes_from(budget + "GiB"))
+    return misused_plan("--budget " + budget + " has no unit", "did you mean '" + budget + "GiB'?");
+  return misused_plan("--budget is not a size: '" + budget + "'");
 }
 
 /// The recipe's own budgets above `most` bytes no longer hold.
@@ -58,7 +65,7 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
   }
   if (budget.empty()) return errors;
   const auto bytes = bytes_from(budget);
-  if (!bytes) errors.push_back(misused_plan("--budget is not a size: '" + budget + "'"));
+  if (!bytes) errors.push_back(no_size(budget));
   else if (*bytes == 0) errors.push_back(misused_plan("--budget is 0 bytes: nothing fits"));
   if (!errors.empty()) return errors;
   forget_budgets(request.graph, 0);

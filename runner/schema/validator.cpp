@@ -141,7 +141,10 @@ void ValidatorPass::no_alternative(const Value& value, const std::vector<const S
     if (!std::ranges::count(phrases, phrase)) phrases.push_back(phrase);
     collect_texts(*part, texts);
   }
-  const std::string help = value.text() && value.secret_as.empty() ? did_you_mean(*value.text(), texts) : "";
+  std::string help = value.text() && value.secret_as.empty() ? did_you_mean(*value.text(), texts) : "";
+  for (const SchemaNode* part : alternatives) {
+    if (help.empty()) help = part->description;
+  }
   std::string wanted;
   for (std::size_t i = 0; i < phrases.size(); ++i) {
     wanted += (i == 0 ? "" : i + 1 < phrases.size() ? ", " : ", or ") + phrases[i];

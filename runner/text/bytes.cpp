@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 namespace runner {
 namespace {
@@ -54,9 +55,12 @@ std::string size_text(std::int64_t bytes) {
 }
 
 std::optional<std::int64_t> bytes_from(std::string_view text) {
-  const std::int64_t unit = text.ends_with("GiB") ? kGiB : text.ends_with("MiB") ? kMiB : 0;
-  if (unit == 0) return std::nullopt;
-  text.remove_suffix(3);
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kSizeUnits = {
+      {{"GiB", kGiB}, {"MiB", kMiB}, {"GB", 1'000'000'000}, {"MB", 1'000'000}}};
+  const auto found = std::ranges::find_if(kSizeUnits, [&](const auto& one) { return text.ends_with(one.first); });
+  if (found == kSizeUnits.end()) return std::nullopt;
+  const std::int64_t unit = found->second;
+  text.remove_suffix(found->first.size());
   const std::size_t point = text.find('.');
   const auto whole = digits(text.substr(0, point), 9);
   if (!whole) return std::nullopt;
