@@ -57,14 +57,10 @@ class Run {
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return display_.tick(); };
-    const Json request = {{"protocol", kProtocolVersion},
-                          {"request", "run"},
-                          {"graph", to_json(request_.graph)},
-                          {"smoke", request_.smoke},
-                          {"resume", is_resumed()},
-                          {"checkpoints", to_json(request_.trained)},
-                          {"reuse", name(request_.reuse)},
-                          {"index", surroundings_.node_index.string()}};
+    const Json request = {{"protocol", kProtocolVersion},     {"request", "run"},
+                          {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
+                          {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},
+                          {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
     const auto ending = supervise(surroundings_.worker, request, std::move(conversation));
     if (!ending) return fail(ending.errors());
     output_.flush();

@@ -8,7 +8,8 @@
 namespace runner {
 
 /// A conversation with a worker that leaves no record: `display`, which must outlive it, shows its progress, what it
-/// says, and the lines of its log. They are shown as `name`'s, or where that is empty as of the node that they are about.
+/// says, and the lines of its log. They are shown as `name`'s, or where that is empty as of the node that they are
+/// about.
 ///
 ///   Conversation conversation = shown_conversation(display, "data");
 ///   const auto answer = ask_worker(worker, request, conversation);

@@ -10,8 +10,8 @@ namespace stages {
 /// also how LibTorch was built.
 void log_worker(runner::Log& log);
 
-/// The same, and what a run takes from its machine: the device, `threads` of the tensor operations, allocators and their
-/// settings.
+/// The same, and what a run takes from its machine: the device, `threads` of the tensor operations, allocators and
+/// their settings.
 void log_machine(runner::Log& log, c10::Device device, int threads);
 
 }  // namespace stages

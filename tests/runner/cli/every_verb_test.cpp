@@ -121,6 +121,19 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
   TemporaryFolder folder_;
 };
 
+TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
+  const TemporaryFolder folder, beside;
+  const std::string program = install_with_worker(beside.path(), "exit:1").string();
+  const Ended ended = run_shell("ulimit -f 1; " + program + " init || echo $? >code; cat recipe.yaml; " + program +
+                                    " config show quickstart --resolve >config || echo $? >>code",
+                                folder.path());
+  EXPECT_EQ(file_text(folder / "code"), "74\n74\n");
+  EXPECT_THAT(ended.err, testing::HasSubstr("cannot write 'recipe.yaml': File too large\n  help: it has reached the "
+                                            "size that a file may have here: raise the limit with `ulimit -f`\n"));
+  EXPECT_THAT(ended.err, testing::HasSubstr("error[E0802]: cannot write to standard output: File too large\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "recipe.yaml"));
+}
+
 TEST(EveryVerbTable, NamesEveryVerb) {
   std::set<std::string> tried, known;
   for (const GoodLine& line : good_lines()) tried.insert(line.verb);
@@ -159,17 +172,25 @@ TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
   EXPECT_THAT(ended.err, testing::Not(testing::HasSubstr("error")));
 }
 
-TEST_P(EveryVerb, ShowsTheLogOfItsWorkerWhereAsked) {
-  if (GetParam().events.empty()) GTEST_SKIP() << "it starts no worker";
+class EveryWorker : public EveryVerb {};
+
+TEST_P(EveryWorker, ShowsItsLogWhereAsked) {
   const Ended ended = run(" --log-level debug");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  const std::string shown = ended.err + folder_.read("r/log.txt") + folder_.read("e/log.txt") +
-                            folder_.read("stopped/log.txt");
+  const std::string shown =
+      ended.err + folder_.read("r/log.txt") + folder_.read("e/log.txt") + folder_.read("stopped/log.txt");
   EXPECT_THAT(shown, testing::HasSubstr("3 kernels"));
   EXPECT_THAT(run(" --log-level loud").err, testing::HasSubstr("--log-level"));
 }
 
+std::vector<GoodLine> lines_with_workers() {
+  std::vector<GoodLine> lines = good_lines();
+  std::erase_if(lines, [](const GoodLine& line) { return line.events.empty(); });
+  return lines;
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, EveryVerb, testing::ValuesIn(good_lines()), test_name);
+INSTANTIATE_TEST_SUITE_P(Table, EveryWorker, testing::ValuesIn(lines_with_workers()), test_name);
 
 }  // namespace
 }  // namespace runner
