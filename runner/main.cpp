@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -16,6 +17,7 @@ using namespace runner;
 
 ExitCode run_words(std::span<const std::string> words, Console& console) {
   if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
+  console.json = std::ranges::count(words, "--json") > 0;  // also for what is wrong with the words
   const auto parsed = parse_command_line(words);
   if (!parsed) return report(console, parsed.errors());
   if (const auto* help = std::get_if<HelpText>(&*parsed)) {

@@ -11,8 +11,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/version.h"
+
 namespace runner {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string_view environment(const char* name) {
   const char* value = std::getenv(name);
@@ -31,18 +35,27 @@ void print_all(Console& console, const Diagnostics& diagnostics) {
   }
 }
 
+Json envelope(std::string_view shape) { return {{"schema", shape}, {"retort", version_number()}}; }
+
+void print_document(Console& console, Json document, const Diagnostics& errors) {
+  for (const Diagnostic& error : errors) document["errors"].push_back(to_json(error));
+  document["warnings"] = console.warnings ? *console.warnings : Json::array();
+  console.out << document.dump(console.json_lines ? -1 : 2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
 }  // namespace
 
 bool wants_color(int fd) { return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
 
+void print_result(Console& console, std::string_view shape, const Json& result, const Diagnostics& errors) {
+  Json document = envelope(shape);
+  document["result"] = result;
+  print_document(console, std::move(document), errors);
+}
+
 ExitCode report(Console& console, const Diagnostics& diagnostics) {
-  if (console.json) {
-    auto list = nlohmann::ordered_json::array();
-    for (const Diagnostic& diagnostic : diagnostics) list.push_back(to_json(diagnostic));
-    console.out << nlohmann::ordered_json{{"diagnostics", std::move(list)}}.dump(2) << '\n';
-  } else {
-    print_all(console, diagnostics);
-  }
+  if (console.json) print_document(console, envelope("errors/1"), diagnostics);
+  else print_all(console, diagnostics);
   return exit_code(diagnostics);
 }
 
@@ -64,8 +77,12 @@ ExitCode finish(Console& console, StandardOutput& standard, ExitCode code) {
 }
 
 void warn(Console& console, const Diagnostics& warnings) {
-  if (console.json || console.is_quiet()) return;
-  print_all(console, warnings);
+  if (console.json) {
+    if (!console.warnings) console.warnings = std::make_shared<Json>(Json::array());
+    for (const Diagnostic& warning : warnings) console.warnings->push_back(to_json(warning));
+  } else if (!console.is_quiet()) {
+    print_all(console, warnings);
+  }
 }
 
 }  // namespace runner

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <ostream>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "runner/cli/standard_output.h"
 #include "runner/error/diagnostic.h"
@@ -13,8 +17,11 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool color = false;  ///< `err` is a terminal that understands colours
-  bool json = false;   ///< results and diagnostics as JSON on `out`
+  bool json = false;   ///< results, errors and warnings as JSON on `out`
   Verbosity verbosity = Verbosity::kNormal;
+  bool json_lines = false;  ///< with `json`: every document on a line of its own
+  /// With `json`: the warnings so far.
+  std::shared_ptr<nlohmann::ordered_json> warnings = {};
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
@@ -22,8 +29,14 @@ struct Console {
 /// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.
 bool wants_color(int fd);
 
-/// Reports every diagnostic and returns the exit code: as {"diagnostics": [...]} on `out`, or as text on `err`, where
-/// the first 100 are printed and the others counted.
+/// Prints the results of a verb as the one document that `--json` prints: {"schema": shape, "retort": version,
+/// "result": …, "errors": […] where there are any, "warnings": […]}. schemas/output describes each shape, "validate/1" in
+/// validate.json.
+void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
+                  const Diagnostics& errors = {});
+
+/// Reports errors instead of results and returns the exit code: as text on `err`, where the first 100 are printed and
+/// the others counted, or as such a document of the shape "errors/1".
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
 /// How the program ends after a verb that ended with `code`: what it has printed is written out to `standard`, which is
@@ -31,7 +44,7 @@ ExitCode report(Console& console, const Diagnostics& diagnostics);
 /// itself; where the reader has closed the pipe, the program ends by SIGPIPE and says nothing, as `cat` does.
 ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
-/// Warnings only, on `err`; silent when quiet or when the output is JSON.
+/// Warnings only, on `err`; silent when quiet. With `json` they come with the results.
 void warn(Console& console, const Diagnostics& warnings);
 
 }  // namespace runner

@@ -3,6 +3,8 @@
 
 #include <stdexcept>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/disk/installation.h"
 
 namespace runner {
@@ -117,13 +119,26 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
   return prepare(named, schemas, sources);
 }
 
-RunSurroundings surroundings(const Console& console, const WorkerCommand& worker) {
-  return {.worker = worker,
-          .results = console.out,
-          .talk = console.err,
-          .display = standard_error_display(console.verbosity),
-          .json = console.json,
-          .node_index = node_index_folder()};
+void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found) {
+  summary.erase("diagnostics");
+  Diagnostics errors, warnings;
+  for (const Diagnostic& one : found) (one.severity == Severity::kError ? errors : warnings).push_back(one);
+  warn(console, warnings);
+  print_result(console, "run/1", summary, errors);
+}
+
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker) {
+  RunSurroundings here{.worker = worker,
+                       .results = console.out,
+                       .talk = console.err,
+                       .display = standard_error_display(console.verbosity),
+                       .node_index = node_index_folder()};
+  if (console.json) {
+    here.on_end = [&console](const nlohmann::ordered_json& summary, const Diagnostics& found) {
+      print_run(console, summary, found);
+    };
+  }
+  return here;
 }
 
 }  // namespace runner

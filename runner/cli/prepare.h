@@ -45,7 +45,10 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
 
-/// Those of a verb: what it prints to, and its worker.
-RunSurroundings surroundings(const Console& console, const WorkerCommand& worker);
+/// Prints a run's summary as JSON, what was found beside it as errors and warnings.
+void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found = {});
+
+/// Those of a verb: what it prints to, and its worker. Borrows `console`.
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker);
 
 }  // namespace runner

@@ -11,6 +11,8 @@
 namespace runner {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// What `value` says about the dotted `key` below it: the value there, or the scalar on the way that leaves no room for
 /// it. Null when it says nothing.
 const Value* said_about(const Value& value, std::string_view key) {
@@ -51,14 +53,42 @@ std::string said_by(const Write& write) {
   return write.value ? line_of(*write.value) : "deletes it";
 }
 
+/// Files end in .yaml, so no file has such a name.
+bool is_typed(const SourceText& source) {
+  return source.name.starts_with("override ") && !source.name.ends_with(".yaml");
+}
+
+Json origin_json(const Value& value) {
+  if (value.is_default) return {{"from", "default"}};
+  if (!value.where.source) return {{"from", "unknown"}};
+  const SourceText& source = *value.where.source;
+  if (is_typed(source)) return {{"from", "override"}, {"override", source.contents}};
+  return {{"from", "file"}, {"file", source.name}, {"line", value.where.line}, {"column", value.where.column}};
+}
+
+void add_origins(const Value& value, const std::string& pointer, Json& origins) {
+  if (value.map() && !value.map()->empty()) {
+    for (const Entry& entry : *value.map()) add_origins(entry.value, pointer_to(pointer, entry.key), origins);
+  } else if (value.list() && !value.list()->empty()) {
+    for (std::size_t i = 0; i < value.list()->size(); ++i)
+      add_origins((*value.list())[i], pointer_to(pointer, std::to_string(i)), origins);
+  } else {
+    origins[pointer] = origin_json(value);
+  }
+}
+
 }  // namespace
+
+Json origins_json(const Value& value) {
+  Json origins = Json::object();
+  add_origins(value, "", origins);
+  return origins;
+}
 
 std::string origin_text(const Location& where) {
   if (!where.source) return "";
   const SourceText& source = *where.source;
-  // Files end in .yaml, so no file has such a name.
-  const bool is_override = source.name.starts_with("override ") && !source.name.ends_with(".yaml");
-  return is_override ? "override '" + source.contents + "'" : source.name + ":" + std::to_string(where.line);
+  return is_typed(source) ? "override '" + source.contents + "'" : source.name + ":" + std::to_string(where.line);
 }
 
 std::string yaml_with_origins(const Value& value) {
@@ -106,7 +136,6 @@ std::string provenance_text(std::string_view key, const Value* value, const std:
 
 nlohmann::ordered_json provenance_json(std::string_view key, const Value* value, const std::optional<Value>& fallback,
                                        const std::vector<Write>& writes) {
-  using Json = nlohmann::ordered_json;
   Json json = {{"key", key}, {"value", value ? to_json(*value) : Json()}, {"writes", Json::array()}};
   if (fallback) json["default"] = to_json(*fallback);
   for (const Write& write : writes) {

@@ -23,7 +23,7 @@ PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::
 
 void PredictionOutput::take(const Json& item) {
   const Fields fields(item, "a prediction");
-  if (item.contains("code")) return tell_unreadable(fields.text("code"), fields.text("message"));
+  if (item.contains("code")) return take_unreadable(fields.text("code"), fields.text("message"));
   switch (format_) {
     case PredictionFormat::kCsv:
       write_csv(item);
@@ -35,11 +35,11 @@ void PredictionOutput::take(const Json& item) {
   ++images_;
 }
 
-void PredictionOutput::tell_unreadable(const std::string& code, const std::string& message) {
+void PredictionOutput::take_unreadable(const std::string& code, const std::string& message) {
   const auto known = error_code_named(code);
   if (!known) throw std::runtime_error("a prediction has an unknown 'code'");
-  print(talk_, {*known, {}, "", message, ""}, color_);
-  ++failed_;
+  unreadable_.push_back({*known, {}, "", message, ""});
+  if (format_ == PredictionFormat::kCsv) print(talk_, unreadable_.back(), color_);
 }
 
 void PredictionOutput::write_csv(const Json& item) {

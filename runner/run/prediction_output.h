@@ -8,6 +8,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runner/error/diagnostic.h"
+
 namespace runner {
 
 enum class PredictionFormat { kCsv, kJsonLines };
@@ -17,7 +19,7 @@ enum class PredictionFormat { kCsv, kJsonLines };
 ///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///   a.jpg,circle,0.93,ring,0.04
 ///
-/// Images that could not be read are counted, and told on `talk`.
+/// Images that could not be read are gathered; beside CSV they are told on `talk` at once.
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;
@@ -27,10 +29,10 @@ class PredictionOutput {
   void take(const nlohmann::ordered_json& item);
 
   std::int64_t images() const { return images_; }
-  std::int64_t failed() const { return failed_; }
+  const Diagnostics& unreadable() const { return unreadable_; }
 
  private:
-  void tell_unreadable(const std::string& code, const std::string& message);
+  void take_unreadable(const std::string& code, const std::string& message);
   void write_csv(const nlohmann::ordered_json& item);
 
   const PredictionFormat format_;
@@ -39,7 +41,7 @@ class PredictionOutput {
   const bool color_;
   bool has_header_ = false;
   std::int64_t images_ = 0;  // written
-  std::int64_t failed_ = 0;
+  Diagnostics unreadable_;
 };
 
 }  // namespace runner

@@ -159,10 +159,10 @@ class Run {
     }
     if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
     else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "what was done is kept" + way_to_go_on());
-    if (surroundings_.json) {
+    if (surroundings_.on_end) {
       Json json = summary_.to_json();
       json["folder"] = record_.is_open() ? Json(record_.folder()) : Json(nullptr);
-      surroundings_.results << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+      surroundings_.on_end(json, summary_.diagnostics());
     } else if (record_.is_open()) {
       surroundings_.results << record_.folder() << '\n';
     }

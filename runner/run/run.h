@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runner/config/compose.h"
 #include "runner/graph/graph.h"
 #include "runner/run/progress_display.h"
@@ -34,10 +36,11 @@ struct RunRequest {
 /// Where and how a run happens: everything of the outside world that it touches.
 struct RunSurroundings {
   WorkerCommand worker;   ///< its level is also that of log.txt
-  std::ostream& results;  ///< stdout: the run folder, or with `json` the summary
+  std::ostream& results;  ///< stdout: the run folder
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
-  bool json = false;
+  /// Takes the summary (run_summary.h), with "folder", null where there is none, instead of `results`.
+  std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
   std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   Storage& storage = disk();

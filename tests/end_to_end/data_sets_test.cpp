@@ -43,7 +43,7 @@ TEST_P(DataSets, AreTrainedOn) {
 TEST_P(DataSets, SayWhatTheyMade) {
   const Ended ended = make("--json");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_EQ(nlohmann::json::parse(ended.out), (nlohmann::json{{"folder", "made"}, {"images", 24}}));
+  EXPECT_EQ(nlohmann::json::parse(ended.out)["result"], (nlohmann::json{{"folder", "made"}, {"images", 24}}));
   const Ended again = make();
   EXPECT_EQ(again.exit, 73);
   EXPECT_EQ(again.err,

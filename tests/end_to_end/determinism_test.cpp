@@ -52,7 +52,7 @@ TEST_F(DoctorDeterminism, SaysThatARecipeGivesTheSameBits) {
 TEST_F(DoctorDeterminism, TakesStepsAndSpeaksJson) {
   const Ended ended = check("--steps 2 --json");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  const auto found = nlohmann::json::parse(ended.out);
+  const auto found = nlohmann::json::parse(ended.out)["result"];
   EXPECT_EQ(found["steps"], 2);
   EXPECT_GT(found["tensors"], 10);
   EXPECT_EQ(found["difference"], nullptr);
@@ -66,7 +66,7 @@ TEST_F(DoctorDeterminism, NamesTheFirstTensorThatDiffers) {
               MatchesRegex("not deterministic: train, step 1: batch 'image', largest difference [0-9.e-]+\n"));
   const Ended json = check("data.loader.workers=0 --json", program);
   EXPECT_EQ(json.exit, 1);
-  const auto difference = nlohmann::json::parse(json.out)["difference"];
+  const auto difference = nlohmann::json::parse(json.out)["result"]["difference"];
   EXPECT_EQ(difference["phase"], "batch");
   EXPECT_GT(difference["largest"], 0.0);
 }

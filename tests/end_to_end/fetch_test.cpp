@@ -43,7 +43,7 @@ TEST_F(Fetch, ModelOfTheHub) {
   EXPECT_THAT(ended.out + ended.err, Not(HasSubstr("secret")));
   EXPECT_EQ(file_text(snapshot() / "model.safetensors"), hub_.weights());
 
-  const json again = json::parse(fetch("hf:org/tower@main --json -q").out);
+  const json again = json::parse(fetch("hf:org/tower@main --json -q").out)["result"];
   EXPECT_EQ(again["commit"], hub_.commit());
   EXPECT_EQ(again["received_bytes"], 0);
   EXPECT_EQ(again["files"][1].dump(), R"({"bytes":50000,"name":"model.safetensors","was_there":true})");

@@ -37,7 +37,8 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
   const json plan = json::parse(retort("plan quickstart data.root=photos data.make=null data.image_size=16 "
                                        "model.patch_size=8 model.num_hidden_layers=1 train.batch_size=8 --json",
                                        folder_.path())
-                                    .out);
+                                    .out)
+                        .at("result");
   const double needs = plan.at("plans").at(0).at("predicted").get<double>() / (1 << 20);
   const std::string budget = std::to_string(needs + 0.01);
   const Ended ended = run("memory.budget=" + budget.substr(0, budget.find('.') + 3) + "MiB");
@@ -77,7 +78,7 @@ TEST_F(Memory, DoctorTriesEveryMechanism) {
                                     "PASS  PYTORCH_CUDA_ALLOC_CONF   expandable_segments:True is in force\n"));
   EXPECT_THAT(ended.out, AllOf(HasSubstr("12 of 12 mechanisms work\n"), testing::Not(HasSubstr("FAIL"))));
   const Ended as_json = retort("doctor memory --json", folder_.path());
-  EXPECT_EQ(json::parse(as_json.out).at("passed"), true);
+  EXPECT_EQ(json::parse(as_json.out).at("result").at("passed"), true);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Plan : public testing::Test {
         "evaluate: {kind: evaluate.classification}\n");
   }
   Ended plan(const std::string& more = "") { return retort("plan r.yaml " + more, folder_.path()); }
-  json answer(const std::string& more = "") { return json::parse(plan("--json " + more).out); }
+  json answer(const std::string& more = "") { return json::parse(plan("--json " + more).out).at("result"); }
   std::int64_t needs(const std::string& more = "") { return answer(more).at("plans").at(0).at("predicted"); }
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");

@@ -37,7 +37,7 @@ TEST(Results, AreShownAndDrawnAndCompared) {
 
   const Ended analyzed = retort("analyze a --json", folder.path());
   ASSERT_EQ(analyzed.exit, 0) << analyzed.err;
-  const auto report = nlohmann::json::parse(analyzed.out);
+  const auto report = nlohmann::json::parse(analyzed.out).at("result");
   EXPECT_EQ(report.at("trainings").at(0).at("train_losses"), history.at("train_losses"));
   EXPECT_EQ(report.at("evaluations").at(0).at("accuracy"), metrics.at("top1"));
   EXPECT_EQ(report.at("evaluations").at(0).at("auc_macro"), metrics.at("auc_macro"));

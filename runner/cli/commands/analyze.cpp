@@ -74,7 +74,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
     if (console.json) {
       nlohmann::ordered_json json = to_json(*report);
       json["pictures"] = pictures.written();
-      console.out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+      print_result(console, "analyze/1", json);
     } else {
       console.out << report_text(*report);
       for (const std::string& path : pictures.written()) console.out << path << '\n';

@@ -44,7 +44,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     if (console.json) {
       nlohmann::ordered_json json = to_json(*comparison);
       json["pictures"] = pictures;
-      console.out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+      print_result(console, "compare/1", json);
     } else {
       console.out << comparison_text(*comparison);
       for (const std::string& path : pictures) console.out << path << '\n';

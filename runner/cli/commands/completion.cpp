@@ -1,5 +1,7 @@
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/cli/command.h"
 #include "runner/cli/completion/complete.h"
 #include "runner/cli/completion/completion_script.h"
@@ -18,7 +20,8 @@ Invocation declare_completion() {
             .choices = {"bash", "zsh", "fish"},
             .required = true});
   verb.run = [shell](Console& console) {
-    console.out << completion_script(*shell);
+    if (console.json) print_result(console, "completion/1", {{"shell", *shell}, {"script", completion_script(*shell)}});
+    else console.out << completion_script(*shell);
     return ExitCode::kDone;
   };
   return verb;

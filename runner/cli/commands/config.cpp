@@ -46,7 +46,7 @@ ExitCode explain(const Composition& composition, const Value& shown, const std::
   const std::optional<Value> fallback = schemas.declared(shown, words_of(key));
   const Value* value = at_key(shown, key);
   if (found.empty() && !fallback && !value) return report(console, {no_such_key(shown, key)});
-  if (console.json) console.out << provenance_json(key, value, fallback, found).dump(2) << '\n';
+  if (console.json) print_result(console, "config_explain/1", provenance_json(key, value, fallback, found));
   else console.out << provenance_text(key, value, fallback, found);
   return ExitCode::kDone;
 }
@@ -55,7 +55,9 @@ ExitCode show(const Value& recipe, const ConfigView& view, Console& console) {
   const Value* part = at_key(recipe, view.package);
   if (!part) return report(console, {no_such_key(recipe, view.package)});
   if (console.json) {
-    console.out << to_json(*part).dump(2) << '\n';
+    nlohmann::ordered_json json = {{"package", view.package}, {"config", to_json(*part)}};
+    if (view.origin) json["origins"] = origins_json(*part);
+    print_result(console, "config/1", json);
     return ExitCode::kDone;
   }
   const bool is_scalar = !part->map() && !part->list();
@@ -66,13 +68,15 @@ ExitCode show(const Value& recipe, const ConfigView& view, Console& console) {
 
 /// How it is composed, one of the views of --info.
 ExitCode info(const std::string& view, const Composer& composer, const DefaultsList& list, Console& console) {
-  if (view == "searchpath") {
-    console.out << (console.json ? search_path_json(composer.configs()).dump(2) + "\n"
-                                 : search_path_text(composer.configs()));
-  } else if (view == "defaults") {
-    console.out << (console.json ? defaults_json(list).dump(2) + "\n" : defaults_text(list));
+  const bool is_path = view == "searchpath", is_list = view == "defaults";
+  if (console.json) {
+    if (is_path) print_result(console, "config_searchpath/1", {{"folders", search_path_json(composer.configs())}});
+    else if (is_list) print_result(console, "config_defaults/1", {{"configs", defaults_json(list)}});
+    else print_result(console, "config_defaults_tree/1", defaults_tree_json(list));
   } else {
-    console.out << (console.json ? defaults_tree_json(list).dump(2) + "\n" : defaults_tree_text(list));
+    console.out << (is_path   ? search_path_text(composer.configs())
+                    : is_list ? defaults_text(list)
+                              : defaults_tree_text(list));
   }
   return ExitCode::kDone;
 }

@@ -32,7 +32,7 @@ ExitCode show_config_difference(const NamedRecipe& named, bool resolve, Console&
   const Value left = value_of(before), right = value_of(after);
   if (!errors.empty()) return report(console, errors);
   const std::vector<Difference> found = differences(left, right);
-  if (console.json) console.out << differences_json(found).dump(2) << '\n';
+  if (console.json) print_result(console, "config_diff/1", {{"differences", differences_json(found)}});
   else console.out << differences_text(found);
   return ExitCode::kDone;
 }

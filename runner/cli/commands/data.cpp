@@ -39,7 +39,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
     for (Diagnostic& error : errors) error.pointer.clear();  // there is no recipe to point into
     return report(console, errors);
   }
-  if (console.json) console.out << answer->dump(2) << '\n';
+  if (console.json) print_result(console, "data_make/1", *answer);
   else if (!console.is_quiet()) {
     console.out << "made " << (*answer)["images"] << " images in " << flags.classes << " classes: " << flags.out
                 << '\n';

@@ -83,7 +83,7 @@ ExitCode fetch_data(const DataFlags& flags, Console& console) {
   const auto answer = ask_worker(*worker, *request, shown_conversation(display, "data"));
   display.clear();
   if (!answer) return report(console, answer.errors());
-  if (console.json) console.out << answer->dump(2) << '\n';
+  if (console.json) print_result(console, "data_fetch/1", *answer);
   else if (!console.is_quiet()) tell(flags.what, *answer, console);
   return ExitCode::kDone;
 }

@@ -66,7 +66,7 @@ ExitCode look_at_machine(const LogFlags& log, Console& console) {
                       {"folder", here.string()},
                       {"free_bytes", std::filesystem::space(here, ignored).available},
                       {"writable", access(".", W_OK) == 0}};
-  if (console.json) console.out << found.dump(2) << '\n';
+  if (console.json) print_result(console, "doctor/1", found);
   else print_report(console.out, found);
   return ExitCode::kDone;
 }

@@ -79,7 +79,7 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
     }
     return report(console, errors);
   }
-  if (console.json) console.out << found->dump(2) << '\n';
+  if (console.json) print_result(console, "doctor_determinism/1", *found);
   else console.out << text_of(*found) << '\n';
   return (*found)["difference"].is_null() ? ExitCode::kDone : ExitCode::kRunFailed;
 }

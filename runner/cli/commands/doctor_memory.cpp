@@ -32,7 +32,7 @@ ExitCode check_memory(const LogFlags& log, Console& console) {
   const auto answer = ask_worker(*worker, {{"protocol", kProtocolVersion}, {"request", "check_memory"}},
                                  shown_conversation(display, "doctor"));
   if (!answer) return report(console, answer.errors());
-  if (console.json) console.out << answer->dump(2) << '\n';
+  if (console.json) print_result(console, "doctor_memory/1", *answer);
   else print_checks(console.out, *answer);
   return answer->at("passed").get<bool>() ? ExitCode::kDone : ExitCode::kRunFailed;
 }

@@ -10,7 +10,7 @@ namespace {
 ExitCode explain_word(const std::string& what, Console& console) {
   const auto explanation = explain(shipped_schemas(), what);
   if (!explanation) return report(console, explanation.errors());
-  if (console.json) console.out << explanation->json.dump(2) << '\n';
+  if (console.json) print_result(console, "explain/1", explanation->json);
   else console.out << explanation->text;
   return ExitCode::kDone;
 }

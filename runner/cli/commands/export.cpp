@@ -38,7 +38,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));
-  if (console.json) console.out << answer->dump(2) << '\n';
+  if (console.json) print_result(console, "export/1", *answer);
   else if (!console.is_quiet()) {
     for (const auto& file : (*answer)["files"]) console.out << flags.out << '/' << file.get<std::string>() << '\n';
   }

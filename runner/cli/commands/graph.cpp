@@ -21,10 +21,13 @@ ExitCode draw_graph(const GraphFlags& flags, Console& console) {
   if (!prepared) return report(console, prepared.errors());
   warn(console, prepared->composition.warnings);
   const Graph& graph = prepared->graph;
-  if (console.json || flags.format == "json") console.out << draw_json(graph).dump(2) << '\n';
-  else if (flags.format == "dot") console.out << draw_dot(graph);
-  else if (flags.format == "mermaid") console.out << draw_mermaid(graph);
-  else console.out << draw_text(graph);
+  const auto drawing = [&] {
+    return flags.format == "dot" ? draw_dot(graph) : flags.format == "mermaid" ? draw_mermaid(graph) : draw_text(graph);
+  };
+  const bool is_drawn = flags.format == "dot" || flags.format == "mermaid" || flags.format == "text";
+  if (!console.json) console.out << (flags.format == "json" ? draw_json(graph).dump(2) + "\n" : drawing());
+  else if (is_drawn) print_result(console, "drawing/1", {{"format", flags.format}, {"text", drawing()}});
+  else print_result(console, "graph/1", draw_json(graph));
   return ExitCode::kDone;
 }
 

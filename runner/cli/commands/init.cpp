@@ -1,6 +1,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
 #include "runner/disk/new_file.h"
@@ -53,7 +55,8 @@ ExitCode init(const std::string& file, Console& console) {
     else if (diagnostic.code == ErrorCode::kCannotCreate) diagnostic.help = "choose another place";
     return report(console, {diagnostic});
   }
-  console.out << file << '\n';
+  if (console.json) print_result(console, "init/1", {{"file", file}});
+  else console.out << file << '\n';
   if (!console.is_quiet()) console.err << "next: retort validate " << file << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }

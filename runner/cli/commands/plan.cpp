@@ -171,14 +171,6 @@ std::string summary(const PlanAnswer& answer) {
   return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
 }
 
-void write_json(Console& console, Json json, const Diagnostics& errors) {
-  if (!errors.empty()) {
-    json["diagnostics"] = Json::array();
-    for (const Diagnostic& error : errors) json["diagnostics"].push_back(to_json(error));
-  }
-  console.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
 ExitCode plan(const PlanFlags& flags, Console& console) {
   Sources sources;
   const auto asked = ask(flags, console, sources, /*certify=*/false);
@@ -194,7 +186,7 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
     if (console.json) {
       Json json = asked->answer.json;
       if (!pictures.empty()) json["pictures"] = pictures;
-      write_json(console, std::move(json), errors);
+      print_result(console, "plan/1", json, errors);
     } else {
       const TextStyle style = standard_output_style();
       for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
@@ -233,7 +225,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
-    write_json(console, {{"certificates", asked->answer.json["certificates"]}}, errors);
+    print_result(console, "certify/1", {{"certificates", asked->answer.json["certificates"]}}, errors);
   } else {
     for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
     console.out.flush();

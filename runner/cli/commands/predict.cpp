@@ -66,15 +66,6 @@ Result<Words> sorted_out(const std::vector<std::string>& words) {
 /// Standard output takes no more: why is reported when the program ends.
 struct NobodyReads : std::exception {};
 
-/// Errors in the form that was asked for. As JSON they are one line, as the predictions before them are.
-ExitCode report_line(Console& console, const Diagnostics& errors) {
-  if (!console.json) return report(console, errors);
-  Json list = Json::array();
-  for (const Diagnostic& error : errors) list.push_back(to_json(error));
-  console.out << Json{{"diagnostics", std::move(list)}}.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-  return exit_code(errors);
-}
-
 /// Asks the worker for the predictions that `request` names and writes them as they come.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
                  PredictionOutput& output) {
@@ -115,16 +106,22 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
   const auto answer = ask(worker, request, flags, console, output);
-  if (!answer) return report_line(console, placed(answer.errors(), recipe));
+  if (!answer) return report(console, placed(answer.errors(), recipe));
   if (file) file->commit();
   if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
-  if (!console.is_quiet() && output.failed() > 0) {
-    console.err << output.failed() << " of " << output.images() + output.failed() << " images could not be read\n";
+  const auto failed = static_cast<std::int64_t>(output.unreadable().size());
+  if (!console.is_quiet() && failed > 0)
+    console.err << failed << " of " << output.images() + failed << " images could not be read\n";
+  if (console.json) {
+    print_result(console, "predict/1",
+                 {{"images", output.images()}, {"unreadable", failed}, {"file", file ? Json(flags.out) : Json()}},
+                 output.unreadable());
   }
-  return output.failed() > 0 ? ExitCode::kBadData : ExitCode::kDone;
+  return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }
 
 ExitCode predict_images(const PredictFlags& flags, Console& console) {
+  console.json_lines = true;
   const auto words = sorted_out(flags.paths);
   if (!words) return report(console, words.errors());
   auto request = trained_request("predict", flags.trained, words->overrides);
@@ -148,6 +145,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
 Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
+  verb.json_summary = "JSON lines: an object for each image as soon as it is predicted, and one last line with errors";
   add_trained(verb, flags->trained);
   verb.add({.name = "paths",
             .value = &flags->paths,

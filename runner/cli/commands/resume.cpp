@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <fstream>
 #include <memory>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
 #include "runner/cli/log_flags.h"
@@ -9,6 +12,7 @@
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
 #include "runner/schema/schema_node.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -43,7 +47,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
     return report(console, errors);
   if (run->status == "finished" && same_data(old_recipe, new_recipe)) {
     if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
-    console.out << run->folder.string() << '\n';
+    if (console.json) print_run(console, summary_of(*run));
+    else console.out << run->folder.string() << '\n';
     return ExitCode::kDone;
   }
   if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);

@@ -19,8 +19,9 @@ ExitCode print_schema(const SchemaFlags& flags, Console& console) {
   const std::string name = flags.kind.empty() ? "recipe" : flags.kind;
   const auto document = flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
+  if (console.json) print_result(console, "schema/1", *document);
   // The schemas for editors are files that only programs read.
-  console.out << document->dump(flags.editor ? -1 : 2) << '\n';
+  else console.out << document->dump(flags.editor ? -1 : 2) << '\n';
   return ExitCode::kDone;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 ExitCode list_stages(Console& console) {
   const SchemaSet schemas = shipped_schemas();
-  if (console.json) console.out << stages_json(schemas).dump(2) << '\n';
+  if (console.json) print_result(console, "stages/1", stages_json(schemas));
   else console.out << stages_text(schemas);
   return ExitCode::kDone;
 }

@@ -64,7 +64,7 @@ ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console) {
                              "running a sweep is not part of this version",
                              "--dry-run lists its " + std::to_string(sweep->jobs.size()) + " runs"}});
   }
-  if (console.json) console.out << jobs_json(sweep->jobs).dump(2) << '\n';
+  if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(sweep->jobs)}});
   else print_jobs(sweep->jobs, console.out);
   return ExitCode::kDone;
 }

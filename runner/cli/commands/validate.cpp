@@ -22,13 +22,12 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   }
   const auto& [composition, recipe, graph] = *prepared;
   if (console.json) {
-    console.out << nlohmann::ordered_json{{"valid", true},
-                                          {"name", recipe.name},
-                                          {"file", composition.file.string()},
-                                          {"stages", recipe.stages.size()},
-                                          {"nodes", graph.nodes.size()}}
-                       .dump(2)
-                << '\n';
+    print_result(console, "validate/1",
+                 {{"valid", true},
+                  {"name", recipe.name},
+                  {"file", composition.file.string()},
+                  {"stages", recipe.stages.size()},
+                  {"nodes", graph.nodes.size()}});
   } else if (!console.is_quiet()) {
     console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size()
                 << " nodes\n";

@@ -31,11 +31,13 @@ std::string trimmed(std::string text) {
   return text == "\n" ? "" : text;
 }
 
-/// With the folder of this build and hashes of recipes replaced by names, and columns, whose width depends on the
+/// With the folder of this build, its version and hashes of recipes replaced by names, and columns, whose width depends on the
 /// folder, two blanks apart.
 std::string comparable(const std::string& text) {
   static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"), columns("([^ |\n])  +");
-  const std::string named = std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), hash, "HASH");
+  static const std::regex version("\"retort\": \"[0-9.]+\"");
+  std::string named = std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), hash, "HASH");
+  named = std::regex_replace(named, version, "\"retort\": \"VERSION\"");
   return std::regex_replace(named, columns, "$1  ");
 }
 

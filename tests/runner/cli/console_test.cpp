@@ -27,7 +27,27 @@ TEST(Console, JsonHoldsEveryDiagnostic) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err, .json = true};
   EXPECT_EQ(report(console, Diagnostics(102, {ErrorCode::kUnknownKey, {}, "", "wrong", ""})), ExitCode::kBadRecipe);
-  EXPECT_EQ(nlohmann::json::parse(out.str())["diagnostics"].size(), 102u);
+  EXPECT_EQ(nlohmann::json::parse(out.str())["errors"].size(), 102u);
+}
+
+TEST(Console, JsonIsOneDocumentWithTheWarningsBeforeIt) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err, .json = true};
+  warn(console, {{ErrorCode::kYamlTrap, {}, "", "careful", "", {}, Severity::kWarning}});
+  print_result(console, "validate/1", {{"valid", true}});
+  const auto document = nlohmann::json::parse(out.str());
+  EXPECT_EQ(document["schema"], "validate/1");
+  EXPECT_EQ(document["result"]["valid"], true);
+  EXPECT_EQ(document["warnings"][0]["message"], "careful");
+  EXPECT_FALSE(document.contains("errors"));
+  EXPECT_EQ(err.str(), "");
+}
+
+TEST(Console, JsonLinesAreOneLineEach) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err, .json = true, .json_lines = true};
+  report(console, Diagnostics(2, {ErrorCode::kUnknownKey, {}, "", "wrong", ""}));
+  EXPECT_EQ(out.str().find('\n'), out.str().size() - 1);
 }
 
 TEST(Console, WhatIsNoTerminalGetsNoColor) {

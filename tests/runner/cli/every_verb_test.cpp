@@ -8,10 +8,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validation_results.hpp>
+#include <valijson/validator.hpp>
 
 #include "runner/cli/command.h"
 #include "tests/support/fake_installation.h"
 #include "tests/support/program.h"
+#include "tests/support/text_case.h"
 
 namespace runner {
 namespace {
@@ -32,6 +39,12 @@ const std::string kRunning = "hello read ready read";
 const std::string kCertificate =
     R"({"schema":1,"node":"train","compared":"all","holds":true,"worst":0,"limit":1e-12,"parameters":[{"name":"w","relative_error":0}],"changed":[],"refused":""})";
 
+/// What a worker has once answered to `retort plan`.
+std::string recorded_plan() {
+  auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
+  return nlohmann::ordered_json::parse(cases.front().sections["answer"]).dump();
+}
+
 /// At least one of each verb, and of each form of its results.
 std::vector<GoodLine> good_lines() {
   const std::string predicted =
@@ -46,11 +59,11 @@ std::vector<GoodLine> good_lines() {
       {"evaluate", "evaluate finished run.dir=e", kRunning},
       {"predict", "predict finished x.jpg",
        "hello read " + quoted(predicted) + " " + quoted(R"(line:{"event":"answer","answer":{}})")},
-      {"export", "export finished --merged --out o", answering(R"({"files":["model.safetensors"]})")},
+      {"export", "export finished --merged --out o", answering(R"({"folder":"o","files":["model.safetensors"]})")},
       {"analyze", "analyze finished"},
       {"compare", "compare finished finished"},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
-      {"plan", "plan quickstart", answering(R"({"plans":[],"certificates":[],"reuse":[]})")},
+      {"plan", "plan quickstart", answering(recorded_plan())},
       {"certify", "certify quickstart",
        answering(R"({"plans":[],"certificates":[)" + kCertificate + R"(],"reuse":[]})")},
       {"validate", "validate quickstart"},
@@ -72,9 +85,9 @@ std::vector<GoodLine> good_lines() {
       {"explain", "explain E0301"},
       {"init", "init new.yaml"},
       {"data", "data make image_folder --out d", answering(R"({"folder":"d","images":2})")},
-      {"data", "data fetch cub200", answering(R"({"folder":"data/cub200","files":2,"was_there":false})")},
+      {"data", "data fetch cub200", answering(R"({"folder":"data/cub200","was_there":false,"received_bytes":9,"files":2})")},
       {"data", "data fetch hf:a/b",
-       answering(R"({"folder":"a/b","commit":"c","files":[{"name":"config.json","size":2}]})")},
+       answering(R"({"folder":"a/b","commit":"c","received_bytes":2,"files":[{"name":"x","bytes":2,"was_there":false}]})")},
       {"doctor", "doctor", answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
       {"doctor", "doctor memory", answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
       {"doctor", "doctor determinism quickstart", answering(R"({"steps":1,"tensors":1,"difference":null})")},
@@ -89,9 +102,44 @@ std::string test_name(const testing::TestParamInfo<GoodLine>& info) {
   return name;
 }
 
-class EveryVerb : public testing::TestWithParam<GoodLine> {
- protected:
-  EveryVerb() {
+const std::string kShapes = RETORT_SOURCE_DIR "/schemas/output";
+
+/// What the schema in `file` of schemas/output has against `value`; empty when it fits.
+std::string complaints_of(const std::string& file, const nlohmann::json& value) {
+  const auto description = nlohmann::json::parse(file_text(kShapes + "/" + file));
+  valijson::Schema schema;
+  valijson::SchemaParser(valijson::SchemaParser::kDraft7)
+      .populateSchema(valijson::adapters::NlohmannJsonAdapter(description), schema);
+  valijson::ValidationResults results;
+  if (valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(value), &results)) return "";
+  std::string text;
+  for (const auto& error : results) {
+    for (const std::string& step : error.context) text += step;
+    text += ": " + error.description + '\n';
+  }
+  return file + ": " + text;
+}
+
+std::string complaints(const nlohmann::json& document) {
+  std::string text = complaints_of("envelope.json", document);
+  if (!text.empty() || !document.contains("result")) return text;
+  const std::string shape = document["schema"];
+  const std::string file = shape.substr(0, shape.find('/')) + ".json";
+  const auto description = nlohmann::json::parse(file_text(kShapes + "/" + file));
+  return description["$id"] == shape ? complaints_of(file, document["result"]) : file + " describes another shape";
+}
+
+/// All of `out`, or of JSON lines the last.
+nlohmann::json last_document(const std::string& out) {
+  if (nlohmann::json::accept(out)) return nlohmann::json::parse(out);
+  const std::size_t end = out.find_last_not_of('\n');
+  return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr, /*allow_exceptions=*/false);
+}
+
+/// A folder with a run that has finished and one that has not.
+class RecordedRuns {
+ public:
+  RecordedRuns() {
     for (const std::string run : {"finished", "stopped"}) {
       folder_.write(run + "/.retort/run.json", R"({"schema": 1})");
       folder_.write(run + "/.retort/environment.json", R"({"device": "cpu", "threads": 1})");
@@ -104,21 +152,35 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
                     R"({"schema": 1, "recipe": "probe", "seconds": 1, "status": ")" + run + "\"}");
       folder_.write(run + "/nodes/evaluate/metrics.json",
                     R"({"top1": 0.5, "top1_interval": {"low": 0.15, "high": 0.85}, "mean_per_class": 0.5,)"
-                    R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": null, "per_class": []})");
+                    R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
+                    R"( "per_class": [{"class": "a", "precision": 0.5, "recall": 1, "f1": 0.6, "support": 1},)"
+                    R"( {"class": "b", "precision": 1, "recall": 0.6, "f1": 0.8, "support": 3}]})");
+      folder_.write(run + "/metrics.jsonl",
+                    R"({"node": "train", "name": "train/epoch_loss", "value": 2.0, "step": 4, "time": 10.0})"
+                    "\n");
       folder_.write(run + "/nodes/train/checkpoints/step-00000004/manifest.json", "{}");
     }
   }
 
-  /// Runs the line, with `more` after it, as a shell reads it.
-  Ended run(const std::string& more) const {
+  /// Runs `line`, with `more` after it, as a shell reads it.
+  Ended run(const GoodLine& line, const std::string& more) const {
     const TemporaryFolder beside;
-    std::string worker = GetParam().events.empty() ? "exit:1" : GetParam().events + " finished:0";
+    std::string worker = line.events.empty() ? "exit:1" : line.events + " finished:0";
     if (const std::size_t at = worker.find(" read"); at != worker.npos) worker.insert(at + 5, kLogged);
-    return run_shell(install_with_worker(beside.path(), worker).string() + " " + GetParam().arguments + more,
+    return run_shell(install_with_worker(beside.path(), worker).string() + " " + line.arguments + more,
                      folder_.path());
   }
+  std::string read(const std::string& name) const { return folder_.read(name); }
 
+ private:
   TemporaryFolder folder_;
+};
+
+class EveryVerb : public testing::TestWithParam<GoodLine> {
+ protected:
+  Ended run(const std::string& more) const { return runs_.run(GetParam(), more); }
+
+  RecordedRuns runs_;
 };
 
 TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
@@ -178,7 +240,7 @@ TEST_P(EveryWorker, ShowsItsLogWhereAsked) {
   const Ended ended = run(" --log-level debug");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   const std::string shown =
-      ended.err + folder_.read("r/log.txt") + folder_.read("e/log.txt") + folder_.read("stopped/log.txt");
+      ended.err + runs_.read("r/log.txt") + runs_.read("e/log.txt") + runs_.read("stopped/log.txt");
   EXPECT_THAT(shown, testing::HasSubstr("3 kernels"));
   EXPECT_THAT(run(" --log-level loud").err, testing::HasSubstr("--log-level"));
 }
@@ -187,6 +249,38 @@ std::vector<GoodLine> lines_with_workers() {
   std::vector<GoodLine> lines = good_lines();
   std::erase_if(lines, [](const GoodLine& line) { return line.events.empty(); });
   return lines;
+}
+
+TEST_P(EveryVerb, PrintsOneDescribedDocumentAsJson) {
+  const Ended ended = run(" --json");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(complaints(last_document(ended.out)), "") << ended.out;
+}
+
+TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
+  const auto is_refused = [&](const std::string& more, int exit) {
+    const Ended ended = run(" --json " + more);
+    EXPECT_EQ(ended.exit, exit) << ended.out;
+    EXPECT_EQ(run(more).exit, exit) << "the same without --json";
+    const auto document = last_document(ended.out);
+    EXPECT_EQ(complaints(document), "") << ended.out;
+    EXPECT_EQ(document["schema"], "errors/1");
+    EXPECT_EQ(document["errors"][0]["severity"], "error");
+    EXPECT_EQ(ended.err, "");
+  };
+  is_refused(" --no-such-flag", 64);
+  if (GetParam().arguments.find(" quickstart") != std::string::npos) is_refused(" no.such=1", 78);
+}
+
+TEST(EveryVerbTable, PrintsEveryShapeThatIsDescribed) {
+  std::set<std::string> printed = {"envelope.json"}, described;
+  for (const auto& entry : std::filesystem::directory_iterator(kShapes)) described.insert(entry.path().filename());
+  for (const GoodLine& line : good_lines()) {
+    const RecordedRuns runs;
+    const std::string shape = last_document(runs.run(line, " --json").out)["schema"];
+    printed.insert(shape.substr(0, shape.find('/')) + ".json");
+  }
+  EXPECT_EQ(printed, described);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryVerb, testing::ValuesIn(good_lines()), test_name);

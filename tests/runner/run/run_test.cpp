@@ -53,7 +53,9 @@ class RunTest : public testing::Test {
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
     surroundings.working_folder = folder_.path();
-    surroundings.json = json_;
+    if (json_) {
+      surroundings.on_end = [&](const nlohmann::ordered_json& summary, const Diagnostics&) { ended_ = summary; };
+    }
     surroundings.display.verbosity = verbosity_;
     surroundings.worker.log = log_level_;
     if (wall_clock_) surroundings.wall_clock = wall_clock_;
@@ -72,6 +74,7 @@ class RunTest : public testing::Test {
   std::string source_, resume_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
+  nlohmann::json ended_;
   Verbosity verbosity_ = Verbosity::kNormal;
   LogLevel log_level_ = LogLevel::kInfo;
   std::function<std::chrono::system_clock::time_point()> wall_clock_;
@@ -354,15 +357,15 @@ TEST_F(RunTest, InterruptedRunSaysSo) {
   EXPECT_THAT(talk_.str(), HasSubstr("interrupted\n"));
 }
 
-TEST_F(RunTest, JsonPrintsTheSummaryAlone) {
+TEST_F(RunTest, WhoeverTakesTheSummaryGetsNoOtherResults) {
   json_ = true;
   run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
-  const auto json = nlohmann::json::parse(results_.str());
-  EXPECT_EQ(json["status"], "finished");
-  EXPECT_EQ(json["folder"], (folder_.path() / "run").string());
+  EXPECT_EQ(ended_["status"], "finished");
+  EXPECT_EQ(ended_["folder"], (folder_.path() / "run").string());
   run_script({"hello", "read", kMissing, "finished:66"});
-  EXPECT_EQ(nlohmann::json::parse(results_.str())["folder"], nullptr);
-  EXPECT_EQ(nlohmann::json::parse(results_.str())["diagnostics"][0]["code"], "E0601");
+  EXPECT_EQ(ended_["folder"], nullptr);
+  EXPECT_EQ(ended_["diagnostics"][0]["code"], "E0601");
+  EXPECT_EQ(results_.str(), "");
 }
 
 TEST_F(RunTest, WarningDoesNotFailAndIsShownOnceUnlessQuiet) {
