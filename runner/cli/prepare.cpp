@@ -58,6 +58,9 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
   request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
+  request.may_add = [&schemas](const Value& recipe, std::span<const std::string> path) {
+    return schemas.may_add(recipe, path);
+  };
   request.strict = named.strict;
   request.config_folders = config_folders(named, errors);
   if (!errors.empty()) return errors;

@@ -7,6 +7,7 @@
 #include "runner/config/edit.h"
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
+#include "runner/text/join.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -37,12 +38,12 @@ Value* child(Value& parent, const std::string& key) {
 /// One override on its way into the recipe.
 class Application {
  public:
-  Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
+  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
               Diagnostics& errors)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
-        declared_keys_(declared_keys),
+        keys_(keys),
         errors_(errors),
         path_(split(override.key)) {}
 
@@ -107,9 +108,10 @@ class Application {
                    "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
                    "override what it refers to");
     }
+    const bool can_be_added = code != ErrorCode::kCannotDelete && may_be_added();
     if (!parent.map() && found > 0 && !parent.is_null()) {
       return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
-                   code == ErrorCode::kCannotDelete ? "" : "to make it a mapping: " + with(OverrideKind::kAdd));
+                   can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
     const auto deeper = code == ErrorCode::kCannotDelete ? std::vector<std::string>() : keys_below(parent, found);
     if (!deeper.empty()) {
@@ -117,15 +119,33 @@ class Application {
       for (const std::string& path : deeper) help += (path == deeper.front() ? " '" : " or '") + path + "'";
       return error(code, found + 1, unknown(found), help + "?");
     }
+    // What the schema declares and nobody has written is passed: the key after it is the unknown one.
+    const Value nothing;
+    const Value* last = &parent;
+    while (found + 1 < path_.size() && declared_ && declared_(recipe_, std::span(path_).first(found + 1))) {
+      last = &nothing;
+      ++found;
+    }
     std::vector<std::string> declared;
-    if (declared_keys_) declared = declared_keys_(recipe_, std::span(path_).first(found));
+    if (keys_.declared) declared = keys_.declared(recipe_, std::span(path_).first(found));
     std::vector<std::string> near_keys;
-    if (const auto* map = parent.map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
+    if (const auto* map = last->map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
     near_keys.insert(near_keys.end(), declared.begin(), declared.end());
-    std::string help = did_you_mean(key, near_keys);
-    if (help.empty() && !declared.empty()) help = where_listed(parent, found);
-    if (help.empty() && code != ErrorCode::kCannotDelete) help = "to add it: " + with(OverrideKind::kAdd);
+    std::string help = did_you_mean(path_[found], near_keys);
+    if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
+    if (help.empty() && !declared.empty()) help = where_listed(*last, found);
+    if (help.empty() && code != ErrorCode::kCannotDelete) help = other_place(found, declared);
     error(code, found + 1, unknown(found), std::move(help));
+  }
+
+  /// Would +key=value be accepted?
+  bool may_be_added() const { return !keys_.may_add || keys_.may_add(recipe_, path_); }
+
+  /// What may be written instead of the key after the first `found` ones, which the schema does not take.
+  std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
+    if (found == 0 && !override_.value_text.empty())
+      return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
+    return declared.empty() ? "" : "'" + dotted(found) + "' takes " + join(declared, ", ");
   }
 
   std::string unknown(std::size_t found) const {
@@ -164,7 +184,7 @@ class Application {
       const bool is_no_setting = at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
       if (is_no_setting || !entry.value.map()) continue;
       at.push_back(entry.key);
-      const auto declared = declared_keys_ ? declared_keys_(recipe_, at) : std::vector<std::string>();
+      const auto declared = keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
       if (entry.value.find(key) || std::ranges::count(declared, key)) {
         std::string place;
         for (const std::string& part : at) place += part + '.';
@@ -225,7 +245,7 @@ class Application {
       inner.key += '.' + entry.key;
       inner.value = entry.value;
       inner.value_text = entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
-      Application(recipe_, inner, declared_, declared_keys_, errors_, path_, entry.key).change();
+      Application(recipe_, inner, declared_, keys_, errors_, path_, entry.key).change();
     }
   }
 
@@ -325,12 +345,12 @@ class Application {
   }
 
   /// An entry of a mapping that is merged in; its key may hold dots.
-  Application(Value& recipe, const Override& override, const Declared& declared, const DeclaredKeys& declared_keys,
+  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
               Diagnostics& errors, std::vector<std::string> path, std::string key)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
-        declared_keys_(declared_keys),
+        keys_(keys),
         errors_(errors),
         path_(std::move(path)) {
     path_.push_back(std::move(key));
@@ -339,7 +359,7 @@ class Application {
   Value& recipe_;
   const Override& override_;
   const Declared& declared_;
-  const DeclaredKeys& declared_keys_;
+  const SchemaKeys& keys_;
   Diagnostics& errors_;
   std::vector<std::string> path_;
 };
@@ -347,9 +367,9 @@ class Application {
 }  // namespace
 
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
-                            const DeclaredKeys& declared_keys) {
+                            const SchemaKeys& keys) {
   Diagnostics errors;
-  for (const Override& override : overrides) Application(recipe, override, declared, declared_keys, errors).apply();
+  for (const Override& override : overrides) Application(recipe, override, declared, keys, errors).apply();
   return errors;
 }
 

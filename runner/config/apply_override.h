@@ -12,6 +12,6 @@ namespace runner {
 /// `declared` knows), +key one that does not, ++key takes either, ~key deletes. Returns all that could not be
 /// applied, and a warning for each mapping that gave way to a scalar.
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
-                            const DeclaredKeys& declared_keys);
+                            const SchemaKeys& keys);
 
 }  // namespace runner

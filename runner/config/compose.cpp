@@ -247,7 +247,8 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   }
   for (Diagnostic& found :
        apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
-                       has_schema ? and_aliases(request_.declared_keys, aliases_) : DeclaredKeys())) {
+                       has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add}
+                                  : SchemaKeys())) {
     keep(found);
   }
   if (request_.strict) {

@@ -26,6 +26,15 @@ using Declared = std::function<std::optional<Value>(const Value& recipe, std::sp
 /// The keys that the schemas declare in the mapping at `path`; used for "did you mean" only.
 using DeclaredKeys = std::function<std::vector<std::string>(const Value& recipe, std::span<const std::string> path)>;
 
+/// Do the schemas take +path=value for a single value, where nobody has written the path?
+using MayAdd = std::function<bool(const Value& recipe, std::span<const std::string> path)>;
+
+/// What the schemas say of keys besides their defaults. Any of it may be empty.
+struct SchemaKeys {
+  DeclaredKeys declared = {};
+  MayAdd may_add = {};  ///< empty: any
+};
+
 /// The value of an environment variable; nullopt when it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
@@ -41,6 +50,7 @@ struct ComposeRequest {
   Environment environment = process_environment;
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();  ///< what every ${now:...} tells
   DeclaredKeys declared_keys = {};                                               ///< may be empty
+  MayAdd may_add = {};                                                           ///< may be empty
   bool strict = false;                                                           ///< every warning is an error
 };
 

@@ -80,7 +80,7 @@ Diagnostic nothing_saved(const RecordedRun& run, const std::string& id) {
           {},
           "",
           "the run in '" + folder + "' has saved no checkpoint of '" + id + "' yet",
-          "train it first: retort resume " + folder};
+          "train it first with `retort resume " + folder + "`"};
 }
 
 Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {

@@ -48,9 +48,9 @@ Diagnostic not_evaluated(const RunReport& report) {
   return {ErrorCode::kNoResults,
           {},
           "",
-          "the run in '" + report.folder + "' has not been evaluated: it is " + report.status,
-          "retort resume " + report.folder + " continues it, retort evaluate " + report.folder +
-              " evaluates what it has trained"};
+          "the run in '" + report.folder + "' was not evaluated: its status is '" + report.status + "'",
+          "`retort resume " + report.folder + "` continues it, `retort evaluate " + report.folder +
+              "` evaluates what it has trained"};
 }
 
 const Value* at_path(const Value& root, const std::vector<std::string>& path) {

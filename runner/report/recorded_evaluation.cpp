@@ -104,7 +104,7 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
                       {},
                       "",
                       "'" + path.string() + "' is damaged: " + damage.what(),
-                      "evaluate the run again: retort evaluate " + run.string()};
+                      "evaluate the run again with `retort evaluate " + run.string() + "`"};
   }
 }
 

@@ -146,6 +146,11 @@ std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
 }
 
+bool SchemaSet::may_add(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  return !schema || runner::may_add(*schema, &recipe, path);
+}
+
 KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
   const SchemaNode* schema = store_->at("recipe.schema.json");
   return schema ? key_choices(*schema, recipe, path) : KeyChoices();

@@ -96,6 +96,9 @@ class SchemaSet {
   /// The keys that the schemas declare in the mapping at `path` of `recipe`, for "did you mean".
   std::vector<std::string> declared_keys(const Value& recipe, std::span<const std::string> path) const;
 
+  /// May a single value stand at `path` of `recipe`, where nothing does? For advice.
+  bool may_add(const Value& recipe, std::span<const std::string> path) const;
+
   /// What may stand at `path` of `recipe`, as far as it can be listed; for completion.
   KeyChoices choices(const Value& recipe, std::span<const std::string> path) const;
 

@@ -1,5 +1,7 @@
 #include "runner/schema/schema_path.h"
 
+#include <algorithm>
+
 #include "runner/schema/schema_defaults.h"
 
 namespace runner {
@@ -120,6 +122,29 @@ std::optional<Value> declared_default(const SchemaNode& schema, const Value& val
 
 ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
   return follow_resume(schema, &value, path, ResumeClass::kForce);
+}
+
+bool may_add(const SchemaNode& node, const Value* value, std::span<const std::string> path) {
+  const SchemaNode& schema = followed(node);
+  if (schema.verdict) return *schema.verdict;
+  if (schema.kinds_in) {
+    const SchemaNode* kind = path.empty() || !value ? nullptr : kind_of(schema, *value);
+    const SchemaNode* common = kind ? kind->common : nullptr;
+    return kind && (may_add(*kind, value, path) || (common && common->property(path.front())));
+  }
+  const auto passes = [&](const SchemaNode* part) { return may_add(*part, value, path); };
+  const bool is_among = (schema.any_of.empty() || std::ranges::any_of(schema.any_of, passes)) &&
+                        (schema.one_of.empty() || std::ranges::any_of(schema.one_of, passes));
+  if (!is_among || !std::ranges::all_of(schema.all_of, passes)) return false;
+  if (path.empty()) return schema.types == 0 || (schema.types & ~(kObjectType | kArrayType)) != 0;
+  if (schema.types != 0 && !(schema.types & kObjectType)) return false;
+  const auto rest = path.subspan(1);
+  const Value* below = value ? value->find(path.front()) : nullptr;
+  if (const SchemaNode* property = schema.property(path.front())) return may_add(*property, below, rest);
+  for (const PatternSchema& one : schema.pattern_properties) {
+    if (one.pattern.matches(path.front())) return may_add(*one.schema, below, rest);
+  }
+  return !schema.additional_properties || may_add(*schema.additional_properties, below, rest);
 }
 
 }  // namespace runner

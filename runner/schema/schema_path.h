@@ -16,6 +16,9 @@ std::optional<Value> declared_default(const SchemaNode& schema, const Value& val
 /// The keys that `schema` declares in the mapping at `path` below `value`; empty where it declares none.
 std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
 
+/// Does `schema` take a single value at `path` below `value`, where nothing stands? Null: there is no value either.
+bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
+
 /// Follows `path` through `schema` and, where kinds decide, through what `value` says: what x-resume says at its end or
 /// nearest above it; kForce where nothing does.
 ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path);

@@ -53,7 +53,7 @@ std::string text(const HubModel& model) {
 }
 
 [[noreturn]] void missing(const HubModel& model, const std::string& what) {
-  throw StageError(ErrorCode::kMissingWeights, what).with_help("fetch it: retort data fetch " + text(model));
+  throw StageError(ErrorCode::kMissingWeights, what).with_help("fetch it with `retort data fetch " + text(model) + "`");
 }
 
 HubModel parse(std::string_view reference) {

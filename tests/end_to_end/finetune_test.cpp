@@ -126,7 +126,7 @@ TEST_F(FineTuning, WeightsThatAreNotThereAreNamedBeforeARun) {
                                 folder_.path());
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0621]: hf:openai/clip-vit-base-patch32 is not in '"));
-  EXPECT_THAT(ended.err, HasSubstr("help: fetch it: retort data fetch hf:openai/clip-vit-base-patch32"));
+  EXPECT_THAT(ended.err, HasSubstr("help: fetch it with `retort data fetch hf:openai/clip-vit-base-patch32`"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 

@@ -241,7 +241,7 @@ TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {
     EXPECT_EQ(none.exit, 66);
     EXPECT_EQ(none.err,
               "error[E0808]: the run in 'run' has saved no checkpoint of 'train' yet\n"
-              "  help: train it first: retort resume run\n");
+              "  help: train it first with `retort resume run`\n");
   }
 }
 

@@ -45,7 +45,7 @@ Diagnostics gaps(const RunReport& report) {
   for (const RecordedEvaluation& evaluation : report.evaluations) {
     if (evaluation.has_curves) continue;
     add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
-        "evaluate the run again: retort evaluate " + report.folder);
+        "evaluate the run again with `retort evaluate " + report.folder + "`");
   }
   return warnings;
 }
@@ -65,7 +65,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
                                      {},
                                      "",
                                      "the run in '" + report->folder + "' has measured nothing yet",
-                                     "continue it: retort resume " + report->folder}});
+                                     "continue it with `retort resume " + report->folder + "`"}});
   }
   try {
     PictureFolder pictures(flags.out.empty() ? RunLayout(run->folder).analysis() : std::filesystem::path(flags.out));

@@ -20,7 +20,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
                              {},
                              "",
                              "a comparison takes two or more runs",
-                             "name their folders: retort compare " + flags.runs.front() + " outputs/…"}});
+                             "name their folders, as in `retort compare " + flags.runs.front() + " outputs/…`"}});
   }
   std::vector<RecordedRun> runs;
   Diagnostics errors, warnings;

@@ -25,6 +25,14 @@ struct ResumeFlags {
   bool force = false;  ///< take changes that make the result neither recipe's
 };
 
+/// The summary of a run that has finished, and its folder.
+nlohmann::ordered_json summary_of(const RecordedRun& run) {
+  std::ifstream file(RunLayout(run.folder).summary());
+  auto summary = nlohmann::ordered_json::parse(file);
+  summary["folder"] = run.folder.string();
+  return summary;
+}
+
 ExitCode resume(const ResumeFlags& flags, Console& console) {
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
@@ -34,7 +42,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                     {},
                     "",
                     "'" + flags.run + "' is an evaluation of '" + run->source + "': there is no training to continue",
-                    "evaluate it again: retort evaluate " + run->source}});
+                    "evaluate it again with `retort evaluate " + run->source + "`"}});
   }
   Sources sources;
   const SchemaSet schemas = shipped_schemas();

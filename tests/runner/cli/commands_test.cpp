@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/advice.h"
 #include "tests/support/fake_installation.h"
 #include "tests/support/program.h"
 #include "tests/support/text_case.h"
@@ -52,17 +53,22 @@ std::filesystem::path installation(const std::filesystem::path& folder, const st
   return install_with_worker(folder, acts + (more.empty() ? " finished:0" : " finished:1"));
 }
 
-class Commands : public testing::TestWithParam<TextCase> {};
+class Commands : public testing::TestWithParam<TextCase> {
+ protected:
+  Commands() {
+    for (const auto& [name, text] : sections) {
+      if (name.starts_with("file ")) folder.write(name.substr(5), trimmed(text));
+    }
+    if (sections["run"].starts_with("retort ")) arguments = sections["run"].substr(std::string("retort ").size());
+  }
+
+  const TemporaryFolder folder, beside;
+  std::map<std::string, std::string> sections = GetParam().sections;
+  std::string arguments;
+};
 
 TEST_P(Commands, SayWhatTheyDo) {
-  const TemporaryFolder folder;
-  std::map<std::string, std::string> sections = GetParam().sections;
-  for (const auto& [name, text] : sections) {
-    if (name.starts_with("file ")) folder.write(name.substr(5), trimmed(text));
-  }
-  ASSERT_TRUE(sections["run"].starts_with("retort ")) << "a case runs retort";
-  const TemporaryFolder beside;
-  const std::string arguments = sections["run"].substr(std::string("retort ").size());
+  ASSERT_NE(arguments, "") << "a case runs retort";
   const Ended ended =
       sections.contains("answer")
           ? run_shell(installation(beside.path(), sections["answer"], sections["more"]).string() + " " + arguments,
@@ -72,6 +78,35 @@ TEST_P(Commands, SayWhatTheyDo) {
   EXPECT_EQ(comparable(ended.err), comparable(sections["err"]));
   const std::string exit = sections.contains("exit") ? sections["exit"] : "0";
   EXPECT_EQ(ended.exit, std::stoi(exit));
+}
+
+/// What help says to type is understood, and does not end in the mistake that it was meant for.
+TEST_P(Commands, AdviceLeadsSomewhere) {
+  static const std::regex kHelp("  help: ([^\n]*)"), kPlace("\\b[A-Z]{2,}\\b|…"), kWord("\n  1 \\| ([^\n]*)\n");
+  const std::string said = sections["err"];
+  const std::string program = install_with_worker(beside.path(), "hello read ready read finished:0").string() + " ";
+  const std::vector<std::string> typed = all_matches("\n" + said, kWord);
+  for (const std::string& help : all_matches(said, kHelp)) {
+    for (const std::string& command : advised_commands(help)) {
+      const bool is_pattern = std::regex_search(command, kPlace);
+      const std::string words = command.substr(std::string("retort ").size());
+      const Ended ended = run_shell(program + (is_pattern ? words.substr(0, words.find(' ')) + " --help" : words),
+                                    folder.path());
+      EXPECT_NE(ended.exit, 64) << command << '\n' << ended.err;
+      EXPECT_TRUE(ended.err.empty() || ended.err != said) << command << '\n' << ended.err;
+    }
+    for (const std::string& override : advised_overrides(help)) {
+      std::string followed = arguments;
+      for (const std::string& word : typed) {
+        const std::string key = override.substr(override.find_last_of(".+~", override.find('=')) + 1);
+        const std::size_t at = word.find(key) == word.npos ? followed.npos : followed.find(word);
+        if (at != followed.npos) followed.replace(at, word.size(), quoted(override));
+      }
+      if (followed == arguments) followed += " " + quoted(override);
+      const Ended ended = run_shell(program + followed, folder.path());
+      EXPECT_EQ(ended.err.find("| " + override + "\n"), std::string::npos) << followed << '\n' << ended.err;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Text, Commands, testing::ValuesIn(all_cases()),

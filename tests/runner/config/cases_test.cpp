@@ -4,6 +4,8 @@
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <optional>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -12,6 +14,7 @@
 #include "runner/config/compose.h"
 #include "runner/config/yaml_reader.h"
 #include "runner/config/yaml_writer.h"
+#include "tests/support/advice.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/text_case.h"
 
@@ -58,25 +61,31 @@ std::map<std::string, Value> declarations(const std::string& text, Sources& sour
   return result;
 }
 
-class Cases : public testing::TestWithParam<TextCase> {};
+/// What a case composes to. `errors` point into `sources`.
+struct Composed {
+  Sources sources = {};
+  std::optional<Composition> composition = {};
+  std::optional<Value> recipe = {};
+  Diagnostics errors = {};
+};
 
-TEST_P(Cases, Compose) {
+/// Composes `command` among the files of a case.
+std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>& sections,
+                                       const std::vector<std::string>& command) {
+  auto composed = std::make_unique<Composed>();
   setenv("TZ", "UTC", 1);
   tzset();
-  const std::map<std::string, std::string>& sections = GetParam().sections;
   const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
   MemoryFileSystem files;
   for (const auto& [name, text] : sections) {
     if (name.starts_with("file ")) files.files[name.substr(5)] = trimmed(text);
   }
-  Sources sources;
+  Sources& sources = composed->sources;
   const auto declared_keys = declarations(section("declares"), sources);
   const Declared declared = [&](const Value&, std::span<const std::string> path) -> std::optional<Value> {
     const auto found = declared_keys.find(dotted(path));
     return found == declared_keys.end() ? std::nullopt : std::optional<Value>(found->second);
   };
-  const std::vector<std::string> command = words(section("command"));
-  ASSERT_FALSE(command.empty());
   ComposeRequest request{command[0], {command.begin() + 1, command.end()}, {"", "installed"}};
   request.environment = [&](const std::string& name) -> std::optional<std::string> {
     std::istringstream lines(section("environment"));
@@ -96,20 +105,55 @@ TEST_P(Cases, Compose) {
   };
   auto composer = Composer::open(request, files, declared, sources);
   auto result = composer ? composer->compose_once() : composer.errors();
-  const auto recipe = result ? composer->resolve(*result, &result->warnings) : result.errors();
+  auto recipe = result ? composer->resolve(*result, &result->warnings) : result.errors();
+  if (!recipe) composed->errors = recipe.errors();
+  else composed->recipe = *std::move(recipe);
+  if (result) composed->composition = *std::move(result);
+  return composed;
+}
+
+class Cases : public testing::TestWithParam<TextCase> {};
+
+TEST_P(Cases, Compose) {
+  const std::map<std::string, std::string>& sections = GetParam().sections;
+  const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
+  const std::vector<std::string> command = words(section("command"));
+  ASSERT_FALSE(command.empty());
+  const auto composed = compose_case(sections, command);
+  const auto& [sources, composition, recipe, errors] = *composed;
   if (sections.contains("errors")) {
-    EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(recipe.errors()), trimmed(section("errors")));
+    EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(errors), trimmed(section("errors")));
     return;
   }
   if (sections.contains("yaml")) {
-    ASSERT_TRUE(recipe) << printed(recipe.errors());
+    ASSERT_TRUE(recipe) << printed(errors);
     EXPECT_EQ(write_yaml(*recipe), trimmed(section("yaml")));
   }
-  ASSERT_TRUE(result) << printed(result.errors());
+  ASSERT_TRUE(composition) << printed(errors);
   if (sections.contains("unresolved")) {
-    EXPECT_EQ(write_yaml(result->unresolved), trimmed(section("unresolved")));
+    EXPECT_EQ(write_yaml(composition->unresolved), trimmed(section("unresolved")));
   }
-  EXPECT_EQ(printed(result->warnings), trimmed(section("warnings")));
+  EXPECT_EQ(printed(composition->warnings), trimmed(section("warnings")));
+}
+
+/// Whoever types what a help says to type has one mistake less.
+TEST_P(Cases, AdviceLeadsSomewhere) {
+  const auto found = GetParam().sections.find("command");
+  const std::vector<std::string> command = found == GetParam().sections.end() ? words("") : words(found->second);
+  const auto composed = compose_case(GetParam().sections, command);
+  for (const Diagnostic& error : composed->errors) {
+    for (const std::string& advised : advised_overrides(error.help)) {
+      std::vector<std::string> followed = command;
+      const std::string place = error.where.source ? error.where.source->name : "";
+      if (place.starts_with("override ")) followed.at(std::stoul(place.substr(9))) = advised;
+      else followed.push_back(advised);
+      const auto again = compose_case(GetParam().sections, followed);
+      for (const Diagnostic& next : again->errors) {
+        const bool is_at_advice = next.where.source && next.where.source->contents == advised;
+        EXPECT_FALSE(is_at_advice || next.message == error.message) << advised << ":\n" << printed({next});
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Text, Cases, testing::ValuesIn(all_cases()),

@@ -243,18 +243,18 @@ TEST_F(HubWeightsTest, CacheIsWhereTheHubsLibraryHasIt) {
 
 TEST_F(HubWeightsTest, ModelThatWasNotFetchedIsMissing) {
   EXPECT_EQ(refusal("hf:org/other", ErrorCode::kMissingWeights),
-            "hf:org/other is not in '@/hub' | fetch it: retort data fetch hf:org/other");
+            "hf:org/other is not in '@/hub' | fetch it with `retort data fetch hf:org/other`");
   for (const std::string revision : {"v2", "gone", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"}) {
     EXPECT_EQ(refusal("hf:org/net@" + revision, ErrorCode::kMissingWeights),
               "'@/hub/models--org--net' does not hold the revision '" + revision +
-                  "' | fetch it: retort data fetch hf:org/net@" + revision);
+                  "' | fetch it with `retort data fetch hf:org/net@" + revision + "`");
   }
 }
 
 TEST_F(HubWeightsTest, NameThatLeavesTheCacheIsRefused) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
   EXPECT_EQ(refusal("hf:org/net@evil", ErrorCode::kMissingWeights),
-            "'@/hub/models--org--net' does not hold the revision 'evil' | fetch it: retort data fetch hf:org/net@evil");
+            "'@/hub/models--org--net' does not hold the revision 'evil' | fetch it with `retort data fetch hf:org/net@evil`");
   for (const std::string reference : {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
                                       "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
     EXPECT_EQ(refusal(reference, ErrorCode::kMissingWeights),
