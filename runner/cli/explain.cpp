@@ -26,11 +26,15 @@ std::string default_phrase(const Option& option) {
   return "; default " + (is_text ? bare(*option.fallback) : to_json(*option.fallback).dump());
 }
 
+/// "an integer of at least 1 (epochs)".
+std::string takes_phrase(const Option& option) {
+  const bool has_unit = option.unit.empty() || option.takes.find(option.unit) != std::string::npos;
+  return option.takes + (has_unit ? "" : " (" + option.unit + ")");
+}
+
 /// "an integer of at least 1 (epochs); default 10".
 std::string head(const Option& option) {
-  const bool has_unit = option.unit.empty() || option.takes.find(option.unit) != std::string::npos;
-  return option.takes + (has_unit ? "" : " (" + option.unit + ")") + default_phrase(option) +
-         (option.planned ? "; not built yet" : "");
+  return takes_phrase(option) + default_phrase(option) + (option.planned ? "; not built yet" : "");
 }
 
 Json option_json(const Option& option) {
@@ -60,13 +64,39 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
+/// What kinds have in common stands once; where they differ in the default alone, there is a line for each default.
+std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
+  std::string text;
+  std::vector<bool> is_told(groups.size(), false);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (is_told[i]) continue;
+    const Option& option = groups[i].option;
+    std::vector<const SameOptions*> same;
+    for (std::size_t k = i; k < groups.size(); ++k) {
+      const Option& other = groups[k].option;
+      if (takes_phrase(other) != takes_phrase(option) || other.help != option.help) continue;
+      same.push_back(&groups[k]);
+      is_told[k] = true;
+    }
+    const bool is_one = same.size() == 1;
+    text += (text.empty() ? "" : "\n") + std::string(key) + ": " + (is_one ? head(option) : takes_phrase(option)) + "\n";
+    if (!option.help.empty()) text += "  " + option.help + "\n";
+    for (const SameOptions* group : same) {
+      const std::string phrase = head(group->option).substr(takes_phrase(option).size());
+      if (!is_one) text += phrase.empty() ? "  no default\n" : "  " + phrase.substr(2) + "\n";
+      const std::string margin = is_one ? "  " : "    ";
+      if (!group->owners.empty()) text += margin + "of " + joined(group->owners, group->owners.size()) + "\n";
+      if (!group->stages.empty()) text += margin + "in " + joined(group->stages, group->stages.size()) + "\n";
+    }
+  }
+  return text;
+}
+
 Explanation explain_key(const std::vector<Option>& options, std::string_view key) {
   Explanation result{"", {{"key", key}, {"options", Json::array()}}};
-  for (const SameOptions& group : grouped(options, key)) {
-    result.text += (result.text.empty() ? "" : "\n") + std::string(key) + ": " + head(group.option) + "\n";
-    if (!group.option.help.empty()) result.text += "  " + group.option.help + "\n";
-    if (!group.owners.empty()) result.text += "  of " + joined(group.owners, group.owners.size()) + "\n";
-    if (!group.stages.empty()) result.text += "  in " + joined(group.stages, group.stages.size()) + "\n";
+  const std::vector<SameOptions> groups = grouped(options, key);
+  result.text = groups_text(key, groups);
+  for (const SameOptions& group : groups) {
     Json json = option_json(group.option);
     json.erase("key");
     json.update({{"kinds", group.owners.empty() ? group.stages : group.owners}, {"stages", group.stages}});
@@ -98,11 +128,14 @@ Explanation explain_kind(const SchemaSet& schemas, const std::string& name) {
   }
   result.json["options"] = Json::array();
   result.text += "\n";
+  std::string planned;
   for (const Option& option : options_of(schemas, name)) {
-    result.text += "  " + option.key + ": " + head(option) + "\n";
-    if (!option.help.empty()) result.text += "      " + option.help + "\n";
+    std::string& text = option.planned ? planned : result.text;
+    text += "  " + option.key + ": " + takes_phrase(option) + default_phrase(option) + "\n";
+    if (!option.help.empty()) text += "      " + option.help + "\n";
     result.json["options"].push_back(option_json(option));
   }
+  if (!planned.empty()) result.text += "\nNot built yet:\n\n" + planned;
   return result;
 }
 

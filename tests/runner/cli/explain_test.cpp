@@ -23,15 +23,14 @@ TEST(Explain, KeyTellsTypeRangeUnitDefaultAndHelp) {
 
 TEST(Explain, KeyIsExplainedForEveryKindThatHasIt) {
   EXPECT_EQ(told_of("train.optimizer.learning_rate"),
-            "train.optimizer.learning_rate: a number above 0; default 0.001\n"
+            "train.optimizer.learning_rate: a number above 0\n"
             "  Step.\n"
-            "  of train/optimizer/adam\n"
-            "  in train.fit\n"
-            "\n"
-            "train.optimizer.learning_rate: a number above 0; default 0.01\n"
-            "  Step.\n"
-            "  of train/optimizer/sgd\n"
-            "  in train.fit\n");
+            "  default 0.001\n"
+            "    of train/optimizer/adam\n"
+            "    in train.fit\n"
+            "  default 0.01\n"
+            "    of train/optimizer/sgd\n"
+            "    in train.fit\n");
 }
 
 TEST(Explain, MappingListsTheKeysBelowIt) {
@@ -68,6 +67,14 @@ TEST(Explain, KindTellsPortsAndOptions) {
       "      Wires input ports by hand: {port: stage.port}; a list for a port that takes many.\n"
       "  foreach: a mapping\n"
       "      One node per item: {key: [values]}; several keys form their product. Options may say ${item.key}.\n");
+}
+
+TEST(Explain, OptionsThatAreNotBuiltAreListedApart) {
+  const std::string text = told_of("train.fit");
+  const std::size_t apart = text.find("\nNot built yet:\n\n");
+  ASSERT_NE(apart, text.npos) << text;
+  EXPECT_GT(text.find("  precision: anything\n"), apart);
+  EXPECT_LT(text.find("  epochs: "), apart);
 }
 
 TEST(Explain, KindOfASubMapping) {
