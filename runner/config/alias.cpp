@@ -1,6 +1,8 @@
 #include "runner/config/alias.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "runner/config/number_range.h"
 #include "runner/config/override_text.h"
@@ -168,6 +170,15 @@ Result<std::vector<Override>> meant_by_rows(Override override, std::span<const A
 }
 
 }  // namespace
+
+void add_common_aliases(std::vector<Alias>& result) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kCommon = {{{"epochs", "train.epochs"},
+                                                                           {"lr", "train.optimizer.learning_rate"},
+                                                                           {"batch_size", "train.batch_size"}}};
+  for (const auto& [name, target] : kCommon) {
+    if (std::ranges::find(result, name, &Alias::name) == result.end()) result.push_back({name, {}, {target}});
+  }
+}
 
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors) {
   if (aliases.is_null()) return;

@@ -26,6 +26,9 @@ struct Alias {
 /// `errors`.
 void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics& errors);
 
+/// Those that every recipe has unless it gives the name another meaning: epochs, lr and batch_size.
+void add_common_aliases(std::vector<Alias>& result);
+
 /// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced; an
 /// error for one that says what to do instead. A sweep over an alias that stands for several overrides becomes one over
 /// rows of them. Everything keeps the Location of what was typed.

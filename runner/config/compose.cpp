@@ -204,6 +204,8 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   }
   std::vector<const ConfigDocument*> seen;
   if (composer.primary_) collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
+  const auto has_schema = [](const ConfigDocument* document) { return document->contents.find("schema") != nullptr; };
+  if (std::ranges::any_of(seen, has_schema)) add_common_aliases(composer.aliases_);
   for (const Override& override : typed) {
     Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
     if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());

@@ -88,7 +88,10 @@ InterpolationPass::Resolved InterpolationPass::call(const Interpolation& interpo
   Call context(*this, interpolation, scope);
   const std::size_t count = interpolation.arguments.size();
   if (count < resolver->least || count > resolver->most) {
-    const std::string takes = resolver->most == 1 ? "one argument" : "one or two arguments";
+    const std::string takes = resolver->most == 1    ? "one argument"
+                              : resolver->least == 1 ? "one or two arguments"
+                              : resolver->most == 2  ? "two arguments"
+                                                     : "two or more arguments";
     context.fail(ErrorCode::kInterpolationSyntax,
                  std::string(resolver->name) + " takes " + takes + ", not " + std::to_string(count),
                  "write " + std::string(resolver->usage));

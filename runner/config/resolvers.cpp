@@ -6,6 +6,7 @@
 #include <ctime>
 #include <utility>
 
+#include "runner/config/arithmetic.h"
 #include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
 #include "runner/config/scalar.h"
@@ -28,7 +29,7 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   if (!is_string(arguments[0])) return failed(context, "the name of a variable must be a text");
   const std::string& name = *arguments[0].text();
   if (auto value = context.environment(name)) {
-    if (!invalid_utf8(*value)) return Value{*std::move(value), {}};
+    if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
     context.fail(ErrorCode::kInvalidUtf8, "the environment variable does not hold UTF-8", "");
     return std::nullopt;
   }
@@ -43,9 +44,7 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
   if (standby.is_null()) return std::move(standby);
   if (standby.list() || standby.map())
     return failed(context, "the default must be a text, not a " + std::string(type_name(standby)));
-  Value text{scalar_text(standby), {}};
-  text.secret_as = standby.secret_as;
-  return text;
+  return Value{scalar_text(standby), {}, standby.secret_as, ScalarForm::kEnvironment};
 }
 
 Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
@@ -177,7 +176,13 @@ Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
   return Value{std::string(text.data(), size - 1), {}};
 }
 
+constexpr std::size_t kManyNumbers = 32;
+
 constexpr std::array kResolvers = {
+    Resolver{"add", 2, kManyNumbers, "${add:1,2}", add},
+    Resolver{"div", 2, 2, "${div:6,2}", divide},
+    Resolver{"int", 1, 1, "${int:0.9}", to_integer},
+    Resolver{"mul", 2, kManyNumbers, "${mul:2,0.5}", multiply},
     Resolver{"now", 1, 1, "${now:%Y-%m-%d}", now},
     Resolver{"oc.create", 1, 1, "${oc.create:{a: 1}} or ${oc.create:'YAML text'}", create},
     Resolver{"oc.decode", 1, 1, "${oc.decode:text}", decode},
@@ -186,6 +191,7 @@ constexpr std::array kResolvers = {
     Resolver{"oc.dict.values", 1, 1, "${oc.dict.values:key}", dictionary_values},
     Resolver{"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", environment},
     Resolver{"oc.select", 1, 2, "${oc.select:key} or ${oc.select:key,default}", select},
+    Resolver{"sub", 2, 2, "${sub:3,1}", subtract},
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <charconv>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -54,6 +56,31 @@ void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   }
 }
 
+std::optional<decltype(Value::data)> number_in(const std::string& text) {
+  const char *const begin = text.data(), *const end = begin + text.size();
+  std::int64_t integer = 0;
+  if (const auto read = std::from_chars(begin, end, integer); read.ec == std::errc() && read.ptr == end) return integer;
+  double real = 0;
+  const auto read = std::from_chars(begin, end, real);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(real)) return std::nullopt;
+  return real;
+}
+
+/// Environment variables hold texts: those at the places of `errors` that read as numbers become numbers. Did any?
+bool read_environment_numbers(Value& root, const Diagnostics& errors) {
+  bool is_changed = false;
+  for (const Diagnostic& error : errors) {
+    auto& value = const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be changed
+    if (!value.text() || value.form != ScalarForm::kEnvironment) continue;
+    const auto number = number_in(*value.text());
+    if (!number) continue;
+    value.data = *number;
+    value.form = ScalarForm::kPlain;
+    is_changed = true;
+  }
+  return is_changed;
+}
+
 }  // namespace
 
 SchemaSet::SchemaSet(std::unique_ptr<Store> store) : store_(std::move(store)) {}
@@ -93,6 +120,7 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
   const SchemaNode* schema = store_->at(file);
   if (!schema) return {{ErrorCode::kInternal, {}, "", "there is no schema " + in_quotes(file), ""}};
   Diagnostics errors = check(value, *schema);
+  if (read_environment_numbers(value, errors)) errors = check(value, *schema);
   if (errors.empty()) fill_in_defaults(value, *schema);
   return errors;
 }

@@ -20,6 +20,7 @@ enum class ScalarForm {
   kSingleQuoted,  ///< on a command line
   kDoubleQuoted,  ///< on a command line
   kBigInteger,    ///< data holds the digits of an integer that needs more than 64 bits
+  kEnvironment,   ///< the text of an environment variable, which is a number where the schema wants one
 };
 
 /// A node of a recipe that remembers where it was written.

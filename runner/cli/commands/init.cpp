@@ -31,12 +31,23 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "  - memory: as_written\n"
          "  - train: from_scratch\n"
          "  - _self_\n"
+         "aliases:                          # short names on the command line: epochs=3\n"
+         "  epochs: train.epochs\n"
+         "  lr: train.optimizer.learning_rate\n"
+         "  batch_size: train.batch_size\n"
          "\n"
          "train:\n"
          "  epochs: 30\n"
-         "  batch_size: 32                  # what one optimizer step sees\n"
+         "  batch_size: 32                  # the samples of one optimizer step\n"
          "evaluate:\n"
-         "  kind: evaluate.classification\n";
+         "  kind: evaluate.classification\n"
+         "\n"
+         "# What could follow; `retort explain KEY` says more:\n"
+         "# data: {image_size: 64, split: {train: 0.8, validation: 0.1, test: 0.1}}\n"
+         "# train: {patience: 5, optimizer: {learning_rate: 5e-4}, schedule: {kind: cosine}}\n"
+         "# memory: {budget: 8GiB, micro_batch: 8, precision: bf16}\n"
+         "# run: {dir: \"outputs/${name}_${now:%Y-%m-%d_%H-%M}\"}\n"
+         "# sweep: {params: {seed: [0, 1, 2]}}\n";
 }
 
 ExitCode init(const std::string& file, Console& console) {
