@@ -13,15 +13,15 @@ void Invocation::add_recipe(NamedRecipe& target) {
        .summary = "key=value, +key=value, ++key=value, ~key or group=option, as in Hydra"});
   add({.name = "--config-name",
        .value = &target.config_name,
-       .summary = "-cn: the recipe, as in Hydra",
+       .summary = "The recipe; also -cn, as in Hydra",
        .type = "NAME"});
   add({.name = "--config-path",
        .value = &target.config_path,
-       .summary = "-cp: look here instead of in the working directory",
+       .summary = "The folder to search instead of the working directory; also -cp",
        .type = "DIR"});
   add({.name = "--config-dir",
        .value = &target.config_dirs,
-       .summary = "-cd: another folder of recipes",
+       .summary = "Another folder of recipes; also -cd",
        .type = "DIR",
        .once_each = true});
   add({.name = "--strict", .value = &target.strict, .summary = "Treat warnings as errors"});

@@ -43,8 +43,8 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
 /// Has `app` understand what every verb takes and what this one does.
 std::vector<Binding> declare(CLI::App& app, const Invocation& verb, Talk& talk) {
   app.add_flag("--json", talk.json, verb.json_summary);
-  app.add_flag("-v,--verbose", talk.verbose, "Say more");
-  app.add_flag("-q,--quiet", talk.quiet, "Say nothing but errors");
+  app.add_flag("-v,--verbose", talk.verbose, "Print more detail");
+  app.add_flag("-q,--quiet", talk.quiet, "Print nothing but errors");
   std::vector<Binding> declared;
   for (const Parameter& parameter : verb.parameters) {
     CLI::Option* option = add(app, parameter);

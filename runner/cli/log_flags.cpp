@@ -34,11 +34,11 @@ Result<WorkerCommand> LogFlags::worker() const {
 }
 
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
-  const std::string where = place == LogPlace::kFile ? "Write to log.txt" : "Show on standard error";
+  const char* const what = place == LogPlace::kFile ? "Write lines of this level and above to log.txt"
+                                                    : "Show the worker's log lines of this level and above";
   verb.add({.name = "--log-level",
             .value = &flags.level,
-            .summary = where + " the worker's lines of this level and more severe ones; default: the variable "
-                               "RETORT_LOG, or info",
+            .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
             .type = "LEVEL",
             .choices = known_levels()});
 }

@@ -19,7 +19,7 @@ void add_trained(Invocation& verb, TrainedFlags& flags) {
 
 void add_trained_node(Invocation& verb, TrainedFlags& flags) {
   verb.add(
-      {.name = "--node", .value = &flags.node, .summary = "The training, where the run has several", .type = "NODE"});
+      {.name = "--node", .value = &flags.node, .summary = "Which training, if the run has several", .type = "NODE"});
 }
 
 Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,

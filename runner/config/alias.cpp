@@ -61,7 +61,7 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
     return Diagnostic{ErrorCode::kBadAlias,
                       override.value ? override.value->where : override.where,
                       "",
-                      "'" + alias.name + "' has no meaning for the value '" + given + "'",
+                      "'" + alias.name + "' does not take the value '" + given + "'",
                       near_value.empty() ? "it takes: " + list : near_value,
                       {{alias.where, "the alias"}}};
   }

@@ -144,7 +144,7 @@ class Cast {
     }
     if (!value.text() || value.form == ScalarForm::kBigInteger) return value;
     const auto read = integer_from(*value.text(), value.where);
-    if (!read) fail(value, float_from(*value.text()) ? "without quotes its fraction is cut off" : "");
+    if (!read) fail(value, float_from(*value.text()) ? "without quotes, its fraction is cut off" : "");
     return *read;
   }
 

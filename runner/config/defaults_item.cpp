@@ -168,7 +168,7 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   if (!defaults->list()) {
     errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults",
                       "defaults must be a list, not " + describe(*defaults),
-                      "write '- group: option' on lines of their own"});
+                      "write each as '- group: option' on its own line"});
     return {self};
   }
   const DefaultsItem* own = nullptr;

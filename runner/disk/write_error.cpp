@@ -14,7 +14,7 @@ Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorC
           {},
           "",
           (otherwise == ErrorCode::kCannotCreate ? "cannot create " : "cannot write ") + place,
-          error == EFBIG ? "it has reached the size that a file may have here: raise the limit with `ulimit -f`"
+          error == EFBIG ? "it reached the limit on file sizes: raise it with `ulimit -f`"
                          : "choose another place with run.dir"};
 }
 

@@ -116,7 +116,7 @@ class Compiler {
     const Value* inputs = stage.options.find("inputs");
     errors_.push_back({ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where, pointer_to("", stage.name),
                        "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
-                       "take one of these inputs away"});
+                       "remove one of these inputs"});
   }
 
   /// Items of one foreach share most of their mistakes.

@@ -120,7 +120,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
                       {},
                       "",
                       "the record in '" + records.front().string() + "' cannot be read",
-                      "it has been changed since; run its recipe again"};
+                      "the record was changed after the run; run its recipe again"};
   }
   run.device = device;
   run.threads = threads;

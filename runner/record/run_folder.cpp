@@ -36,7 +36,7 @@ Diagnostic taken(const fs::path& path) {
   return {ErrorCode::kRunFolderTaken,
           {},
           std::string(kPointer),
-          "the folder '" + path.string() + "' " + (is_ours ? "holds another run" : "is not empty"),
+          "'" + path.string() + "' " + (is_ours ? "already contains a run" : "is not empty"),
           "choose another with run.dir, or leave run.dir out for a fresh one"};
 }
 

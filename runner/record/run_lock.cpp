@@ -38,7 +38,7 @@ Diagnostic busy(const std::filesystem::path& run_folder) {
           {},
           "",
           "the run '" + run_folder.string() + "' is still running",
-          "wait for its end, or stop it: the record is written by one retort at a time"};
+          "wait until it ends, or stop it: only one process may write the record"};
 }
 
 }  // namespace

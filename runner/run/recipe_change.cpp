@@ -43,8 +43,8 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
     errors.push_back(
         {ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
          change_in_words(change) + (refused ? ": what the run has saved does not fit that" : ""),
-         refused ? "leave it as it was, or start a new run"
-                 : "leave it as it was, start a new run, or add --force: the result is then neither recipe's"});
+         refused ? "leave it unchanged, or start a new run"
+                 : "leave it unchanged, start a new run, or add --force: the result then matches neither recipe"});
   }
   return errors;
 }
@@ -60,7 +60,7 @@ Diagnostics check_change_of_trained(const Value& before, const Value& after) {
                       pointer_of(change.path),
                       change_in_words(change) + (is_model ? ": the trained weights do not fit that"
                                                           : ": the training is done, so that has no effect on it"),
-                      "leave it as it was, or train again with `retort run`"});
+                      "leave it unchanged, or train again with `retort run`"});
   }
   return errors;
 }

@@ -158,7 +158,7 @@ class Run {
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }
     if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
-    else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "what was done is kept" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "finished work is saved" + way_to_go_on());
     if (surroundings_.on_end) {
       Json json = summary_.to_json();
       json["folder"] = record_.is_open() ? Json(record_.folder()) : Json(nullptr);

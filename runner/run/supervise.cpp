@@ -29,11 +29,11 @@ ExitCode exit_code_of_signal(int number) { return number == SIGINT ? ExitCode::k
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
-      return "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory";
+      return "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory";
     case SIGXCPU:
-      return "it has used the processor time that a process may take here: raise the limit with `ulimit -t`";
+      return "it reached the limit on processor time: raise it with `ulimit -t`";
     case SIGXFSZ:
-      return "a file has reached the size that one may have here: raise the limit with `ulimit -f`";
+      return "a file reached the limit on file sizes: raise it with `ulimit -f`";
     case SIGABRT:
     case SIGBUS:
     case SIGFPE:
@@ -41,7 +41,7 @@ std::string advice_on(int number) {
     case SIGSEGV:
     case SIGSYS:
     case SIGTRAP:
-      return "this is an error in Retort: please report it";
+      return "this is a bug in Retort: please report it";
     default:
       return "";
   }
@@ -113,7 +113,7 @@ class Supervision::Dialogue {
     return {ErrorCode::kProtocol,
             {},
             "",
-            "the worker said something that cannot be understood: " + what,
+            "the worker sent a message that cannot be understood: " + what,
             "please report it"};
   }
 

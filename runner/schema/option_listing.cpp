@@ -64,7 +64,7 @@ class Listing {
                 kinds_phrase(schema),
                 "",
                 std::nullopt,
-                "Chooses what else there is.",
+                "Selects the variant; the other options depend on it.",
                 schema.default_kind.empty(),
                 false};
     if (!schema.default_kind.empty()) kind.fallback = Value{schema.default_kind, {}};

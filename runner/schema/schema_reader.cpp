@@ -38,7 +38,7 @@ class JsonBuilder : public Json::json_sax_t {
   bool key(string_t& name) override {
     auto& object = open_.back()->get_ref<Json::object_t&>();
     if (object.empty()) object.reserve(8);
-    if (object.find(name) != object.end() && problem.empty()) problem = "key '" + name + "' stands there twice";
+    if (object.find(name) != object.end() && problem.empty()) problem = "key '" + name + "' appears twice";
     value_of_key_ = &object[name];
     return true;
   }

@@ -85,7 +85,7 @@ T choice(ConfigReader& reader, std::string_view key, std::span<const std::pair<s
   if (value && value->text()) {
     reader.fail(key, ErrorCode::kInternal,
                 "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
-                "this is an error in Retort: please report it");
+                "this is a bug in Retort: please report it");
   }
   return T{};
 }

@@ -27,7 +27,7 @@ std::string digest(const NamedTensors& tensors) {
 [[noreturn]] void damaged_table(const std::filesystem::path& path, const std::string& why) {
   throw runner::StageError(runner::ErrorCode::kDamagedWeights,
                            "'" + path.string() + "' does not hold these features: " + why)
-      .with_help("remove it: features are computed again where there are none");
+      .with_help("remove it: features are computed again if there are none");
 }
 
 void check(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& name,

@@ -155,7 +155,7 @@ class Features final : public runner::Stage {
  private:
   [[noreturn]] static void refuse(const std::string& model) {
     throw StageError(ErrorCode::kOptionConflict, "'" + model + "' has no frozen part whose features could be kept")
-        .with_help("take this stage and the inputs that name it away, or choose a model such as linear_probe");
+        .with_help("remove this stage and the inputs that name it, or choose a model such as linear_probe");
   }
 
   std::shared_ptr<const Dataset> features_of(const std::string& part, const std::shared_ptr<const Dataset>& dataset,

@@ -150,7 +150,7 @@ class DatasetFetching {
     runner::Descriptor lock(::open(work_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!lock.is_open()) cannot_create(work_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) != 0) {
-      throw StageError(ErrorCode::kDownloadFailed, "another retort is fetching " + std::string(dataset_.name) +
+      throw StageError(ErrorCode::kDownloadFailed, "another process is fetching " + std::string(dataset_.name) +
                                                        " into '" + wish_.root.string() + "'")
           .with_help("wait for it, or choose another folder");
     }

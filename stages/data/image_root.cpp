@@ -41,15 +41,15 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
     errors.push_back({ErrorCode::kOutsideRoot,
                       {},
                       "",
-                      "links lead out of '" + root_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
+                      "symlinks lead out of '" + root_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
                       "set allow_outside: true to follow them"});
   }
   if (!broken_.empty()) {
     errors.push_back({ErrorCode::kMissingImage,
                       {},
                       "",
-                      "links lead nowhere: " + runner::listed(broken_, kListedFiles, "'"),
-                      "remove or repair them"});
+                      "broken symlinks: " + runner::listed(broken_, kListedFiles, "'"),
+                      "remove or fix them"});
   }
 }
 

@@ -62,7 +62,7 @@ class Search {
     std::error_code error;
     const fs::path real = fs::canonical(link, error);
     if (error) {
-      fail(ErrorCode::kMissingImage, "the link '" + link.string() + "' leads nowhere", "remove or repair it");
+      fail(ErrorCode::kMissingImage, "the link '" + link.string() + "' leads nowhere", "remove or fix it");
       return false;
     }
     if (std::mismatch(real_root_.begin(), real_root_.end(), real.begin(), real.end()).first == real_root_.end()) {

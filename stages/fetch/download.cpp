@@ -113,7 +113,7 @@ class Fetching {
 
   [[noreturn]] void give_up(const std::string& why) const {
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + why)
-        .with_help(part_.bytes() > 0 ? kept() : "check the network, and https_proxy where a proxy is needed");
+        .with_help(part_.bytes() > 0 ? kept() : "check the network, and https_proxy if a proxy is needed");
   }
 
   /// One request. Returns when the whole file is there.

@@ -160,7 +160,7 @@ class HubFetching {
       }
       if (failures >= patience_.attempts) {
         throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why)
-            .with_help("check the network, and https_proxy where a proxy is needed");
+            .with_help("check the network, and https_proxy if a proxy is needed");
       }
       wait_out(why, wait, patience_, callbacks_);
     }
@@ -202,7 +202,7 @@ class HubFetching {
     runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!lock.is_open()) cannot_create_cache(home_, errno);
     if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
-    throw StageError(ErrorCode::kDownloadFailed, "another retort is fetching '" + wish_.repository + "'")
+    throw StageError(ErrorCode::kDownloadFailed, "another process is fetching '" + wish_.repository + "'")
         .with_help("wait for it");
   }
 

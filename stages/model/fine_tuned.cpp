@@ -122,7 +122,7 @@ void FineTuned::load_adapters(FineTunedClassifier& network) const {
              "the head beside the adapter in '" + saved.folder.string() + "' has " +
                  std::to_string(saved.head->bias.size(0)) + " classes, and the data " +
                  std::to_string(weights["head.bias"].size(0)),
-             "train on the classes that it knows, or take head.safetensors away for a new head");
+             "train on the classes that it knows, or remove head.safetensors to train a new head");
     }
     weights["head.weight"].copy_(saved.head->weight);
     weights["head.bias"].copy_(saved.head->bias);

@@ -215,7 +215,7 @@ class Training {
     if (!found) return;
     done_ = *found;
     log_.resume_after(done_.steps);
-    context_.say("continues after step " + std::to_string(done_.steps) + " of " + std::to_string(steps_));
+    context_.say("resuming after step " + std::to_string(done_.steps) + " of " + std::to_string(steps_));
   }
 
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {

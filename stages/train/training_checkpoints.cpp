@@ -96,7 +96,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
     throw runner::StageError(runner::ErrorCode::kChangedRun,
                              "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))
-        .with_help("resume the run as it was, or start a new one");
+        .with_help("resume the run without the change, or start a new one");
   }
   saved_folder_ = found->folder;
   clock_.saved(saved_->steps, steady_seconds());

@@ -172,7 +172,7 @@ std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
   } else {
     const PickledStorage& other = pickle_.storages[place->second];
     if (other.type != storage.type || other.count != storage.count)
-      refuse_pickle(called + " stands there in two forms");
+      refuse_pickle(called + " appears in two forms");
   }
   return place->second;
 }

@@ -40,7 +40,7 @@ class Walk {
     std::ranges::sort(found_, {}, &PickledWeight::name);
     const auto twice = std::ranges::adjacent_find(found_, {}, &PickledWeight::name);
     if (twice != found_.end())
-      refuse_weights("the tensor '" + runner::printable_ascii(twice->name) + "' stands there twice");
+      refuse_weights("the tensor '" + runner::printable_ascii(twice->name) + "' appears twice");
     return std::move(found_);
   }
 

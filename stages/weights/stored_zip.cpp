@@ -75,7 +75,7 @@ std::map<std::string, StoredEntry> list_zip(int file) {
     const bool is_stored = std::string_view(archive_format_name(opened.get())).ends_with("(uncompressed)");
     const StoredEntry listed{archive_entry_size(entry), is_stored && !archive_entry_is_encrypted(entry)};
     if (!entries.emplace(name_of(entry), listed).second) {
-      throw std::invalid_argument("its entry '" + runner::printable_ascii(name_of(entry)) + "' stands there twice");
+      throw std::invalid_argument("its entry '" + runner::printable_ascii(name_of(entry)) + "' appears twice");
     }
   }
   return entries;

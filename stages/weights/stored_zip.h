@@ -15,7 +15,7 @@ struct StoredEntry {
   bool is_stored = false;
 };
 
-/// Its entries by name. No name stands there twice.
+/// Its entries by name. No name appears twice.
 std::map<std::string, StoredEntry> list_zip(int file);
 
 /// Where the bytes of an entry go, as many as it has; nowhere: it is passed over.

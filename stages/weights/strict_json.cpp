@@ -32,7 +32,7 @@ class DepthWatch final : public nlohmann::json_sax<json> {
   bool end_array() override { return ascend(); }
   bool key(string_t& name) override {
     if (names_.back().insert(name).second) return true;
-    throw std::invalid_argument("the name '" + runner::printable_ascii(name) + "' stands there twice");
+    throw std::invalid_argument("the name '" + runner::printable_ascii(name) + "' appears twice");
   }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {
     throw std::invalid_argument(what_ + " is not JSON");

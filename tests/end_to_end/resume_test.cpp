@@ -178,7 +178,7 @@ TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
   EXPECT_EQ(summary["exit"], 75);
   const Ended gone_on = resume("run");
   EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
-  EXPECT_THAT(gone_on.err, HasSubstr("train: continues after step "));
+  EXPECT_THAT(gone_on.err, HasSubstr("train: resuming after step "));
   expect_whole("run", result("whole"));
   EXPECT_THAT(resume("run").err, HasSubstr("the run has finished: there is nothing to resume"));
 }

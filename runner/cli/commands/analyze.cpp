@@ -39,7 +39,7 @@ Diagnostics gaps(const RunReport& report) {
   };
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
-        "damaged lines of metrics.jsonl that are left out: " + std::to_string(report.damaged_metrics),
+        "metrics.jsonl has damaged lines, which are left out: " + std::to_string(report.damaged_metrics),
         "the curves of the training may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
@@ -64,7 +64,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
     return runner::report(console, {{ErrorCode::kNoResults,
                                      {},
                                      "",
-                                     "the run in '" + report->folder + "' has measured nothing yet",
+                                     "the run in '" + report->folder + "' has no measurements yet",
                                      "continue it with `retort resume " + report->folder + "`"}});
   }
   try {
@@ -94,7 +94,7 @@ Invocation declare_analyze() {
             .required = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Draw into this folder instead of the run's analysis/",
+            .summary = "The folder to draw into, instead of the run's analysis/",
             .type = "DIR"});
   verb.run = [flags](Console& console) { return analyze(*flags, console); };
   return verb;
@@ -102,7 +102,7 @@ Invocation declare_analyze() {
 
 }  // namespace
 
-const Command kAnalyzeCommand = {"analyze", "Shows what a run has measured, and draws its curves.",
+const Command kAnalyzeCommand = {"analyze", "Shows the results of a run and draws its curves.",
                                  "retort analyze outputs/2026-01-31/12-00-00", declare_analyze};
 
 }  // namespace runner

@@ -67,7 +67,7 @@ Invocation declare_compare() {
 
 }  // namespace
 
-const Command kCompareCommand = {"compare", "Compares runs: their results, and where their recipes differ.",
+const Command kCompareCommand = {"compare", "Compares the results and the recipes of runs.",
                                  "retort compare outputs/a outputs/b --out comparison", declare_compare};
 
 }  // namespace runner

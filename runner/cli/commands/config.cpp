@@ -104,10 +104,10 @@ Invocation declare_config() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--origin",
             .value = &flags->view.origin,
-            .summary = "Show after each value which file or override it came from"});
+            .summary = "Show which file or override each value came from"});
   verb.add({.name = "--explain",
             .value = &flags->view.explain,
-            .summary = "List everything that wrote this key, in order",
+            .summary = "List everything that set this key, in order",
             .type = "KEY"});
   add_views(verb, flags->view);
   verb.run = [flags](Console& console) { return look_at_config(*flags, console); };
@@ -118,13 +118,13 @@ Invocation declare_config() {
 
 void add_views(Invocation& verb, ConfigView& view) {
   verb.add(
-      {.name = "-p,--package", .value = &view.package, .summary = "Show only what is below this key", .type = "KEY"});
+      {.name = "-p,--package", .value = &view.package, .summary = "Show only this key and what is below it", .type = "KEY"});
   verb.add({.name = "--resolve",
             .value = &view.resolve,
-            .summary = "Show it with interpolations resolved and every default filled in"});
+            .summary = "Resolve interpolations and fill in every default"});
   verb.add({.name = "-i,--info",
             .value = &view.info,
-            .summary = "Show how it is composed: defaults, defaults-tree or searchpath",
+            .summary = "Show how the recipe is composed: defaults, defaults-tree or searchpath",
             .type = "VIEW",
             .choices = {"defaults", "defaults-tree", "searchpath"}});
 }

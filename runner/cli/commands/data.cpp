@@ -68,7 +68,7 @@ Invocation declare_data() {
             .type = "DIR"});
   verb.add({.name = "--from-file",
             .value = &flags->from_files,
-            .summary = "fetch: published files that are here already",
+            .summary = "fetch: published files that you already have",
             .type = "FILE"});
   verb.add({.name = "--file",
             .value = &flags->files,
@@ -76,7 +76,7 @@ Invocation declare_data() {
             .type = "NAME"});
   verb.add({.name = "--url",
             .value = &flags->url,
-            .summary = "fetch: from this address instead of where it is published",
+            .summary = "fetch: the address to use instead of the published one",
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,

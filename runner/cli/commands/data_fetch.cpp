@@ -41,7 +41,7 @@ Result<Json> request_for_model(const DataFlags& flags) {
   const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
   if (!is_path(repository, 2)) return misused_fetch("'" + flags.what + "' names no model");
   if (!is_path(revision, 8)) return misused_fetch("'" + flags.what + "' names no revision after its @");
-  if (!flags.from_files.empty()) return misused_fetch("--from-file is for data sets", "take it out");
+  if (!flags.from_files.empty()) return misused_fetch("--from-file is for data sets", "leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
               {"revision", revision},         {"files", flags.files},     {"cache", flags.out},
               {"endpoint", flags.url}};
@@ -54,7 +54,7 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
     return misused_fetch("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
   if (!flags.files.empty())
-    return misused_fetch("--file is for models", "a data set is fetched as a whole: take it out");
+    return misused_fetch("--file is for models", "a data set is fetched as a whole: leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
               {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
               {"files", flags.from_files},    {"url", flags.url}};

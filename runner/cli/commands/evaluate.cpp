@@ -81,7 +81,7 @@ Invocation declare_evaluate() {
 
 }  // namespace
 
-const Command kEvaluateCommand = {"evaluate", "Evaluates what a run has trained, on other data or with other measures.",
+const Command kEvaluateCommand = {"evaluate", "Evaluates what a run trained, on other data or with other metrics.",
                                   "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]",
                                   declare_evaluate};
 

@@ -24,8 +24,8 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "export what?",
-                             "--merged: the whole network; --adapter: what a LoRA training has trained"}});
+                             "nothing to export is chosen",
+                             "add --merged for the whole network, or --adapter for what a LoRA training has trained"}});
   }
   auto request = trained_request("export", flags.trained, {});
   if (!request) return report(console, request.errors());
@@ -78,7 +78,7 @@ Invocation declare_export() {
 
 }  // namespace
 
-const Command kExportCommand = {"export", "Writes what a run has trained as transformers, peft and timm load it.",
+const Command kExportCommand = {"export", "Writes what a run trained in the formats of transformers, peft and timm.",
                                 "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
 
 }  // namespace runner

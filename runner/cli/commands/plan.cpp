@@ -240,22 +240,22 @@ Invocation declare_plan() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--budget",
             .value = &flags->budget,
-            .summary = "Compare it with this much memory: 8GiB, 512MiB",
+            .summary = "Check against this much memory: 8GiB, 512MiB, 8GB",
             .type = "SIZE"});
   verb.add(
       {.name = "--gpu",
        .value = &flags->gpu,
-       .summary = "Plan for a GPU that is not here: its name, or words of it such as L4; an unknown one lists them all",
+       .summary = "Plan for a GPU that this machine lacks: its name or part of it, such as L4; an unknown name lists all",
        .type = "GPU"});
   verb.add({.name = "--only", .value = &flags->only, .summary = "Plan this node and what it needs", .type = "NODE"});
   verb.add({.name = "--svg",
             .value = &flags->svg,
-            .summary = "Draw the live bytes over a step; one file per node",
+            .summary = "Draw the memory over a training step; one file per node",
             .type = "FILE"});
   verb.add({.name = "--detailed-exitcode",
             .value = &flags->detailed_exitcode,
-            .summary = "Exit with 2 where something would run, with 0 where all is reused"});
-  add_reuse(verb, flags->reuse, "As `run --reuse` would");
+            .summary = "Exit with 2 if something would run, with 0 if everything is reused"});
+  add_reuse(verb, flags->reuse, "Plan what `run --reuse` would do");
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return plan(*flags, console); };
   return verb;
@@ -273,10 +273,10 @@ Invocation declare_certify() {
 
 }  // namespace
 
-const Command kPlanCommand = {"plan", "Shows what memory a run would take, and whether it fits, without running it.",
+const Command kPlanCommand = {"plan", "Shows how much memory a run would need, and whether it fits, without running it.",
                               "retort plan classify data.root=photos --budget 8GiB", declare_plan};
 const Command kCertifyCommand = {"certify",
-                                 "Proves that a training's gradient is that of the whole batch, on small shapes.",
+                                 "Checks on small shapes that a training's gradient equals that of the whole batch.",
                                  "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
 
 }  // namespace runner

@@ -53,7 +53,7 @@ Result<Words> sorted_out(const std::vector<std::string>& words) {
                         {},
                         "",
                         "'" + word + "' has no effect on a prediction",
-                        "only device=… and threads=… have one, and there is no file of that name"});
+                        "a prediction takes only device=… and threads=…, and there is no file with that name"});
     }
   }
   if (!errors.empty()) return errors;
@@ -149,17 +149,17 @@ Invocation declare_predict() {
   add_trained(verb, flags->trained);
   verb.add({.name = "paths",
             .value = &flags->paths,
-            .summary = "Images, and folders of images; also device=… and threads=…",
+            .summary = "Images and folders of images; also device=… and threads=…",
             .required = true});
   verb.add({.name = "--top",
             .value = &flags->top,
-            .summary = "Classes to print per image, the likeliest first",
+            .summary = "Number of classes to print per image, most likely first",
             .type = "K",
             .range = {1, 1'000'000},
             .shows_default = true});
   verb.add({.name = "--batch-size",
             .value = &flags->batch_size,
-            .summary = "Images to run at once",
+            .summary = "Images per batch",
             .type = "N",
             .range = {1, 1'000'000},
             .shows_default = true});
@@ -171,7 +171,7 @@ Invocation declare_predict() {
             .shows_default = true});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "Write to this file, once all is done, instead of to standard output",
+            .summary = "The file to write when all images are done, instead of standard output",
             .type = "FILE"});
   add_trained_node(verb, flags->trained);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
@@ -184,7 +184,7 @@ Invocation declare_predict() {
 
 }  // namespace
 
-const Command kPredictCommand = {"predict", "Predicts what images show, with the network that a run has trained.",
+const Command kPredictCommand = {"predict", "Predicts the classes of images with the network that a run trained.",
                                  "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3",
                                  declare_predict};
 

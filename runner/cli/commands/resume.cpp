@@ -85,12 +85,12 @@ Invocation declare_resume() {
             .value = &flags->run,
             .summary = "The run's folder, as `retort run` printed it",
             .required = true});
-  verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: what changes from now on"});
+  verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: options to change from here on"});
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "Accept changes after which the result is neither recipe's"});
+            .summary = "Accept changes after which the result matches neither recipe"});
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
 }

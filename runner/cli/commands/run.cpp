@@ -60,17 +60,17 @@ Invocation declare_run() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--smoke",
             .value = &flags->smoke,
-            .summary = "Run two steps of every stage, to see whether the recipe works"});
-  add_reuse(verb, flags->reuse, "Reuse the results of earlier runs for every stage, also for trainings");
+            .summary = "Run two steps of every stage as a quick check"});
+  add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,
-            .summary = "job: show the recipe instead, as `config show` does",
+            .summary = "Show the recipe instead of running it, as `config show` does; as in Hydra",
             .type = "VIEW",
             .choices = {"job", "all"}});
   add_views(verb, flags->view);
-  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "As `sweep`"});
+  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "The same as `sweep`"});
   verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "With --multirun: list the runs and start none"});
   verb.run = [flags](Console& console) { return run_recipe(*flags, console); };
   return verb;

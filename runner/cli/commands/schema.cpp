@@ -33,7 +33,7 @@ Invocation declare_schema() {
             .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
   verb.add({.name = "--editor",
             .value = &flags->editor,
-            .summary = "The schema of a file as it is written: a recipe, or a group such as train"});
+            .summary = "The schema that an editor checks a file with: a recipe, or a group such as train"});
   verb.run = [flags](Console& console) { return print_schema(*flags, console); };
   return verb;
 }

@@ -91,7 +91,7 @@ TEST_F(JobListTest, AliasOfSeveralKeysSweepsThemTogether) {
 }
 
 TEST_F(JobListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
-  EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' has no meaning for the value 'of'"));
+  EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not take the value 'of'"));
   EXPECT_THAT(jobs({"both=interval(0,1)"}), ElementsAre("'both' sets several keys, for which values must be listed"));
 }
 

@@ -236,7 +236,7 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line);
   EXPECT_THAT(said,
-              ElementsAre("data: 5 samples", "train: needs 60 B by its plan, of 100 B (with input)", "train: runs"));
+              ElementsAre("data: 5 samples", "train: needs 60 B according to the plan, of 100 B (with input)", "train: runs"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
 }
 

@@ -103,9 +103,9 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
 TEST_F(GraphTest, EveryUnwiredPortIsReported) {
   EXPECT_THAT(errors("train: {kind: train.fit}\n"),
               ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage puts out a dataset | "
-                          "add a stage that does: `retort stages` lists the kinds with their outputs",
+                          "add one that does: `retort stages` lists the kinds with their outputs",
                           "2:1: E0401 nothing feeds the input port 'model': no other stage puts out a model | "
-                          "add a stage that does: `retort stages` lists the kinds with their outputs"));
+                          "add one that does: `retort stages` lists the kinds with their outputs"));
 }
 
 TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
@@ -127,9 +127,9 @@ TEST_F(GraphTest, CycleIsShownAsAChain) {
   EXPECT_THAT(
       errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: train.loop, inputs: {checkpoint: "
              "a.checkpoint}}\n"),
-      ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | take one of these inputs away"));
+      ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | remove one of these inputs"));
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
-              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | take one of these inputs away"));
+              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | remove one of these inputs"));
 }
 
 const std::string kEnsemble =

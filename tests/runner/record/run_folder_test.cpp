@@ -59,13 +59,13 @@ TEST_F(RunFolderTest, EmptyFolderIsTakenOnce) {
   fs::create_directory(base_.path() / "mine");
   made("mine");
   EXPECT_EQ(only_error(create_run_folder("mine", base_.path(), kNow)),
-            "E0803 /run/dir: the folder '" + (base_.path() / "mine").string() + "' holds another run");
+            "E0803 /run/dir: '" + (base_.path() / "mine").string() + "' already contains a run");
 }
 
 TEST_F(RunFolderTest, FolderWithSomethingInItIsRefusedAndLeftAlone) {
   fs::create_directories(base_.path() / "full/of things");
   EXPECT_EQ(only_error(create_run_folder("full", base_.path(), kNow)),
-            "E0803 /run/dir: the folder '" + (base_.path() / "full").string() + "' is not empty");
+            "E0803 /run/dir: '" + (base_.path() / "full").string() + "' is not empty");
   EXPECT_FALSE(fs::exists(base_.path() / "full/.retort"));
 }
 

@@ -87,7 +87,7 @@ TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
 }
 
 TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
-  const std::string start = "E0708: the worker said something that cannot be understood: ";
+  const std::string start = "E0708: the worker sent a message that cannot be understood: ";
   EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
   EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is no hello");
@@ -100,7 +100,7 @@ TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
   const Ending ending = play({"hello", "read", "err:last words", "die:9"});
   EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
   EXPECT_EQ(ending.errors[0].help,
-            "often the kernel has run out of memory (see `dmesg`): use a smaller batch, or more memory");
+            "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory");
   EXPECT_EQ(ending.killed_by, 9);
   EXPECT_EQ(ending.exit, ExitCode::kRunFailed);
   EXPECT_EQ(output_, "last words\n");
@@ -113,10 +113,10 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
     return ending.errors.empty() ? "" : ending.errors[0].help;
   };
   for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
-    EXPECT_EQ(advice(number), "this is an error in Retort: please report it") << signal_name(number);
+    EXPECT_EQ(advice(number), "this is a bug in Retort: please report it") << signal_name(number);
   EXPECT_EQ(advice(SIGXCPU),
-            "it has used the processor time that a process may take here: raise the limit with `ulimit -t`");
-  EXPECT_EQ(advice(SIGXFSZ), "a file has reached the size that one may have here: raise the limit with `ulimit -f`");
+            "it reached the limit on processor time: raise it with `ulimit -t`");
+  EXPECT_EQ(advice(SIGXFSZ), "a file reached the limit on file sizes: raise it with `ulimit -f`");
   for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
     EXPECT_EQ(advice(number), "") << signal_name(number);
 }

@@ -66,7 +66,7 @@ TEST(SchemaLoad, InvalidDefaultIsRefused) {
 
 TEST(SchemaLoad, KeyWrittenTwiceIsRefused) {
   EXPECT_THAT(refused(R"({"type": "object", "type": "string"})"),
-              ElementsAre(": schemas/a.schema.json: key 'type' stands there twice"));
+              ElementsAre(": schemas/a.schema.json: key 'type' appears twice"));
 }
 
 TEST(SchemaLoad, BrokenJsonIsRefused) {

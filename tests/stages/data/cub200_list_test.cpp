@@ -190,7 +190,7 @@ TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRoot) {
   write_set();
   fs::remove(image);
   fs::create_symlink(elsewhere / "z.jpg", image);
-  EXPECT_THAT(errors(), ElementsAre("E0607: links lead out of 'ROOT': 'images/001.Black_footed_Albatross/z.jpg'"));
+  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'images/001.Black_footed_Albatross/z.jpg'"));
   EXPECT_THAT(errors(/*boxes=*/false, /*allow_outside=*/true), IsEmpty());
 }
 

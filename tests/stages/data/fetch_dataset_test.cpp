@@ -160,7 +160,7 @@ TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
   fs::create_directories(folder_ / "data/.toys.fetch");
   const int other = ::open((folder_ / "data/.toys.fetch").c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another retort is fetching toys into '" +
+  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another process is fetching toys into '" +
                                               (folder_ / "data").string() +
                                               "' (wait for it, or choose another folder)");
   ::close(other);

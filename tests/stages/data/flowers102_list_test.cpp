@@ -177,11 +177,11 @@ TEST_F(Flowers102List, LinksOutOfTheRootAreRefusedUnlessAllowed) {
   write_set();
   fs::remove(folder_ / image_name(3));
   fs::create_symlink(elsewhere / "a.jpg", folder_ / image_name(3));
-  EXPECT_THAT(errors(), ElementsAre("E0607: links lead out of 'ROOT': 'jpg/image_00003.jpg'"));
+  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'jpg/image_00003.jpg'"));
   EXPECT_THAT(errors(/*allow_outside=*/true), ElementsAre());
   fs::rename(folder_ / "jpg", elsewhere / "jpg");
   fs::create_directory_symlink(elsewhere / "jpg", folder_ / "jpg");
-  EXPECT_THAT(errors(), ElementsAre("E0607: links lead out of 'ROOT': 'jpg'"));
+  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'jpg'"));
   EXPECT_THAT(errors(/*allow_outside=*/true), ElementsAre());
 }
 

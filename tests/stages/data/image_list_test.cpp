@@ -109,7 +109,7 @@ TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
   fs::create_symlink(elsewhere / "x/1.jpg", folder_ / "a/2.jpg");
   fs::create_symlink(elsewhere / "x", folder_ / "b");
   fs::create_symlink(folder_ / "a/1.jpg", folder_ / "a/3.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0607: links lead out of '" + root() +
+  EXPECT_THAT(errors(root()), ElementsAre("E0607: symlinks lead out of '" + root() +
                                           "': 'b', 'a/2.jpg' (set allow_outside: true to follow them)"));
   const auto list = list_images(root(), true);
   ASSERT_TRUE(list);
@@ -126,7 +126,7 @@ TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
 TEST_F(ImageListTest, LinkThatLeadsNowhere) {
   touch("a/1.jpg");
   fs::create_symlink("gone.jpg", folder_ / "a/2.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0603: links lead nowhere: 'a/2.jpg' (remove or repair them)"));
+  EXPECT_THAT(errors(root()), ElementsAre("E0603: broken symlinks: 'a/2.jpg' (remove or fix them)"));
 }
 
 ImageList flat_list(std::initializer_list<int> counts) {

@@ -204,7 +204,7 @@ TEST_F(DownloadTest, GivesUpWhenNothingComes) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 502}; });
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0630: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                ": the server answers 502 (check the network, and https_proxy where a proxy is needed)");
+                ": the server answers 502 (check the network, and https_proxy if a proxy is needed)");
   EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
 }
 

@@ -205,9 +205,9 @@ TEST(Pickle, StorageThatContradictsItselfIsRefused) {
   EXPECT_EQ(refusal(program(storage("FloatStorage", "\x8a\x8\xff\xff\xff\xff\xff\xff\xff\x7f"))),
             "the storage 'k' has an impossible size");
   EXPECT_EQ(refusal(program(storage("FloatStorage", "K\1") + storage("FloatStorage", "K\2") + "\x86")),
-            "the storage 'k' stands there in two forms");
+            "the storage 'k' appears in two forms");
   EXPECT_EQ(refusal(program(storage("FloatStorage", "K\1") + storage("IntStorage", "K\1") + "\x86")),
-            "the storage 'k' stands there in two forms");
+            "the storage 'k' appears in two forms");
 }
 
 TEST(Pickle, TensorOfSomethingElseIsRefused) {

@@ -122,8 +122,8 @@ TEST(PickledWeights, TwoModelsAreAmbiguous) {
 }
 
 TEST(PickledWeights, RepeatedNameIsRefused) {
-  EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' stands there twice");
-  EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"), "the tensor 'a.b' stands there twice");
+  EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' appears twice");
+  EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"), "the tensor 'a.b' appears twice");
 }
 
 TEST(PickledWeights, KeyThatIsNotANameIsRefused) {

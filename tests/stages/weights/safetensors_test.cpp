@@ -300,9 +300,9 @@ std::string entry(const std::string& shape, const std::string& offsets, const st
 
 TEST_F(SafetensorsTest, RepeatedNameIsRefused) {
   put_header("{\"a\":" + entry("[1]", "[0,4]") + ",\"a\":" + entry("[1]", "[4,8]") + "}", 8);
-  EXPECT_EQ(refusal(), "the name 'a' stands there twice");
+  EXPECT_EQ(refusal(), "the name 'a' appears twice");
   put_header(R"({"a":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}})", 4);
-  EXPECT_EQ(refusal(), "the name 'shape' stands there twice");
+  EXPECT_EQ(refusal(), "the name 'shape' appears twice");
 }
 
 TEST_F(SafetensorsTest, DataMustBelongToExactlyOneTensor) {

@@ -80,7 +80,7 @@ TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
   const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},
                                                          {"[]", "it is no JSON object"},
-                                                         {R"({"a": 1, "a": 2})", "the name 'a' stands there twice"}};
+                                                         {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
     EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
@@ -188,7 +188,7 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
       {"[]", "it has no weight_map"},
       {R"({"weight_map": 1})", "it has no weight_map"},
       {R"({"weight_map": {}})", "its weight_map is empty"},
-      {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' stands there twice"},
+      {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' appears twice"},
       {R"({"weight_map": {"a": "../x"}})", R"(it has the tensor 'a' in "../x", which is not a file beside it)"},
       {R"({"weight_map": {"a": ".."}})", R"(it has the tensor 'a' in "..", which is not a file beside it)"},
       {R"({"weight_map": {"a": "/etc/passwd"}})",
@@ -259,7 +259,7 @@ TEST_F(HubWeightsTest, NameThatLeavesTheCacheIsRefused) {
                                       "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
     EXPECT_EQ(refusal(reference, ErrorCode::kMissingWeights),
               "'" + reference +
-                  "' names no model of the hub | "
+                  "' is not the name of a model on the Hub | "
                   "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
   }
 }

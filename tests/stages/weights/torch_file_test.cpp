@@ -102,7 +102,7 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
       {"huge.bad", "its tensors claim more bytes than the file has"},
       {"no_storage.bad", "it lacks its entry 'state/data/1'"},
       {"short_storage.bad", "its entry 'state/data/1' has 4 bytes and not 8"},
-      {"twice.bad", "its entry 'state/data/0' stands there twice"},
+      {"twice.bad", "its entry 'state/data/0' appears twice"},
       {"two_pickles.bad", "it has more than one data.pkl"},
   };
   for (const auto& [name, why] : files) {
