@@ -20,6 +20,7 @@ fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
 fs::path RunLayout::analysis() const { return folder_ / "analysis"; }
+fs::path RunLayout::exported(std::string_view name) const { return folder_ / "export" / name; }
 fs::path RunLayout::nodes() const { return folder_ / "nodes"; }
 NodeLayout RunLayout::node(std::string_view id) const { return NodeLayout(nodes() / id); }
 

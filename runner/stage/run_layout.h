@@ -54,6 +54,7 @@ struct RunRecord {
 ///   summary.json        how it went
 ///   nodes/<id>/         one node's files, by the worker: NodeLayout
 ///   analysis/           the pictures of `retort analyze`
+///   export/<name>/      what `retort export` wrote
 ///
 ///   RunLayout(folder).node("train").checkpoints()
 class RunLayout {
@@ -69,6 +70,7 @@ class RunLayout {
   std::filesystem::path log() const;
   std::filesystem::path summary() const;
   std::filesystem::path analysis() const;
+  std::filesystem::path exported(std::string_view name) const;
   std::filesystem::path nodes() const;
   NodeLayout node(std::string_view id) const;
 

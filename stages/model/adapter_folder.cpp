@@ -200,7 +200,7 @@ void write(const fs::path& folder, const LoraOptions& options, const AdapterBase
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
   write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}}, storage);
-  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path, std::nullopt};
+  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path, base.revision};
   runner::write_atomically(folder / kConfigFile, to_text(config), storage);
 }
 

@@ -53,6 +53,7 @@ struct AdapterBase {
   std::string base_class;      ///< "CLIPVisionModel"
   std::string parent_library;  ///< "transformers.models.clip.modeling_clip"
   std::optional<std::string> name_or_path;
+  std::optional<std::string> revision = {};  ///< of a repository
 };
 
 /// Writes head.safetensors and classes.json into a folder that is there.

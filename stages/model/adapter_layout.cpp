@@ -2,7 +2,10 @@
 
 #include <array>
 #include <cassert>
+#include <string>
 #include <vector>
+
+#include "runner/stage/stage.h"
 
 namespace stages {
 namespace {
@@ -28,12 +31,19 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
   return kLayouts[names_of_adapter(adapter, network, libraries)];
 }
 
-AdapterBase base_of_adapter(WeightLayout layout) {
+AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected) {
+  const auto check = [&](const std::string& module) {
+    if (library_name(layout, module)) return;
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             std::string(name(layout)) + " has no layer for the adapter of '" + module + "'")
+        .with_help("export it by the names that it was trained with: leave --names out");
+  };
+  for (const LoraLayer& layer : lora.layers) check(layer.module);
+  for (const LoraCompanion& companion : lora.companions) check(companion.module);
   switch (layout) {
     case WeightLayout::kClip:
-      return {"CLIPVisionModel", kClipLibrary, {}};
     case WeightLayout::kClipInner:
-      return {"CLIPVisionTransformer", kClipLibrary, {}};
+      return {is_projected ? "CLIPVisionModelWithProjection" : "CLIPVisionModel", kClipLibrary, {}};
     case WeightLayout::kVit:
     case WeightLayout::kVit5:
       return {"ViTForImageClassification", kVitLibrary, {}};

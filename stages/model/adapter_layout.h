@@ -12,7 +12,8 @@ ModuleNames module_names(WeightLayout layout);
 /// The layout whose names the adapter's tensors bear. Throws runner::StageError where they are for another network.
 WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// The model that peft would have wrapped to save an adapter in that layout.
-AdapterBase base_of_adapter(WeightLayout layout);
+/// The model that peft would have wrapped to save an adapter in that layout; `is_projected`: it has CLIP's projection.
+/// Throws runner::StageError where the layout has no name for a layer of `lora`.
+AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected);
 
 }  // namespace stages

@@ -10,47 +10,44 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view name(at::ScalarType type) {
-  if (type == at::kBFloat16) return "bfloat16";
-  return type == at::kHalf ? "float16" : "float32";
-}
-
-/// What both of transformers' families call alike.
-Json transformers_config(const ImageClassifierOptions& options, at::ScalarType type) {
+/// What both of transformers' families call alike. It computes in float32, as this program does, whatever type the
+/// weights are stored in.
+Json transformers_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
-  return {{"hidden_size", block.hidden_size},
-          {"intermediate_size", block.intermediate_size},
-          {"num_hidden_layers", options.tower.num_hidden_layers},
-          {"num_attention_heads", block.num_attention_heads},
-          {"num_channels", 3},
-          {"image_size", options.tower.image_size},
-          {"patch_size", options.tower.patch_size},
-          {"hidden_act", name(block.hidden_act)},
-          {"layer_norm_eps", block.layer_norm_eps},
-          {"torch_dtype", name(type)}};
-}
-
-Json clip_config(const ImageClassifierOptions& options, at::ScalarType type) {
-  Json config = transformers_config(options, type);
-  config["model_type"] = "clip_vision_model";
-  config["architectures"] = {options.projection_dim ? "CLIPVisionModelWithProjection" : "CLIPVisionModel"};
-  if (options.projection_dim) config["projection_dim"] = *options.projection_dim;
-  config["attention_dropout"] = 0.0;
+  Json config = {{"hidden_size", block.hidden_size},
+                 {"intermediate_size", block.intermediate_size},
+                 {"num_hidden_layers", options.tower.num_hidden_layers},
+                 {"num_attention_heads", block.num_attention_heads},
+                 {"num_channels", 3},
+                 {"image_size", options.tower.image_size},
+                 {"patch_size", options.tower.patch_size},
+                 {"hidden_act", name(block.hidden_act)},
+                 {"layer_norm_eps", block.layer_norm_eps},
+                 {"torch_dtype", "float32"}};
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    config["id2label"][std::to_string(label)] = classes[label];
+    config["label2id"][classes[label]] = label;
+  }
   return config;
 }
 
-Json vit_config(const ImageClassifierOptions& options, at::ScalarType type, const std::vector<std::string>& classes) {
-  Json config = transformers_config(options, type);
+Json clip_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
+  Json config = transformers_config(options, classes);
+  config["model_type"] = "clip_vision_model";
+  config["architectures"] = {options.projection_dim ? "CLIPVisionModelWithProjection" : "CLIPVisionModel"};
+  if (options.projection_dim) config["projection_dim"] = *options.projection_dim;
+  config["attention_dropout"] = options.tower.block.attention_dropout;
+  return config;
+}
+
+Json vit_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
+  Json config = transformers_config(options, classes);
   config["model_type"] = "vit";
   config["architectures"] = {"ViTForImageClassification"};
   config["qkv_bias"] = true;
   config["hidden_dropout_prob"] = 0.0;
   config["attention_probs_dropout_prob"] = 0.0;
   config["encoder_stride"] = options.tower.patch_size;
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    config["id2label"][std::to_string(label)] = classes[label];
-    config["label2id"][classes[label]] = label;
-  }
   return config;
 }
 
@@ -102,18 +99,18 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
   return result;
 }
 
-Json exported_config(const ImageClassifierOptions& options, WeightLayout layout, at::ScalarType type,
+Json exported_config(const ImageClassifierOptions& options, WeightLayout layout,
                      const std::vector<std::string>& classes) {
   switch (layout) {
     case WeightLayout::kClip:
     case WeightLayout::kClipInner:
     case WeightLayout::kOpenClip:
-      return clip_config(options, type);
+      return clip_config(options, classes);
     case WeightLayout::kVit:
     case WeightLayout::kVitInner:
     case WeightLayout::kVit5:
     case WeightLayout::kVit5Inner:
-      return vit_config(options, type, classes);
+      return vit_config(options, classes);
     case WeightLayout::kTimm:
       return timm_config(options, false, classes);
     case WeightLayout::kTimmClip:

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,7 +22,7 @@ struct ExportedModel {
 ExportedModel exported(const ImageClassifier& network, WeightLayout layout);
 
 /// The config.json with which the layout's library makes that model again. `classes`: names by label.
-nlohmann::ordered_json exported_config(const ImageClassifierOptions& options, WeightLayout layout, at::ScalarType type,
+nlohmann::ordered_json exported_config(const ImageClassifierOptions& options, WeightLayout layout,
                                        const std::vector<std::string>& classes);
 
 }  // namespace stages

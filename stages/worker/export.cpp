@@ -8,13 +8,17 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"
+#include "stages/data/preprocessor_config.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
+#include "stages/model/published_base.h"
+#include "stages/model/torch_script.h"
 #include "runner/disk/new_folder.h"
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
+#include "stages/worker/export_readme.h"
 #include "stages/worker/trained_checkpoint.h"
 
 namespace stages {
@@ -24,6 +28,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
+
+constexpr const char* kBaseFolder = "base";
 
 [[noreturn]] void refuse_export(const std::string& message, const std::string& help) {
   throw StageError(ErrorCode::kOptionConflict, message).with_help(help);
@@ -48,49 +54,137 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   }
 }
 
-void write_merged(const fs::path& folder, FineTunedClassifier& network, const Checkpoint& checkpoint) {
-  const WeightLayout layout = network.layout;
-  if (is_fused(layout)) check_timm(network.options(), layout);
+/// The adapters become part of the weights, which are float32 from then on: rounded, they would be another network.
+void merge_adapters(ImageClassifier& network) {
+  auto* tuned = dynamic_cast<FineTunedClassifier*>(&network);
+  if (!tuned || !tuned->lora) return;
+  for (at::Tensor parameter : network.parameters()) parameter.set_data(parameter.to(at::kFloat));
   merge_lora(network);
-  const ExportedModel model = exported(network, layout);
-  write_safetensors(folder / "model.safetensors", model.tensors, {{"format", "pt"}});
-  const at::ScalarType type = network.tower().parameters().front().scalar_type();
-  write_json(folder / "config.json", exported_config(network.options(), layout, type, checkpoint.classes));
-  if (model.has_head) return;
+}
+
+AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint) {
   const auto weights = network.named_parameters();
-  save_head(folder, {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes});
+  return {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes};
 }
 
-/// The layout that a request calls `names`; of "" the network's own.
-WeightLayout layout_named(const std::string& names, WeightLayout own) {
-  if (names.empty()) return own;
-  if (names == "clip_vision") return WeightLayout::kClip;
-  if (names == "clip_inner") return WeightLayout::kClipInner;
-  if (names == "hf_vit") return WeightLayout::kVit;
-  if (names == "hf_vit_v5") return WeightLayout::kVit5;
-  if (names == "timm") return is_fused(own) ? own : WeightLayout::kTimm;
-  throw std::invalid_argument("no names of modules are called '" + names + "'");
+/// The layout of a network that its own library loads.
+WeightLayout own_layout(const ImageClassifier& network) {
+  const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
+  if (!tuned) return WeightLayout::kClip;
+  return tuned->layout == WeightLayout::kVit5 ? WeightLayout::kVit : tuned->layout;
 }
 
-void write_adapter(const fs::path& folder, const FineTunedClassifier& network, const Checkpoint& checkpoint,
-                   const std::string& names_wanted, bool head_inside) {
-  if (!network.lora) {
-    refuse_export("the model has no adapters: a linear probe trains only its head", "export it with --merged");
+bool is_vit(WeightLayout layout) { return layout == WeightLayout::kVit || layout == WeightLayout::kTimm; }
+
+/// The layout of an adapter by the names of `names`: a library and, of transformers, its version.
+WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network, bool head_inside) {
+  const WeightLayout own = own_layout(network);
+  if (names == "timm" || (names.empty() && is_fused(own)))
+    return is_vit(own) ? WeightLayout::kTimm : WeightLayout::kTimmClip;
+  const bool is_old = names == "transformers4";
+  if (!names.empty() && names != "transformers" && !is_old)
+    throw std::invalid_argument("no names of modules are called '" + names + "'");
+  if (is_vit(own)) {
+    if (head_inside) return is_old ? WeightLayout::kVit : WeightLayout::kVit5;
+    return is_old ? WeightLayout::kVitInner : WeightLayout::kVit5Inner;
   }
-  const WeightLayout layout = layout_named(names_wanted, network.layout);
-  const ModuleNames names = module_names(layout);
-  const auto weights = network.named_parameters();
-  const AdapterHead head{weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes};
-  AdapterBase base = base_of_adapter(layout);
-  const std::string reference = network.weights_reference.value_or("");
-  if (reference.starts_with("hf:")) base.name_or_path = reference.substr(3, reference.find('@') - 3);
-  if (head_inside) save_adapter_with_head(folder, *network.lora, names, base, head);
-  else save_adapter(folder, *network.lora, names, base, head);
+  return is_old || is_projected(network.options().feature) ? WeightLayout::kClip : WeightLayout::kClipInner;
 }
+
+/// Writes one folder about one network.
+class Export {
+ public:
+  Export(fs::path place, const Checkpoint& checkpoint, ImageClassifier& network)
+      : place_(std::move(place)), checkpoint_(checkpoint), network_(network), transform_(transform_of(checkpoint)) {
+    readme_.title = "Trained by Retort";
+    readme_.feature = network.options().feature;
+    readme_.classes = checkpoint.classes.size();
+    readme_.remarks = lost_in_preprocessor(transform_);
+  }
+
+  void merged(const fs::path& folder) {
+    merge_adapters(network_);
+    readme_.layout = own_layout(network_);
+    readme_.gives_logits = write_model(folder);
+    if (!readme_.gives_logits) save_head(folder, head_of(network_, checkpoint_));
+    finish(folder);
+  }
+
+  void torch_script(const fs::path& folder) {
+    merge_adapters(network_);
+    write_torch_script(network_, folder / "model.pt");
+    readme_.form = ExportForm::kTorchScript;
+    readme_.gives_logits = true;
+    finish(folder);
+  }
+
+  void adapter(const fs::path& folder, const std::string& names, bool head_inside, const RequestContext& context) {
+    auto* tuned = dynamic_cast<FineTunedClassifier*>(&network_);
+    if (!tuned || !tuned->lora) {
+      refuse_export(std::string("the model has no adapters: ") +
+                        (tuned ? "a linear probe trains only its head" : "all of it was trained"),
+                    "export it with --merged");
+    }
+    const WeightLayout layout = adapter_layout(names, network_, head_inside);
+    AdapterBase base = base_of_adapter(*tuned->lora, layout, is_projected(network_.options().feature));
+    const auto published = published_base(*tuned, layout);
+    base.name_or_path =
+        published ? published->name_or_path : (fs::absolute(place_) / kBaseFolder).lexically_normal().string();
+    if (published) base.revision = published->revision;
+    const AdapterHead head = head_of(network_, checkpoint_);
+    if (head_inside) save_adapter_with_head(folder, *tuned->lora, module_names(layout), base, head);
+    else save_adapter(folder, *tuned->lora, module_names(layout), base, head);
+    if (!published) write_base(folder / kBaseFolder, *tuned, context);
+    readme_.form = ExportForm::kAdapter;
+    readme_.layout = layout;
+    readme_.gives_logits = head_inside;
+    readme_.base = *base.name_or_path;
+    finish(folder);
+  }
+
+ private:
+  /// model.safetensors and the config that its library makes the network from; true where its head is in it.
+  bool write_model(const fs::path& folder) const {
+    const WeightLayout layout = own_layout(network_);
+    if (is_fused(layout)) check_timm(network_.options(), layout);
+    const ExportedModel model = exported(network_, layout);
+    write_safetensors(folder / "model.safetensors", model.tensors, {{"format", "pt"}});
+    Json config = exported_config(network_.options(), layout, checkpoint_.classes);
+    if (is_fused(layout)) config["pretrained_cfg"].update(timm_preprocessing(transform_));
+    write_json(folder / "config.json", config);
+    return model.has_head;
+  }
+
+  /// What the adapters were trained on, where no library has it.
+  void write_base(const fs::path& folder, FineTunedClassifier& network, const RequestContext& context) {
+    for (const LoraLayer& layer : network.lora->layers) layer.layer->detach();
+    fs::create_directory(folder);
+    write_model(folder);
+    write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
+    readme_.remarks.emplace_back(
+        "Nobody else has the weights that the adapter was trained on, so they are in `base/`. "
+        "Where the folder is moved, change `base_model_name_or_path` in adapter_config.json.");
+    context.say("the weights below the adapter are written too, in base/: no library has them");
+  }
+
+  void finish(const fs::path& folder) const {
+    write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
+    write_json(folder / "classes.json", checkpoint_.classes);
+    runner::write_atomically(folder / "README.md", to_text(readme_));
+  }
+
+  const fs::path place_;
+  const Checkpoint& checkpoint_;
+  ImageClassifier& network_;
+  const ImageDatasetOptions transform_;
+  ExportReadme readme_;
+};
 
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path().filename());
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path().lexically_relative(folder));
+  }
   std::ranges::sort(files);
   return files;
 }
@@ -100,24 +194,25 @@ std::vector<std::string> files_in(const fs::path& folder) {
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
   const runner::Graph graph = runner::graph_from_json(request.at("graph"));
   const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
-  runner::NewFolder folder(request.at("out").get<std::string>());
+  const std::string out = request.at("out"), what = request.at("what");
+  runner::NewFolder folder(out);
   use_threads(graph.threads);
   const auto loaded = load_trained(graph, request.at("node").get<std::string>(), trained, "cpu", context);
   if (!loaded) return loaded.errors();
-  const Checkpoint& checkpoint = **loaded;
-  auto* network = dynamic_cast<FineTunedClassifier*>(checkpoint.network.get());
+  auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   if (!network) {
-    refuse_export("only a fine-tuned backbone (model.linear_probe, model.lora) has a form that other libraries load",
-                  "the weights of this run are in '" + checkpoint.file.string() + "'");
+    refuse_export("a network of this kind has no form that other libraries load",
+                  "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  const std::string what = request.at("what");
-  if (what != "merged" && what != "adapter") throw std::invalid_argument("nothing to export is called '" + what + "'");
-  if (what == "merged") write_merged(folder.draft(), *network, checkpoint);
-  else write_adapter(folder.draft(), *network, checkpoint, request.at("names"), request.at("head_inside"));
+  Export writer(out, **loaded, *network);
+  if (what == "merged") writer.merged(folder.draft());
+  else if (what == "torchscript") writer.torch_script(folder.draft());
+  else if (what == "adapter") writer.adapter(folder.draft(), request.at("names"), request.at("head_inside"), context);
+  else throw std::invalid_argument("nothing to export is called '" + what + "'");
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
-  return Json{{"folder", request.at("out")}, {"files", files}};
+  return Json{{"folder", out}, {"files", files}};
 }
 
 }  // namespace stages

@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "stages/data/image_transform.h"
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
@@ -24,24 +23,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
-
-ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
-  const std::string file = checkpoint.file.parent_path().string();
-  if (checkpoint.transform.empty()) {
-    throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how an image becomes its input")
-        .with_help("it was trained on something other than images");
-  }
-  try {
-    ImageDatasetOptions options = transform_from_json(checkpoint.transform);
-    options.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
-    return options;
-  } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how an image becomes its input: " + error.what())
-        .with_help("use one that this version has trained");
-  }
-}
 
 /// Says what the network takes each picture for.
 class Prediction {
@@ -148,7 +129,9 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   use_threads(graph.threads);
   const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
-  auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform_of(**checkpoint), skip);
+  ImageDatasetOptions transform = transform_of(**checkpoint);
+  transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+  auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
   return Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
 }
 

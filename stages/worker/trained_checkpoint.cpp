@@ -1,9 +1,12 @@
 #include "stages/worker/trained_checkpoint.h"
 
+#include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "runner/execute/executor.h"
 #include "runner/stage/stage.h"
+#include "stages/data/image_transform.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -56,6 +59,22 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Gra
     }
   }
   throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
+}
+
+ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
+  const std::string file = checkpoint.file.parent_path().string();
+  if (checkpoint.transform.empty()) {
+    throw StageError(ErrorCode::kUnknownInput,
+                     "the checkpoint '" + file + "' does not say how an image becomes its input")
+        .with_help("it was trained on something other than images");
+  }
+  try {
+    return transform_from_json(checkpoint.transform);
+  } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kUnknownInput,
+                     "the checkpoint '" + file + "' does not say how an image becomes its input: " + error.what())
+        .with_help("use one that this version has trained");
+  }
 }
 
 }  // namespace stages

@@ -8,6 +8,7 @@
 #include "runner/error/result.h"
 #include "runner/protocol/earlier_results.h"
 #include "stages/artifact/checkpoint.h"
+#include "stages/data/image_dataset.h"
 #include "stages/worker/requests.h"
 
 namespace stages {
@@ -18,5 +19,8 @@ namespace stages {
 runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Graph& graph, const std::string& id,
                                                                const runner::TrainedNodes& trained,
                                                                std::string_view device, const RequestContext& context);
+
+/// How a picture becomes the input of such a network. Throws runner::StageError where the checkpoint does not say.
+ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 
 }  // namespace stages

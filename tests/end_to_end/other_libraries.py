@@ -1,60 +1,38 @@
 #!/usr/bin/env python3
 """transformers, timm and peft, for the tests of what goes out to them and what comes from them.
 
-  other_libraries.py predict JOBS    what images show by exported folders: prints a list of probabilities for each job.
-      JOBS is JSON, a list of {"kind": "merged" or "adapter", "folder", "base" (of an adapter: the merged export of a run
-      that has added nothing), "library": "clip", "vit" or "timm", "images": [FILE...], "mean", "std"}
+  other_libraries.py predict FOLDER IMAGE...   what images show by the program in the README of an exported folder: prints
+      a list of probabilities
+  other_libraries.py features FOLDER IMAGE   the shape of what AutoModel gives for it, and the classes of both loaders
   other_libraries.py write FOLDER    small models as the libraries save them, in every form that files have
   other_libraries.py compare A B     fails unless all tensors of the file or state dict A are those of B, bit for bit
 """
 import json
 import sys
 
-import numpy
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 
 
-def pixels(job):
-    images = [numpy.asarray(Image.open(file).convert("RGB"), dtype=numpy.float32) / 255 for file in job["images"]]
-    mean, std = (torch.tensor(job[key]).view(1, 3, 1, 1) for key in ("mean", "std"))
-    return (torch.tensor(numpy.stack(images)).permute(0, 3, 1, 2) - mean) / std
+def predict(folder, *images):
+    text = open(f"{folder}/README.md").read()
+    program = text[text.index("```python\n") + len("```python\n"):text.rindex("```")]
+    place = 'folder, photo = ".", "photo.jpg"'
+    assert program.count(place) == 1, program
+    rows = []
+    for image in images:
+        names = {}
+        exec(program.replace(place, f"folder, photo = {folder!r}, {image!r}"), names)
+        rows += names["probabilities"].tolist()
+    print(json.dumps(rows))
 
 
-def whole_model(library, folder):
-    if library == "clip":
-        from transformers import CLIPVisionModel
-        return CLIPVisionModel.from_pretrained(folder)
-    if library == "vit":
-        from transformers import ViTForImageClassification
-        return ViTForImageClassification.from_pretrained(folder)
-    import timm
-    return timm.create_model(f"local-dir:{folder}", pretrained=True)
-
-
-def logits(job):
-    """Of an adapter: of its base, a merged export of a run without training, with the adapter that peft attaches."""
-    adapter = job["kind"] == "adapter"
-    model = whole_model(job["library"], job["base"] if adapter else job["folder"]).eval()
-    if adapter:
-        from peft import PeftModel
-        model = PeftModel.from_pretrained(model, job["folder"]).eval()
-    x = pixels(job)
-    if job["library"] == "clip":
-        features = model(pixel_values=x).pooler_output
-    elif job["library"] == "vit":
-        inner = model.base_model.model if adapter else model
-        features = inner.vit(pixel_values=x).last_hidden_state[:, 0] if adapter else None
-        if not adapter:
-            return model(pixel_values=x).logits
-    else:
-        if not adapter:
-            return model(x)
-        inner = model.base_model.model
-        features = inner.forward_head(inner.forward_features(x), pre_logits=True)
-    head = load_file(f"{job['folder']}/head.safetensors")
-    return features @ head["weight"].T + head["bias"]
+def features(folder, image):
+    from transformers import AutoImageProcessor, AutoModel
+    from transformers.image_utils import load_image
+    processor, model = AutoImageProcessor.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    hidden = model(**processor(load_image(image), return_tensors="pt")).last_hidden_state
+    print(json.dumps([type(processor).__name__, type(model).__name__, list(hidden.shape)]))
 
 
 def write(folder):
@@ -100,11 +78,8 @@ def main():
     command, *arguments = sys.argv[1:]
     if command == "write":
         write(*arguments)
-    elif command == "compare":
-        compare(*arguments)
     else:
-        with torch.no_grad():
-            print(json.dumps([logits(job).softmax(1).tolist() for job in json.loads(arguments[0])]))
+        {"compare": compare, "predict": predict, "features": features}[command](*arguments)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,8 @@ void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
 /// Saved again, the file is the same to the byte, and the options mean what they meant.
 void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved, const Loaded& loaded) {
   const TemporaryFolder temporary;
-  save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout), base_of_adapter(loaded.layout));
+  save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout),
+               base_of_adapter(loaded.lora, loaded.layout, false));
   const char* file = "adapter_model.safetensors";
   EXPECT_EQ(bytes(temporary / "again" / file), bytes(recorded.path / "adapter" / file));
   EXPECT_EQ(read_adapter(temporary / "again").config.options, saved.config.options);

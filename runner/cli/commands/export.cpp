@@ -6,41 +6,53 @@
 #include "runner/cli/log_flags.h"
 #include "runner/cli/trained_request.h"
 #include "runner/run/shown_conversation.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
 
 struct ExportFlags {
   TrainedFlags trained;
-  bool merged = false, adapter = false;  ///< the whole network, or its adapters alone
-  std::string out;
+  bool merged = false, adapter = false, torchscript = false;  ///< what; none: merged
+  std::string out;                                            ///< empty: export/ in the run's folder
   LogFlags log;
   std::string names;         ///< of an adapter: whose it is to have; empty: the base's library's
   bool head_inside = false;  ///< of an adapter: the head as one of modules_to_save
 };
 
+/// The word of a request for what is asked for.
+std::string_view asked_for(const ExportFlags& flags) {
+  if (flags.adapter) return "adapter";
+  return flags.torchscript ? "torchscript" : "merged";
+}
+
 ExitCode export_trained(const ExportFlags& flags, Console& console) {
-  if (!flags.merged && !flags.adapter) {
+  if (flags.merged + flags.adapter + flags.torchscript > 1) {
+    return report(
+        console,
+        {{ErrorCode::kUsage, {}, "", "--merged, --adapter and --torchscript stand alone", "export one after another"}});
+  }
+  if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "nothing to export is chosen",
-                             "add --merged for the whole network, or --adapter for what a LoRA training has trained"}});
+                             std::string(flags.head_inside ? "--head-inside" : "--names") + " belongs to --adapter",
+                             "add --adapter, or leave it out"}});
   }
   auto request = trained_request("export", flags.trained, {});
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
-  request->json.update({{"what", flags.merged ? "merged" : "adapter"},
-                        {"out", flags.out},
-                        {"names", flags.names},
-                        {"head_inside", flags.head_inside}});
+  const std::string_view what = asked_for(flags);
+  const std::string name = request->json["node"].get<std::string>() + "-" + std::string(what);
+  const std::string out = flags.out.empty() ? RunLayout(flags.trained.run).exported(name).string() : flags.out;
+  request->json.update({{"what", what}, {"out", out}, {"names", flags.names}, {"head_inside", flags.head_inside}});
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));
   if (console.json) print_result(console, "export/1", *answer);
   else if (!console.is_quiet()) {
-    for (const auto& file : (*answer)["files"]) console.out << flags.out << '/' << file.get<std::string>() << '\n';
+    for (const auto& file : (*answer)["files"]) console.out << out << '/' << file.get<std::string>() << '\n';
   }
   return ExitCode::kDone;
 }
@@ -51,22 +63,22 @@ Invocation declare_export() {
   add_trained(verb, flags->trained);
   verb.add({.name = "--merged",
             .value = &flags->merged,
-            .summary = "The whole network, adapters merged into it, as transformers or timm save it"});
-  verb.add({.name = "--adapter",
-            .value = &flags->adapter,
-            .summary = "Only the adapters, as peft saves them",
-            .excludes = "--merged"});
+            .summary = "The whole network, adapters merged into it, as transformers or timm save it; the default"});
+  verb.add({.name = "--adapter", .value = &flags->adapter, .summary = "Only the adapters, as peft saves them"});
+  verb.add({.name = "--torchscript",
+            .value = &flags->torchscript,
+            .summary = "The whole network as a TorchScript program: from pixels to logits"});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "The folder to write; it must not exist",
-            .type = "DIR",
-            .required = true});
+            .summary = "The folder to write, which must not exist; default: export/NODE-merged, -adapter or "
+                       "-torchscript in the run's folder",
+            .type = "DIR"});
   verb.add({.name = "--names",
             .value = &flags->names,
-            .summary = "Of an adapter: clip_vision and clip_inner for CLIP with and without vision_model., hf_vit and "
-                       "hf_vit_v5 for the modules' names of transformers 4 and 5, timm; default: the model's own",
+            .summary = "Of an adapter: the names of modules in transformers 5, in transformers 4, or in timm; "
+                       "default: the model's own library, in its current version",
             .type = "NAMES",
-            .choices = {"clip_vision", "clip_inner", "hf_vit", "hf_vit_v5", "timm"}});
+            .choices = {"transformers", "transformers4", "timm"}});
   verb.add({.name = "--head-inside",
             .value = &flags->head_inside,
             .summary = "Of an adapter: save the head among its modules_to_save instead of in head.safetensors"});

@@ -90,7 +90,6 @@ TEST(CommandLine, PlanTakesABudgetAndADevice) {
 TEST(CommandLine, OneFlagCanExcludeAnother) {
   EXPECT_THAT(error_of({"run", "classify", "--reuse", "--no-reuse"}),
               testing::HasSubstr("--reuse excludes --no-reuse"));
-  EXPECT_THAT(error_of({"export", "a", "--merged", "--adapter", "--out", "b"}), testing::HasSubstr("excludes"));
 }
 
 TEST(CommandLine, LogLevelIsOneOfItsWords) {

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stages/model/image_classifier.h"
+#include "stages/model/weight_names.h"
+
+namespace stages {
+
+/// What an export is.
+enum class ExportForm {
+  kMerged,       ///< the whole network, as a library saves it
+  kAdapter,      ///< its adapters alone, as peft saves them
+  kTorchScript,  ///< the whole network as a program
+};
+
+/// What the README of an exported folder tells of it.
+struct ExportReadme {
+  std::string title;
+  ExportForm form = ExportForm::kMerged;
+  WeightLayout layout = WeightLayout::kClip;
+  Feature feature = Feature::kPooled;
+  bool gives_logits = false;  ///< the head is in the model, else in head.safetensors
+  std::size_t classes = 0;
+  std::string base;                  ///< of an adapter: what it was trained on
+  std::vector<std::string> remarks;  ///< a sentence each
+};
+
+/// The text: Markdown, with a Python program that loads what is in the folder and predicts an image by it.
+std::string to_text(const ExportReadme& readme);
+
+}  // namespace stages

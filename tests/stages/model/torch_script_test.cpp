@@ -1,0 +1,67 @@
+#include "stages/model/torch_script.h"
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include "stages/model/image_classifier.h"
+#include "stages/model/initializer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+ImageClassifierOptions clip_options(Feature feature) {
+  ImageClassifierOptions options;
+  options.tower.block = {8, 16, 2, Activation::kQuickGelu, 1e-5};
+  options.tower.num_hidden_layers = 2;
+  options.tower.patch_size = 4;
+  options.tower.image_size = 8;
+  options.feature = feature;
+  if (is_projected(feature)) options.projection_dim = 6;
+  options.num_classes = 3;
+  return options;
+}
+
+ImageClassifierOptions timms_vit_options() {
+  ImageClassifierOptions options = clip_options(Feature::kPooled);
+  options.tower.block.hidden_act = Activation::kGelu;
+  options.tower.block.fused_qkv = true;
+  options.tower.patch_bias = true;
+  options.tower.norm_before_blocks = false;
+  return options;
+}
+
+void expect_the_same_logits(const ImageClassifierOptions& options) {
+  ImageClassifier network(options);
+  initialize(network, {8, 2, 0.5, 1}, 7);
+  const TemporaryFolder folder;
+  write_torch_script(network, folder / "model.pt");
+  torch::jit::Module program = torch::jit::load((folder / "model.pt").string());
+  const torch::NoGradGuard no_graph;
+  for (const std::int64_t images : {1, 3}) {
+    const at::Tensor pixels = torch::sin(torch::arange(images * 3 * 8 * 8, at::kFloat)).view({images, 3, 8, 8});
+    const at::Tensor theirs = program.forward({pixels}).toTensor();
+    EXPECT_EQ(theirs.sizes(), (std::vector<std::int64_t>{images, 3}));
+    EXPECT_LT((theirs - network.forward(pixels).at("logits")).abs().max().item<double>(), 1e-5);
+  }
+}
+
+TEST(TorchScript, ClipWithPooledFeatures) { expect_the_same_logits(clip_options(Feature::kPooled)); }
+TEST(TorchScript, ClipWithProjectedFeatures) { expect_the_same_logits(clip_options(Feature::kProjected)); }
+TEST(TorchScript, ClipProjectedBeforeItsNorm) { expect_the_same_logits(clip_options(Feature::kProjectedBeforeNorm)); }
+TEST(TorchScript, TimmsVit) { expect_the_same_logits(timms_vit_options()); }
+
+TEST(TorchScript, WeightsInHalfPrecisionAreWidened) {
+  ImageClassifier network(clip_options(Feature::kPooled));
+  initialize(network, {8, 2, 0.5, 1}, 7);
+  for (at::Tensor parameter : network.parameters()) parameter.set_data(parameter.to(at::kBFloat16));
+  const TemporaryFolder folder;
+  write_torch_script(network, folder / "model.pt");
+  for (const at::Tensor& parameter : torch::jit::load((folder / "model.pt").string()).parameters()) {
+    EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+  }
+}
+
+}  // namespace
+}  // namespace stages
