@@ -34,7 +34,7 @@ tracked() {
 }
 
 # The rooms of each half; a room may include itself and those before it.
-readonly runner_rooms="text error disk value stage config schema graph protocol record execute run svg report cli"
+readonly runner_rooms="text error disk value stage weights config schema graph protocol record execute run svg report cli"
 readonly stages_rooms="tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
 
 check_rooms() {
@@ -68,7 +68,7 @@ check_includes() {
     "$(code '#include "runner/execute/' runner/run)"
   forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" "$(
     code '#include [<"]runner/' stages |
-      but_not '"runner/(text|error|disk|value|stage)/[a-z0-9_]+\.h"' |
+      but_not '"runner/(text|error|disk|value|stage|weights)/[a-z0-9_]+\.h"' |
       but_not '^stages/(worker/[a-z_]+|worker_main)\.(cpp|h):'
   )"
   local family

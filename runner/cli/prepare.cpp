@@ -85,7 +85,7 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, cons
   if (!resolved) return resolved.errors();
   shown.recipe = *std::move(resolved);
   if (!shown.composition.has_schema) return shown;
-  auto recipe = make_recipe(shown.recipe, schemas);
+  auto recipe = make_recipe(shown.recipe, schemas, &sources);
   if (!recipe) return recipe.errors();
   shown.recipe = std::move(recipe->resolved);
   return shown;
@@ -107,7 +107,7 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
   }
   auto resolved = composer->resolve(*composition, &composition->warnings);
   if (!resolved) return resolved.errors();
-  auto recipe = make_recipe(*std::move(resolved), schemas);
+  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();

@@ -145,7 +145,7 @@ void erase(Value* map, std::string_view key) {
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
 /// when that has mistakes.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings) {
+                        Diagnostics& warnings, Sources& sources) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -155,7 +155,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
   auto resolved = composer.resolve(*composition, &warnings);
   if (!resolved) return resolved.errors();
-  auto recipe = make_recipe(*std::move(resolved), schemas);
+  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
@@ -223,7 +223,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources), job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }

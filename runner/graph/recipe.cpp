@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/graph/settle_weights.h"
 #include "runner/schema/schema.h"
 #include "runner/disk/digest.h"
 
@@ -23,8 +24,11 @@ Determinism determinism_of(const Value& value) {
 
 std::string recipe_hash(const Value& resolved) { return sha256(nlohmann::json(to_json(resolved)).dump()); }
 
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas) {
+Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
+  if (sources) {
+    if (auto errors = settle_by_weights(composed, schemas, *sources); !errors.empty()) return errors;
+  }
   Recipe recipe;
   recipe.name = std::get<std::string>(composed.find("name")->data);
   recipe.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(composed.find("seed")->data));

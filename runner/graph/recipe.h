@@ -36,7 +36,8 @@ struct Recipe {
 /// The SHA-256 of a resolved recipe as JSON with its keys sorted, in hexadecimal: their order says nothing.
 std::string recipe_hash(const Value& resolved);
 
-/// Validates a composed document against the schemas, fills in defaults and reads the reserved keys.
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas);
+/// Validates a composed document against the schemas, fills in defaults and what the configs of weights say (their
+/// texts are added to `sources`; null: they are not looked at), and reads the reserved keys.
+Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr);
 
 }  // namespace runner

@@ -10,6 +10,7 @@
 #include "runner/schema/kind_reader.h"
 #include "runner/schema/planned.h"
 #include "runner/schema/schema_choices.h"
+#include "runner/schema/schema_config.h"
 #include "runner/schema/schema_path.h"
 #include "runner/schema/schema_defaults.h"
 #include "runner/schema/schema_phrase.h"
@@ -128,6 +129,11 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
 Diagnostics SchemaSet::planned_uses(const Value& recipe) const {
   const SchemaNode* schema = store_->at("recipe.schema.json");
   return schema ? runner::planned_uses(recipe, *schema) : Diagnostics();
+}
+
+void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) const {
+  const SchemaNode* schema = store_->at("recipe.schema.json");
+  if (schema) runner::visit_configured(recipe, *schema, visit);
 }
 
 std::span<const Kind> SchemaSet::kinds() const { return store_->kinds; }

@@ -25,6 +25,8 @@ struct Port {
 };
 
 struct KeyChoices;
+/// Sees a mapping whose schema says x-config; `weights` is the option that it names.
+using VisitConfigured = std::function<void(Value& mapping, const std::string& weights, const std::string& pointer)>;
 
 struct SchemaNode;
 enum class ResumeClass;
@@ -54,6 +56,7 @@ std::span<const SchemaFile> embedded_schemas();
 ///
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
 /// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-coupling, x-mixes-samples, x-resume, x-rules,
+/// x-config (of a mapping: the option that names weights, whose config.json has a say in the others),
 /// x-planned (a kind, an option or one of its alternatives that validates and has no code yet), and x-kinds, which
 /// validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the
 /// file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
@@ -74,6 +77,9 @@ class SchemaSet {
 
   /// What `recipe`, validated, asks for that is marked x-planned; see runner/schema/planned.h.
   Diagnostics planned_uses(const Value& recipe) const;
+
+  /// Calls `visit` for each mapping in `recipe`, validated, whose schema says x-config.
+  void visit_configured(Value& recipe, const VisitConfigured& visit) const;
 
   /// All kinds, sorted by name; those of sub-mappings (a backbone, say) are not stages and not among them.
   std::span<const Kind> kinds() const;

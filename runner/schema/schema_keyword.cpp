@@ -64,6 +64,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-rules", Keyword::kRules, Needs::kRules},
     {"x-kinds", Keyword::kKinds, Needs::kText},
     {"x-default-kind", Keyword::kDefaultKind, Needs::kText},
+    {"x-config", Keyword::kConfig, Needs::kText},
 });
 
 bool are_unique_texts(const Json& json) {

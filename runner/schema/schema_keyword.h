@@ -55,6 +55,7 @@ enum class Keyword {
   kRules,
   kKinds,
   kDefaultKind,
+  kConfig,
 };
 
 /// What a keyword's value must be.

@@ -59,6 +59,7 @@ struct SchemaNode {
   bool planned = false;               ///< x-planned
   std::optional<ResumeClass> resume;  ///< x-resume
   std::vector<Rule> rules;            ///< x-rules
+  std::optional<std::string> config;  ///< x-config
 
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const

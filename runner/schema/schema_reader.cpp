@@ -288,6 +288,9 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kDefaultKind:
       node.default_kind = json.get<std::string>();
       break;
+    case Keyword::kConfig:
+      node.config = json.get<std::string>();
+      break;
     case Keyword::kVersion:
     case Keyword::kInputs:
     case Keyword::kOutputs:

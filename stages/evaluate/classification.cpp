@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/config_reader.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/plan_context.h"

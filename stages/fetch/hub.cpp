@@ -18,6 +18,7 @@
 #include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
+#include "runner/weights/hugging_face_cache.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
 
@@ -89,7 +90,7 @@ class HubFetching {
       throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision + "' names no model");
     }
     if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
-    home_ = (wish.cache.empty() ? hub_cache() : wish.cache) / name;
+    home_ = (wish.cache.empty() ? runner::hub_cache() : wish.cache) / name;
   }
 
   HubSnapshot run() {
@@ -302,18 +303,6 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, cons
   } catch (const runner::WriteError& error) {  // whose advice is about runs
     throw StageError(error.code, error.what()).with_help("make room, or choose another place with HF_HUB_CACHE");
   }
-}
-
-fs::path hub_cache() {
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
-  const std::string home = variable("HOME");
-  if (home.empty()) {
-    throw StageError(ErrorCode::kCannotCreate, "there is no folder for the Hugging Face cache: HOME is not set")
-        .with_help("set HF_HUB_CACHE to a folder");
-  }
-  return fs::path(home) / ".cache/huggingface/hub";
 }
 
 std::vector<std::string> wanted_files(const std::vector<std::string>& all) {

@@ -16,7 +16,7 @@ struct HubWish {
   std::string repository;               ///< "openai/clip-vit-base-patch32", or "gpt2"
   std::string revision = "main";        ///< a branch, tag or commit
   std::vector<std::string> files = {};  ///< empty: weights and what describes them (wanted_files)
-  std::filesystem::path cache = {};     ///< empty: hub_cache()
+  std::filesystem::path cache = {};     ///< empty: runner::hub_cache()
   std::string endpoint = {};            ///< empty: HF_ENDPOINT, else https://huggingface.co
 };
 
@@ -41,9 +41,6 @@ struct HubSnapshot {
 /// understood; and runner::Cancelled.
 HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience = {},
                       runner::Storage& storage = runner::disk());
-
-/// HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache.
-std::filesystem::path hub_cache();
 
 /// Of a model's files those that hold its weights and say how it is built and fed: config.json,
 /// preprocessor_config.json, an adapter's files, and the safetensors, or where there are none the .bin.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <sstream>
+#include <vector>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "stages/model/image_size.h"
 #include "stages/numerics/precision.h"
 #include "stages/weights/saved_weights.h"
@@ -42,7 +44,7 @@ void check_shape(ConfigReader& reader, const BackboneConfig& backbone) {
   }
 }
 
-/// Compares what the recipe and the config beside the weights say of one option.
+/// Compares what the recipe and the config beside the weights, or their shapes, say.
 class Comparison {
  public:
   explicit Comparison(const BackboneConfig& backbone) : backbone_(backbone) {}
@@ -51,12 +53,9 @@ class Comparison {
   void expect_equal(const char* option, const T& written, const std::optional<U>& config) {
     if (!config || written == *config) return;
     std::ostringstream text;
-    text << option << " is " << written << " in the recipe, and " << *config
-         << " in the config.json beside the weights '" << *backbone_.weights << "'";
-    throw StageError(ErrorCode::kOptionConflict, text.str())
-        .at("/" + std::string(option))
-        .in_stage(backbone_.pointer)
-        .with_help("give the option the weights' value");
+    text << option << " is " << written << " in the recipe, and " << *config;
+    contradictions_.push_back(text.str());
+    if (contradictions_.size() == 1) first_ = option;
   }
 
   /// Fills in what the recipe leaves open.
@@ -75,8 +74,21 @@ class Comparison {
         .with_help("write the value that the weights were trained with: the weights do not contain it");
   }
 
+  void finish() const {
+    if (contradictions_.empty()) return;
+    throw StageError(
+        ErrorCode::kOptionConflict,
+        runner::join(contradictions_, "; ") + " in the config.json beside the weights '" + *backbone_.weights + "'")
+        .at("/" + first_)
+        .in_stage(backbone_.pointer)
+        .with_help(contradictions_.size() == 1 ? "give the option the weights' value"
+                                               : "give the options the weights' values");
+  }
+
  private:
   const BackboneConfig& backbone_;
+  std::vector<std::string> contradictions_;
+  std::string first_;  // the option of the first one
 };
 
 }  // namespace
@@ -127,23 +139,40 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   return backbone;
 }
 
-BackboneConfig settled(BackboneConfig backbone, const std::optional<PretrainedConfig>& config) {
+BackboneConfig settled(BackboneConfig backbone, const std::optional<runner::PretrainedConfig>& config) {
   const BackboneConfig written = backbone;
   Comparison comparison(written);
-  const PretrainedConfig said = config.value_or(PretrainedConfig{});
+  const runner::PretrainedConfig said = config.value_or(runner::PretrainedConfig{});
+  std::optional<Activation> activation;
+  if (said.hidden_act) activation = activation_named(*said.hidden_act);
   comparison.expect_equal("hidden_size", backbone.tower.block.hidden_size, said.hidden_size);
   comparison.expect_equal("intermediate_size", backbone.tower.block.intermediate_size, said.intermediate_size);
   comparison.expect_equal("num_hidden_layers", backbone.tower.num_hidden_layers, said.num_hidden_layers);
   comparison.expect_equal("num_attention_heads", backbone.tower.block.num_attention_heads, said.num_attention_heads);
   comparison.expect_equal("patch_size", backbone.tower.patch_size, said.patch_size);
   const bool is_clip = backbone.family == BackboneFamily::kClip;
-  comparison.settle("hidden_act", backbone.hidden_act, said.hidden_act,
-                    is_clip ? Activation::kQuickGelu : Activation::kGelu, [](Activation value) { return name(value); });
+  comparison.settle("hidden_act", backbone.hidden_act, activation, is_clip ? Activation::kQuickGelu : Activation::kGelu,
+                    [](Activation value) { return name(value); });
   comparison.settle("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps, is_clip ? 1e-5 : 1e-12,
                     [](double value) { return value; });
+  comparison.finish();
   backbone.tower.block.hidden_act = *backbone.hidden_act;
   backbone.tower.block.layer_norm_eps = *backbone.layer_norm_eps;
   return backbone;
+}
+
+std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes) {
+  std::vector<std::string> texts;
+  const auto compare = [&](const char* option, std::optional<std::int64_t> ours, std::optional<std::int64_t> theirs) {
+    if (!ours || !theirs || *ours == *theirs) return;
+    texts.push_back(std::string(option) + " is " + std::to_string(*ours) + ", and theirs " + std::to_string(*theirs));
+  };
+  compare("hidden_size", backbone.tower.block.hidden_size, sizes.hidden_size);
+  compare("intermediate_size", backbone.tower.block.intermediate_size, sizes.intermediate_size);
+  compare("num_hidden_layers", backbone.tower.num_hidden_layers, sizes.num_hidden_layers);
+  compare("patch_size", backbone.tower.patch_size, sizes.patch_size);
+  if (is_projected(backbone.feature)) compare("projection_dim", backbone.projection_dim, sizes.projection_dim);
+  return runner::join(texts, "; ");
 }
 
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,

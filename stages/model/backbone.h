@@ -6,10 +6,10 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "runner/weights/pretrained_config.h"
 #include "stages/artifact/dataset.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/initializer.h"
-#include "stages/model/pretrained_config.h"
 #include "stages/model/pretrained.h"
 
 namespace runner {
@@ -45,9 +45,12 @@ struct BackboneConfig {
 /// weights are there, and reads none.
 BackboneConfig read_backbone(runner::ConfigReader& reader);
 
-/// `backbone` with what the config beside its weights says where it leaves that open. Throws runner::StageError, at the
-/// option, where the two contradict each other or neither says it.
-BackboneConfig settled(BackboneConfig backbone, const std::optional<PretrainedConfig>& config);
+/// `backbone` with what the config beside its weights says where it leaves that open. Throws runner::StageError where
+/// the two contradict each other, of all options at the first of them, or where neither says it.
+BackboneConfig settled(BackboneConfig backbone, const std::optional<runner::PretrainedConfig>& config);
+
+/// "hidden_size is 768, and theirs 1024; …": the sizes of `backbone` that differ from those of weights; empty: none.
+std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes);
 
 /// The classifier of `classes` classes for such data. Throws runner::StageError where the backbone does not suit them.
 /// hidden_act and layer_norm_eps must be settled.

@@ -10,6 +10,7 @@
 #include "stages/model/image_size.h"
 #include "stages/model/pretrained.h"
 #include "stages/model/shrunken_tower.h"
+#include "stages/model/weight_sizes.h"
 
 namespace stages {
 namespace {
@@ -43,30 +44,46 @@ void FineTunedClassifier::freeze(std::string base) {
   }
 }
 
+PretrainedReport FineTuned::load_saved(torch::nn::Module& network) const {
+  const BackboneConfig& backbone = config_.backbone;
+  const std::string reference = *backbone.weights;
+  PretrainedReport report;
+  try {
+    report = load_pretrained(network, saved_->tensors, backbone.position_resize);
+  } catch (const StageError& error) {
+    throw StageError(error.code, "'" + reference + "': " + error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help(error.help);
+  }
+  if (report.fits()) return report;
+  const std::string sizes = differing_sizes(backbone, sizes_of_weights(saved_->tensors));
+  throw StageError(ErrorCode::kDamagedWeights, "the weights '" + reference + "' do not fit the backbone: " +
+                                                   (sizes.empty() ? report.misfits() : sizes))
+      .at("/weights")
+      .in_stage(backbone.pointer)
+      .with_help(sizes.empty() ? "give weights of a model of this shape, or the backbone the shape of these"
+                               : "give the backbone the sizes of the weights, or other weights");
+}
+
 void FineTuned::load_base(FineTunedClassifier& network) const {
   if (!saved_) {
     initialize(network, config_.backbone.initializer(), base_seed_);
     network.notes.push_back("the backbone has random weights");
     return;
   }
-  const std::string reference = *config_.backbone.weights;
-  PretrainedReport report;
-  try {
-    report = load_pretrained(network, saved_->tensors, config_.backbone.position_resize);
-  } catch (const StageError& error) {
-    throw StageError(error.code, "'" + reference + "': " + error.what())
-        .at("/weights")
-        .in_stage(config_.backbone.pointer)
-        .with_help(error.help);
-  }
-  if (!report.fits()) {
-    throw StageError(ErrorCode::kDamagedWeights,
-                     "the weights '" + reference + "' do not fit the backbone: " + report.misfits())
-        .at("/weights")
-        .in_stage(config_.backbone.pointer)
-        .with_help("give weights of a model of this shape, or the backbone the shape of these");
-  }
-  network.notes.push_back("'" + reference + "': " + report.text());
+  network.notes.push_back("'" + *config_.backbone.weights + "': " + load_saved(network).text());
+}
+
+void FineTuned::check_base() const {
+  if (!saved_) return;
+  ImageClassifierOptions options{.tower = config_.backbone.tower, .feature = config_.backbone.feature};
+  options.tower.image_size = options.tower.patch_size;  // any will do: the position embeddings are resized
+  if (is_projected(options.feature)) options.projection_dim = config_.backbone.projection_dim;
+  options.projection_bias = config_.backbone.has_timm_names;
+  options.num_classes = 1;
+  ImageClassifier network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
+  load_saved(network);
 }
 
 /// transformers gave the layers of its ViT other names in version 5; the targets may be either.

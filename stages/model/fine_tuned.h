@@ -59,6 +59,8 @@ class FineTuned : public Model, public ShrinkableModel {
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
+  /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone need be there.
+  void check_base() const;
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   bool has_frozen_features() const override { return !config_.lora; }
@@ -70,6 +72,8 @@ class FineTuned : public Model, public ShrinkableModel {
   /// Frozen but for its head, with its adapters and in its types.
   void complete(FineTunedClassifier& network, std::uint64_t seed) const;
   void load_base(FineTunedClassifier& network) const;
+  /// Gives `network` the weights that were saved.
+  PretrainedReport load_saved(torch::nn::Module& network) const;
   void adapt(FineTunedClassifier& network, std::uint64_t seed) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
   void load_adapters(FineTunedClassifier& network) const;

@@ -17,10 +17,11 @@ using runner::ErrorCode;
 using runner::StageError;
 
 /// What the config beside the weights says, where there is one.
-std::optional<PretrainedConfig> config_of(const std::optional<nlohmann::json>& config, const BackboneConfig& backbone) {
+std::optional<runner::PretrainedConfig> config_of(const std::optional<nlohmann::json>& config,
+                                                  const BackboneConfig& backbone) {
   if (!config) return std::nullopt;
   try {
-    return pretrained_config(*config);
+    return runner::pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
                                                      "' is of a model that cannot be computed: " + error.what())
@@ -40,6 +41,11 @@ auto read_by(const BackboneConfig& backbone, Read read) {
   }
 }
 
+SavedWeights read_numbers(const std::string& reference) { return read_saved_weights(reference); }
+SavedWeights read_shapes(const std::string& reference) {
+  return read_saved_weights(reference, WeightContents::kShapes);
+}
+
 class FineTunedStage : public runner::Stage {
  public:
   explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
@@ -52,12 +58,14 @@ class FineTunedStage : public runner::Stage {
   /// Random weights follow from it.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
-  /// Of the weights only the config beside them is read.
+  /// Of the weights only the config beside them and their shapes are read.
   std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
     FineTunedConfig config = config_;
-    std::optional<PretrainedConfig> pretrained;
-    if (config.backbone.weights) pretrained = config_of(read_by(config.backbone, weights_config), config.backbone);
-    config.backbone = settled(config.backbone, pretrained);
+    BackboneConfig& backbone = config.backbone;
+    std::shared_ptr<const SavedWeights> shapes;
+    if (backbone.weights) shapes = std::make_shared<const SavedWeights>(read_by(backbone, read_shapes));
+    backbone = settled(backbone, shapes ? config_of(shapes->config, backbone) : std::nullopt);
+    FineTuned(config, shapes, context.node().seed).check_base();
     return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
   }
 
@@ -66,7 +74,7 @@ class FineTunedStage : public runner::Stage {
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<const SavedWeights> saved;
     if (backbone.weights) {
-      saved = std::make_shared<const SavedWeights>(read_by(backbone, read_saved_weights));
+      saved = std::make_shared<const SavedWeights>(read_by(backbone, read_numbers));
       sha256_ = saved->sha256;
       backbone = settled(backbone, config_of(saved->config, backbone));
     } else {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/stage.h"
-#include "stages/model/pretrained_config.h"
-#include "stages/weights/hugging_face_cache.h"
+#include "runner/weights/hugging_face_cache.h"
+#include "runner/weights/pretrained_config.h"
 #include "stages/weights/saved_weights.h"
 
 namespace stages {
@@ -54,12 +54,12 @@ std::optional<PublishedBase> published_base(const FineTunedClassifier& network, 
   if (!config || !is_found_in_folder(file) || !is_of_library(*config, layout)) return std::nullopt;
   try {
     constexpr std::int64_t kDefault = 224;  // of transformers' configs, which leave it out then
-    const std::int64_t image_size = pretrained_config(*config).image_size.value_or(kDefault);
+    const std::int64_t image_size = runner::pretrained_config(*config).image_size.value_or(kDefault);
     if (image_size != network.options().tower.image_size) return std::nullopt;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
-  if (is_hub_reference(reference)) return hub_base(reference);
+  if (runner::is_hub_reference(reference)) return hub_base(reference);
   return PublishedBase{fs::canonical(file.parent_path()).string(), std::nullopt};
 }
 

@@ -1,5 +1,6 @@
 #include "stages/model/transformer_block.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -16,6 +17,12 @@ std::string_view name(Activation activation) {
   }
   assert(false);
   return "";
+}
+
+Activation activation_named(std::string_view word) {
+  const auto* const found = std::ranges::find(kActivations, word, [](const auto& item) { return item.first; });
+  assert(found != kActivations.end());
+  return found->second;
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {

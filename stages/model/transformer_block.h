@@ -22,6 +22,8 @@ enum class Activation {
 inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
     {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
 std::string_view name(Activation activation);
+/// That of a word in kActivations.
+Activation activation_named(std::string_view word);
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762):

@@ -3,7 +3,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/model.h"

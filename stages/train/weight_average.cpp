@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/choice.h"
+#include "runner/stage/config_reader.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

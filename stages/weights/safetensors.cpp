@@ -106,7 +106,7 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
   file.commit();
 }
 
-Safetensors read_safetensors(const std::filesystem::path& path) {
+Safetensors read_safetensors(const std::filesystem::path& path, WeightContents contents) {
   const Descriptor file(::open(
       path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // does not wait for a writer, should the path name a pipe
   struct stat status = {};
@@ -142,6 +142,10 @@ Safetensors read_safetensors(const std::filesystem::path& path) {
       if (type == kSavedTypes.end()) {
         damaged_safetensors(path, "the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
                                       ", which LibTorch has no numbers for");
+      }
+      if (contents == WeightContents::kShapes) {
+        items.emplace_back(entry.name, torch::empty(entry.shape, at::TensorOptions(at::kMeta).dtype(type->second)));
+        continue;
       }
       at::Tensor tensor = torch::empty(entry.shape, type->second);
       if (!read_all(file, tensor.mutable_data_ptr(), tensor.nbytes())) damaged_safetensors(path, "it ends early");

@@ -30,9 +30,15 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
                        const std::map<std::string, std::string>& metadata = {},
                        runner::Storage& storage = runner::disk());
 
+/// How much of a file of weights is read.
+enum class WeightContents {
+  kNumbers,
+  kShapes,  ///< the tensors are on the Meta device: their names, types and shapes
+};
+
 /// Reads a file nobody has vouched for: every number in it is checked against the file's size before memory is
 /// allocated for it. The data may lie at any address. Throws runner::StageError saying what is wrong with the file, and
 /// for tensors of 4 and 6 bits, which LibTorch has no numbers for.
-Safetensors read_safetensors(const std::filesystem::path& path);
+Safetensors read_safetensors(const std::filesystem::path& path, WeightContents contents = WeightContents::kNumbers);
 
 }  // namespace stages

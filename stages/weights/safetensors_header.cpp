@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/weights/strict_json.h"
+#include "runner/weights/strict_json.h"
 
 namespace stages {
 namespace {
@@ -151,7 +151,7 @@ std::string to_text(const SafetensorsHeader& header) {
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t data_bytes) {
   if (!text.starts_with('{')) refuse_header("its header does not begin with '{'");
   constexpr std::size_t kDepth = 8;
-  const json document = parse_strict_json(text, kDepth, "its header");
+  const json document = runner::parse_strict_json(text, kDepth, "its header");
   SafetensorsHeader header;
   for (const auto& [name, value] : document.items()) {
     if (name == "__metadata__") header.metadata = parse_metadata(value);

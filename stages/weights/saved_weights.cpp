@@ -17,9 +17,9 @@
 #include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
 #include "runner/text/printable.h"
-#include "stages/weights/hugging_face_cache.h"
+#include "runner/weights/hugging_face_cache.h"
+#include "runner/weights/strict_json.h"
 #include "stages/weights/safetensors.h"
-#include "stages/weights/strict_json.h"
 #include "stages/weights/torch_file.h"
 
 namespace stages {
@@ -42,50 +42,6 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// --- finding
-
-// The names that libraries give their weights, the one to be taken first before those that hold the same.
-constexpr std::array kModels = {"model.safetensors",           "model.safetensors.index.json",
-                                "pytorch_model.bin",           "pytorch_model.bin.index.json",
-                                "open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
-constexpr std::array kAdapters = {"adapter_model.safetensors", "adapter_model.bin"};
-
-template <std::size_t N>
-fs::path first_of(const std::array<const char*, N>& names, const fs::path& folder) {
-  const auto name = std::ranges::find_if(names, [&](const char* name) { return is_file(folder / name); });
-  return name == names.end() ? fs::path() : folder / *name;
-}
-
-/// The files in a folder that look like weights under a name of their own.
-std::vector<std::string> other_weights(const fs::path& folder) {
-  constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
-    const std::string ending = file->path().extension();
-    if (std::ranges::find(kEndings, ending) != kEndings.end()) names.push_back(file->path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
-fs::path find_in(const fs::path& folder) {
-  const fs::path model = first_of(kModels, folder), adapter = first_of(kAdapters, folder);
-  if (!model.empty() && !adapter.empty()) {
-    throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds a model, '" +
-                                                     model.filename().string() + "', and an adapter, '" +
-                                                     adapter.filename().string() + "'")
-        .with_help("name the file of the one that is meant");
-  }
-  if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
-  const std::vector<std::string> others = other_weights(folder);
-  throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds no model.safetensors")
-      .with_help(others.empty() ? "name a folder that a model or adapter was saved to, or a file of weights"
-                                : "name the file: " + (folder / others.front()).string());
-}
-
-// --- reading
-
 std::string text_of(const fs::path& path) {
   constexpr std::uintmax_t kLongest = 64 << 20;
   std::error_code error;
@@ -95,23 +51,6 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::optional<nlohmann::json> config_beside(const fs::path& weights) {
-  const std::string name = weights.filename();
-  fs::path path = weights.parent_path() / "config.json";
-  if (name.starts_with("adapter_model.")) path.replace_filename("adapter_config.json");
-  const fs::path of_open_clip = weights.parent_path() / "open_clip_config.json";
-  if (name.starts_with("open_clip_") && is_file(of_open_clip)) path = of_open_clip;
-  if (!is_file(path)) return {};
-  try {
-    constexpr std::size_t kDepth = 64;
-    nlohmann::json config = parse_strict_json(text_of(path), kDepth, "it");
-    if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
-    return config;
-  } catch (const std::invalid_argument& error) {
-    damaged_weights(path, std::string("is not a valid description of a model: ") + error.what());
-  }
-}
-
 bool is_safetensors(const fs::path& path, std::string_view start) {
   // The length of a header, of below 4 GB, then the header.
   const bool begins_so = start.size() > 8 && start.substr(4, 5) == std::string_view("\0\0\0\0{", 5);
@@ -119,7 +58,7 @@ bool is_safetensors(const fs::path& path, std::string_view start) {
 }
 
 /// Reads one file; what it is says its content, not its name.
-TorchFile read_file(const fs::path& path) {
+TorchFile read_file(const fs::path& path, WeightContents contents) {
   constexpr std::size_t kStart = 512;
   std::ifstream file(path, std::ios::binary);
   std::string start(kStart, '\0');
@@ -129,8 +68,8 @@ TorchFile read_file(const fs::path& path) {
     damaged_weights(path, "is Git LFS's pointer to the weights, not the weights",
                     "fetch the file itself: git lfs pull");
   }
-  if (is_safetensors(path, start)) return {read_safetensors(path).tensors, ""};
-  if (is_torch_file(start)) return read_torch_file(path);
+  if (is_safetensors(path, start)) return {read_safetensors(path, contents).tensors, ""};
+  if (is_torch_file(start)) return read_torch_file(path, contents);
   damaged_weights(path, "is neither a safetensors file nor one that torch has written",
                   "name a file of weights, and compare its checksum with the one published");
 }
@@ -176,7 +115,7 @@ std::string sha256_of(const std::vector<fs::path>& files) {
 /// Reads an index. Throws std::invalid_argument saying what is wrong with it, in half a sentence.
 WeightShards parse_weight_shards(std::string_view text) {
   constexpr std::size_t kDepth = 32;
-  const nlohmann::json index = parse_strict_json(text, kDepth, "it");
+  const nlohmann::json index = runner::parse_strict_json(text, kDepth, "it");
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object()) throw std::invalid_argument("it has no weight_map");
   WeightShards shards;
@@ -216,37 +155,30 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   return files;
 }
 
-/// What is in a file, or in the shards of an index, and their digest, which is computed at the same time.
-SavedWeights read(const fs::path& path, const WeightShards& shards) {
+/// What is in a file, or in the shards of an index, and of numbers their digest, which is computed at the same time.
+SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents) {
   const std::vector<fs::path> files = files_of(path, shards);
-  std::future<std::string> sha256 = std::async(std::launch::async, sha256_of, files);
+  std::future<std::string> sha256;
+  if (contents == WeightContents::kNumbers) sha256 = std::async(std::launch::async, sha256_of, files);
   SavedWeights result;
   std::vector<NamedTensors::Item> items;
   for (const fs::path& file : files) {
-    TorchFile part = read_file(file);
+    TorchFile part = read_file(file, contents);
     if (!shards.empty()) check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
     else result.inside = std::move(part.inside);
     items.insert(items.end(), part.tensors.begin(), part.tensors.end());
   }
   std::ranges::sort(items, {}, &NamedTensors::Item::first);
   result.tensors = NamedTensors(std::move(items));
-  result.sha256 = sha256.get();
+  if (sha256.valid()) result.sha256 = sha256.get();
   return result;
 }
 
 }  // namespace
 
-fs::path find_weights(const std::string& reference) {
-  if (is_hub_reference(reference)) return find_in(hub_snapshot(reference));
-  std::error_code error;
-  if (is_file(reference)) return reference;
-  if (fs::is_directory(reference, error)) return find_in(reference);
-  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'")
-      .with_help("name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
-}
-
 std::optional<nlohmann::json> weights_config(const std::string& reference) {
-  return config_beside(find_weights(reference));
+  auto config = runner::config_beside(find_weights(reference));
+  return config ? std::optional(std::move(config->json)) : std::nullopt;
 }
 
 std::string weights_sha256(const std::string& reference) {
@@ -254,11 +186,11 @@ std::string weights_sha256(const std::string& reference) {
   return sha256_of(files_of(path, shards_of(path)));
 }
 
-SavedWeights read_saved_weights(const std::string& reference) {
+SavedWeights read_saved_weights(const std::string& reference, WeightContents contents) {
   const fs::path path = find_weights(reference);
-  std::optional<nlohmann::json> config = config_beside(path);
-  SavedWeights result = read(path, shards_of(path));
-  result.config = std::move(config);
+  auto config = runner::config_beside(path);
+  SavedWeights result = read(path, shards_of(path), contents);
+  if (config) result.config = std::move(config->json);
   result.where = path;
   return result;
 }

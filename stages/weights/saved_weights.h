@@ -6,7 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/weights/weights_file.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/weights/safetensors.h"
 
 namespace stages {
 
@@ -19,12 +21,7 @@ struct SavedWeights {
   std::string inside;                    ///< the keys of a checkpoint below which they stood: "state_dict"; empty: none
 };
 
-/// Finds the file that `reference` names, without reading a tensor. It is one of
-/// - a file that safetensors, torch.save or torch.jit.save has written,
-/// - a folder of a model or adapter, as transformers, peft and open_clip save them, whole or as shards with an index,
-/// - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION", such a folder in the cache of huggingface_hub; nothing is fetched.
-/// Throws runner::StageError (kMissingWeights) where nothing is there, and where a folder holds two things.
-std::filesystem::path find_weights(const std::string& reference);
+using runner::find_weights;
 
 /// SavedWeights::config of what find_weights() finds. Throws as that, and kDamagedWeights.
 std::optional<nlohmann::json> weights_config(const std::string& reference);
@@ -34,6 +31,7 @@ std::string weights_sha256(const std::string& reference);
 
 /// Reads what find_weights() finds. Nobody has vouched for it: every size is checked against the file before memory is
 /// allocated for it, and nothing in it is run. Throws runner::StageError (kMissingWeights, kDamagedWeights).
-SavedWeights read_saved_weights(const std::string& reference);
+/// Of shapes there is no digest.
+SavedWeights read_saved_weights(const std::string& reference, WeightContents contents = WeightContents::kNumbers);
 
 }  // namespace stages

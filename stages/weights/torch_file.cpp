@@ -101,6 +101,16 @@ class TorchFileAssembly {
     return indices;
   }
 
+  /// The tensors without their numbers.
+  TorchFile outline() const {
+    std::vector<NamedTensors::Item> items;
+    for (const PickledWeight& weight : found_.weights) {
+      const auto type = type_of(weight.tensor);
+      items.emplace_back(weight.name, at::empty(weight.tensor.sizes, at::TensorOptions(at::kMeta).dtype(type)));
+    }
+    return {NamedTensors(std::move(items)), found_.inside};
+  }
+
   /// Memory for the bytes of a storage.
   at::Tensor allocate(std::size_t index) const { return at::empty({bytes_of(storage(index))}, at::kByte); }
 
@@ -123,13 +133,17 @@ class TorchFileAssembly {
   // Tensors that share a storage are each given memory of their own; for small files that may be many times its size.
   static constexpr std::int64_t kSmall = 16 << 20;
 
+  static at::ScalarType type_of(const PickledTensor& tensor) {
+    return std::ranges::find(kStorageClasses, tensor.type->name,
+                             [](const auto& pair) { return std::string_view(pair.first); })
+        ->second;
+  }
+
   static at::Tensor tensor_of(const PickledWeight& weight, const at::Tensor& bytes, bool is_only_one) {
     const PickledTensor& tensor = weight.tensor;
-    const auto type = std::ranges::find(kStorageClasses, tensor.type->name,
-                                        [](const auto& pair) { return std::string_view(pair.first); });
-    const at::Tensor numbers =
-        bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type->second);
-    if (type->second == at::kBool && bytes.gt(1).any().item<bool>()) {
+    const at::ScalarType type = type_of(tensor);
+    const at::Tensor numbers = bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type);
+    if (type == at::kBool && bytes.gt(1).any().item<bool>()) {
       refuse_torch_file("the tensor '" + runner::printable_ascii(weight.name) +
                         "' holds what is neither true nor false");
     }
@@ -174,7 +188,7 @@ std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries, cons
   return entry->second.size;
 }
 
-TorchFile from_zip(int file, std::int64_t file_bytes) {
+TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents) {
   const std::map<std::string, StoredEntry> entries = list_zip(file);
   const std::string top = top_folder(entries);
   const auto text_at = [&](const std::string& name, std::size_t most) {
@@ -194,6 +208,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes) {
     refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) + "', not little");
 
   TorchFileAssembly assembly(pickle, file_bytes);
+  if (contents == WeightContents::kShapes) return assembly.outline();
   std::unordered_map<std::string, std::size_t> wanted;
   for (const std::size_t index : assembly.wanted()) {
     const std::string name = top + "data/" + std::string(assembly.storage(index).key);
@@ -256,12 +271,13 @@ void check_stream_start(Pickles& pickles) {
   }
 }
 
-TorchFile from_stream(int file, std::int64_t file_bytes) {
+TorchFile from_stream(int file, std::int64_t file_bytes, WeightContents contents) {
   std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)), '\0');
   read_at(file, 0, start);
   Pickles pickles(start);
   check_stream_start(pickles);
   TorchFileAssembly assembly(pickles.next(), file_bytes);
+  if (contents == WeightContents::kShapes) return assembly.outline();
   const Pickle keys = pickles.next();
   const auto* list = std::get_if<PickledList>(&keys.value->data);
   if (!list) refuse_torch_file("it does not list its storages");
@@ -299,7 +315,7 @@ bool is_tar(std::string_view start) { return start.size() >= 262 && start.substr
 
 bool is_torch_file(std::string_view start) { return is_zip(start) || is_tar(start) || start.starts_with('\x80'); }
 
-TorchFile read_torch_file(const std::filesystem::path& path) {
+TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
@@ -311,7 +327,7 @@ TorchFile read_torch_file(const std::filesystem::path& path) {
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
     if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
-    return is_zip(start) ? from_zip(*file, size) : from_stream(*file, size);
+    return is_zip(start) ? from_zip(*file, size, contents) : from_stream(*file, size, contents);
   } catch (const ForbiddenPickle& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "stages/tensor/named_tensors.h"
+#include "stages/weights/safetensors.h"
 
 namespace stages {
 
@@ -20,6 +21,6 @@ bool is_torch_file(std::string_view start);
 /// Reads a file nobody has vouched for, of either form: the zip archive, and the stream that torch wrote before 1.6.
 /// Nothing in it is run (pickle.h); every size is checked against the file's before memory is allocated for it; only
 /// the tensors of the model are read. Throws runner::StageError (kMissingWeights, kDamagedWeights).
-TorchFile read_torch_file(const std::filesystem::path& path);
+TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents = WeightContents::kNumbers);
 
 }  // namespace stages

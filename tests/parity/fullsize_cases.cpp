@@ -10,7 +10,7 @@
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/pretrained.h"
-#include "stages/model/pretrained_config.h"
+#include "runner/weights/pretrained_config.h"
 #include "tests/parity/recorded_case.h"
 #include "tests/support/shared_data.h"
 
@@ -95,12 +95,16 @@ void compare(const RecordedCase& recorded) {
   const FullModel model = full_model(recorded);
   const auto seed = recorded.json.at("seed").get<std::uint64_t>();
   const NamedTensors saved = formula_weights(model, recorded.path.parent_path(), seed);
-  const PretrainedConfig shape = pretrained_config(config_of(model));
+  const runner::PretrainedConfig shape = runner::pretrained_config(config_of(model));
   const WeightLayout layout = layout_of(saved).value();
   const bool is_clip = layout != WeightLayout::kTimm && layout != WeightLayout::kVit;
   ImageClassifierOptions options;
-  options.tower.block = {shape.hidden_size.value(), shape.intermediate_size.value(), shape.num_attention_heads.value(),
-                         shape.hidden_act.value(),  shape.layer_norm_eps.value(),    0,
+  options.tower.block = {shape.hidden_size.value(),
+                         shape.intermediate_size.value(),
+                         shape.num_attention_heads.value(),
+                         activation_named(shape.hidden_act.value()),
+                         shape.layer_norm_eps.value(),
+                         0,
                          model.library == "timm"};
   options.tower.num_hidden_layers = shape.num_hidden_layers.value();
   options.tower.patch_size = shape.patch_size.value();

@@ -1,6 +1,6 @@
 #include "tests/parity/recorded_tower.h"
 
-#include "stages/model/pretrained_config.h"
+#include "runner/weights/pretrained_config.h"
 
 using namespace stages;
 
@@ -46,13 +46,13 @@ at::Tensor RecordedTower::gradient_of_positions(const std::string& theirs) const
 
 void RecordedTower::build(const nlohmann::json& config) {
   layout_ = layout_of(saved_).value();
-  const PretrainedConfig shape = pretrained_config(config);
+  const runner::PretrainedConfig shape = runner::pretrained_config(config);
   ImageClassifierOptions options;
   BlockOptions& block = options.tower.block;
   block.hidden_size = shape.hidden_size.value();
   block.intermediate_size = shape.intermediate_size.value();
   block.num_attention_heads = shape.num_attention_heads.value();
-  block.hidden_act = shape.hidden_act.value();
+  block.hidden_act = activation_named(shape.hidden_act.value());
   block.layer_norm_eps = shape.layer_norm_eps.value();
   block.fused_qkv = family_ == "timm";
   options.tower.num_hidden_layers = shape.num_hidden_layers.value();

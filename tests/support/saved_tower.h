@@ -43,6 +43,11 @@ class SavedTower {
   }
   std::string file() const { return (folder_ / "model.safetensors").string(); }
   void forget_config() const { std::filesystem::remove(folder_ / "config.json"); }
+  void change_config(const Json& changes) const {
+    Json config = Json::parse(std::ifstream(folder_ / "config.json"));
+    config.update(changes);
+    std::ofstream(folder_ / "config.json") << config.dump();
+  }
   const NamedTensors& weights() const { return weights_; }
 
  private:

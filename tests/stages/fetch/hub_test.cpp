@@ -1,5 +1,7 @@
 #include "stages/fetch/hub.h"
 
+#include "runner/weights/hugging_face_cache.h"
+
 #include <set>
 
 #include <gmock/gmock.h>
@@ -190,13 +192,13 @@ TEST(HubFiles, SafetensorsBeforePickles) {
 TEST(HubCache, PlaceFollowsTheLibrarysVariables) {
   const ScopedVariable home("HOME", "/own/home"), cache("XDG_CACHE_HOME", ""), hf_home("HF_HOME", ""),
       hub("HF_HUB_CACHE", "");
-  EXPECT_EQ(hub_cache(), "/own/home/.cache/huggingface/hub");
+  EXPECT_EQ(runner::hub_cache(), "/own/home/.cache/huggingface/hub");
   const ScopedVariable xdg("XDG_CACHE_HOME", "/xdg");
-  EXPECT_EQ(hub_cache(), "/xdg/huggingface/hub");
+  EXPECT_EQ(runner::hub_cache(), "/xdg/huggingface/hub");
   const ScopedVariable hf("HF_HOME", "/hf");
-  EXPECT_EQ(hub_cache(), "/hf/hub");
+  EXPECT_EQ(runner::hub_cache(), "/hf/hub");
   const ScopedVariable own("HF_HUB_CACHE", "/own");
-  EXPECT_EQ(hub_cache(), "/own");
+  EXPECT_EQ(runner::hub_cache(), "/own");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/saved_tower.h"
 #include "tests/support/small_backbone.h"
@@ -51,6 +52,18 @@ std::vector<std::string> complaints(const Json& backbone) {
 std::string refusal(const Json& backbone, std::int64_t size = 8) {
   try {
     model(backbone)->build({10, {{"image", {3, size, size}, at::kFloat}}, {"daisy", "rose"}}, 1);
+    return "";
+  } catch (const StageError& error) {
+    return error.stage + error.option + ": " + error.what();
+  }
+}
+
+/// The same of what planning the model's stage throws.
+std::string refusal_of_plan(const Json& backbone) {
+  PlanningContext context;
+  try {
+    const auto stage = create(backbone);
+    (*stage)->plan(runner::Inputs({}), context);
     return "";
   } catch (const StageError& error) {
     return error.stage + error.option + ": " + error.what();
@@ -129,10 +142,30 @@ TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
   const SavedTower saved;
   EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"num_hidden_layers", 1}})),
             "/model/backbone/weights: the weights '" + saved.file() +
-                "' do not fit the backbone: 16 unexpected (vision_model.encoder.layers.1.layer_norm1.bias, "
-                "vision_model.encoder.layers.1.layer_norm1.weight, vision_model.encoder.layers.1.layer_norm2.bias, "
-                "vision_model.encoder.layers.1.layer_norm2.weight, vision_model.encoder.layers.1.mlp.fc1.bias, "
-                "vision_model.encoder.layers.1.mlp.fc1.weight and 10 more)");
+                "' do not fit the backbone: num_hidden_layers is 1, and theirs 2");
+}
+
+TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
+  const SavedTower saved;
+  saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
+  EXPECT_EQ(
+      refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
+      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8; num_hidden_layers is 1 in the recipe, "
+      "and 2 in the config.json beside the weights '" +
+          saved.file() + "'");
+}
+
+TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
+  const SavedTower saved;
+  saved.forget_config();
+  const Json known = {{"weights", saved.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}};
+  Json wrong = known;
+  wrong.update({{"hidden_size", 16}, {"intermediate_size", 32}, {"num_hidden_layers", 3}, {"projection_dim", 4}});
+  EXPECT_EQ(refusal_of_plan(small(wrong)),
+            "/model/backbone/weights: the weights '" + saved.file() +
+                "' do not fit the backbone: hidden_size is 16, and theirs 8; intermediate_size is 32, and theirs 16; "
+                "num_hidden_layers is 3, and theirs 2; projection_dim is 4, and theirs 6");
+  EXPECT_EQ(refusal_of_plan(small(known)), "");
 }
 
 TEST(LinearProbe, MistakesOfTheRecipeAreFoundBeforeARun) {

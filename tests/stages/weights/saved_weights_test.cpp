@@ -63,6 +63,15 @@ TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
   EXPECT_EQ(read.sha256, runner::sha256(folder_.read("any.safetensors")));
 }
 
+TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
+  write_shards();
+  const SavedWeights read = read_saved_weights(at(""), WeightContents::kShapes);
+  EXPECT_EQ(names(read), "a b c");
+  EXPECT_TRUE(read.tensors.at("c").is_meta());
+  EXPECT_EQ(read.tensors.at("c").sizes(), at::IntArrayRef({3}));
+  EXPECT_EQ(read.sha256, "");
+}
+
 TEST_F(SavedWeightsTest, ContentAndNotTheNameSaysWhatAFileIs) {
   write_safetensors(at("a.bin"), {{"a", torch::ones(1)}});
   fs::copy_file(golden("state_stream.pth"), at("b.weights"));

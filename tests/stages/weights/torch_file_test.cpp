@@ -58,6 +58,18 @@ TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
   }
 }
 
+TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
+  const NamedTensors whole = read_torch_file(golden(std::string(GetParam()) + ".pth")).tensors;
+  const NamedTensors shapes =
+      read_torch_file(golden(std::string(GetParam()) + ".pth"), WeightContents::kShapes).tensors;
+  ASSERT_EQ(shapes.size(), whole.size());
+  for (const auto& [key, tensor] : whole) {
+    EXPECT_TRUE(shapes.at(key).is_meta()) << key;
+    EXPECT_EQ(shapes.at(key).sizes(), tensor.sizes()) << key;
+    EXPECT_EQ(shapes.at(key).scalar_type(), tensor.scalar_type()) << key;
+  }
+}
+
 TEST_P(TorchFiles, ShareNoMemory) {
   const NamedTensors tensors = read_torch_file(golden(GetParam() + std::string(".pth"))).tensors;
   for (const auto& [name, tensor] : tensors) {

@@ -1,9 +1,9 @@
-#include "stages/model/pretrained_config.h"
+#include "runner/weights/pretrained_config.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace stages {
+namespace runner {
 namespace {
 
 using nlohmann::json;
@@ -22,42 +22,45 @@ std::string refusal(const char* text) {
 TEST(PretrainedConfig, WholeClipHasItsTowerInASection) {
   const auto config = read(R"({"model_type": "clip", "projection_dim": 512, "vision_config": {"hidden_size": 1024,
     "hidden_act": "gelu", "layer_norm_eps": 1e-6, "patch_size": 14, "projection_dim": 768}})");
+  EXPECT_EQ(config.kind, "clip_vision");
   EXPECT_EQ(config.hidden_size, 1024);
   EXPECT_EQ(config.patch_size, 14);
-  EXPECT_EQ(config.hidden_act, Activation::kGelu);
+  EXPECT_EQ(config.hidden_act, "gelu");
   EXPECT_EQ(config.layer_norm_eps, 1e-6);
   EXPECT_EQ(config.projection_dim, 512);
   EXPECT_EQ(config.num_hidden_layers, std::nullopt);
 }
 
 TEST(PretrainedConfig, WhatFilesLeaveOutIsTheLibrarysDefault) {
-  EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").hidden_act, Activation::kQuickGelu);
+  EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").hidden_act, "quick_gelu");
   EXPECT_EQ(read(R"({"model_type": "clip_vision_model"})").layer_norm_eps, 1e-5);
-  EXPECT_EQ(read(R"({"model_type": "vit"})").hidden_act, Activation::kGelu);
+  EXPECT_EQ(read(R"({"model_type": "vit"})").hidden_act, "gelu");
   EXPECT_EQ(read(R"({"model_type": "vit"})").layer_norm_eps, 1e-12);
 }
 
 TEST(PretrainedConfig, TimmsNamesSayTheShape) {
   const auto vit = read(R"({"architecture": "vit_base_patch16_224.augreg2_in21k_ft_in1k"})");
+  EXPECT_EQ(vit.kind, "vit");
   EXPECT_EQ(vit.hidden_size, 768);
   EXPECT_EQ(vit.intermediate_size, 3072);
   EXPECT_EQ(vit.image_size, 224);
-  EXPECT_EQ(vit.hidden_act, Activation::kGelu);
+  EXPECT_EQ(vit.hidden_act, "gelu");
   EXPECT_EQ(vit.layer_norm_eps, 1e-6);
   const auto clip = read(R"({"architecture": "vit_large_patch14_clip_quickgelu_336", "num_classes": 768})");
+  EXPECT_EQ(clip.kind, "clip_vision");
   EXPECT_EQ(clip.num_hidden_layers, 24);
-  EXPECT_EQ(clip.hidden_act, Activation::kQuickGelu);
+  EXPECT_EQ(clip.hidden_act, "quick_gelu");
   EXPECT_EQ(clip.layer_norm_eps, 1e-5);
   EXPECT_EQ(clip.projection_dim, 768);
-  EXPECT_EQ(read(R"({"architecture": "vit_base_patch32_clip_224"})").hidden_act, Activation::kGelu);
+  EXPECT_EQ(read(R"({"architecture": "vit_base_patch32_clip_224"})").hidden_act, "gelu");
   EXPECT_EQ(read(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 96}})").hidden_size, 96);
 }
 
 TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
   EXPECT_EQ(read(R"({"model_cfg": {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}})").hidden_act,
-            Activation::kGelu);
+            "gelu");
   const auto quick = read(R"({"model_cfg": {"quick_gelu": true, "vision_cfg": {"layers": 24, "width": 1024}}})");
-  EXPECT_EQ(quick.hidden_act, Activation::kQuickGelu);
+  EXPECT_EQ(quick.hidden_act, "quick_gelu");
   EXPECT_EQ(quick.num_attention_heads, 16);
 }
 
@@ -76,4 +79,4 @@ TEST(PretrainedConfig, AnotherFamilySaysNothing) {
 }
 
 }  // namespace
-}  // namespace stages
+}  // namespace runner

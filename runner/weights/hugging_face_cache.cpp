@@ -1,21 +1,19 @@
-#include "stages/weights/hugging_face_cache.h"
+#include "runner/weights/hugging_face_cache.h"
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <iomanip>
 #include <system_error>
 
-#include "runner/stage/stage.h"
-#include "stages/fetch/hub.h"
+#include "runner/error/stage_error.h"
 #include "runner/text/printable.h"
 
-namespace stages {
+namespace runner {
 namespace {
 
 namespace fs = std::filesystem;
-using runner::ErrorCode;
-using runner::StageError;
 
 constexpr std::string_view kHubPrefix = "hf:";
 
@@ -66,11 +64,27 @@ HubModel parse(std::string_view reference) {
   model.name = path.substr(slash == path.npos ? 0 : slash + 1);
   const bool is_named = (slash == path.npos || is_name(model.organisation)) && is_name(model.name);
   if (is_named && is_revision(model.revision)) return model;
-  throw StageError(ErrorCode::kMissingWeights, "'" + runner::printable_ascii(reference) + "' is not the name of a model on the Hub")
+  throw StageError(ErrorCode::kMissingWeights, "'" + printable_ascii(reference) + "' is not the name of a model on the Hub")
       .with_help("write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
 }
 
 }  // namespace
+
+fs::path hub_cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
+  const std::string home = variable("HOME");
+  if (home.empty()) {
+    throw StageError(ErrorCode::kCannotCreate, "there is no folder for the Hugging Face cache: HOME is not set")
+        .with_help("set HF_HUB_CACHE to a folder");
+  }
+  return fs::path(home) / ".cache/huggingface/hub";
+}
 
 bool is_hub_reference(std::string_view text) { return text.starts_with(kHubPrefix); }
 
@@ -91,4 +105,4 @@ fs::path hub_snapshot(std::string_view reference) {
   missing(model, "'" + folder.string() + "' does not hold the revision '" + model.revision + "'");
 }
 
-}  // namespace stages
+}  // namespace runner

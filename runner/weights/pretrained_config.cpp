@@ -1,4 +1,4 @@
-#include "stages/model/pretrained_config.h"
+#include "runner/weights/pretrained_config.h"
 
 #include <array>
 #include <regex>
@@ -6,10 +6,15 @@
 
 #include <nlohmann/json.hpp>
 
-namespace stages {
+namespace runner {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kGelu = "gelu";
+constexpr const char* kQuickGelu = "quick_gelu";
+constexpr const char* kClipVision = "clip_vision";
+constexpr const char* kVit = "vit";
 
 template <typename T>
 void read(const json& from, const char* key, std::optional<T>& field) {
@@ -20,7 +25,7 @@ void read(const json& from, const char* key, std::optional<T>& field) {
   field = found->get<T>();
 }
 
-std::string text(const json& from, const char* key) {
+std::string word_at(const json& from, const char* key) {
   const auto found = from.find(key);
   return found != from.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -40,19 +45,18 @@ PretrainedConfig of_transformers(const json& config) {
   read(config, "image_size", result.image_size);
   read(config, "projection_dim", result.projection_dim);
   read(config, "layer_norm_eps", result.layer_norm_eps);
-  const std::string activation = text(config, "hidden_act");
-  if (activation == "quick_gelu") result.hidden_act = Activation::kQuickGelu;
-  else if (activation == "gelu") result.hidden_act = Activation::kGelu;
-  else
-    refuse_unless(activation.empty(),
-                  "its 'hidden_act' is '" + activation + "', and this program has gelu and quick_gelu");
+  const std::string activation = word_at(config, "hidden_act");
+  refuse_unless(activation.empty() || activation == kGelu || activation == kQuickGelu,
+                "its 'hidden_act' is '" + activation + "', and this program has gelu and quick_gelu");
+  if (!activation.empty()) result.hidden_act = activation;
   refuse_unless(config.value("num_channels", json(3)) == 3, "its images have other channels than three");
   refuse_unless(config.value("qkv_bias", json(true)) == true, "its attention has no bias ('qkv_bias')");
   return result;
 }
 
 /// Absent values of CLIPVisionConfig and ViTConfig, which their files leave out where they are these.
-void fill_in(PretrainedConfig& config, Activation activation, double epsilon) {
+void fill_in(PretrainedConfig& config, const char* kind, const char* activation, double epsilon) {
+  config.kind = kind;
   if (!config.hidden_act) config.hidden_act = activation;
   if (!config.layer_norm_eps) config.layer_norm_eps = epsilon;
 }
@@ -66,7 +70,7 @@ constexpr std::array<TimmSize, 4> kTimmSizes = {
     {{"tiny", 192, 12, 3}, {"small", 384, 12, 6}, {"base", 768, 12, 12}, {"large", 1024, 24, 16}}};
 
 PretrainedConfig of_timm(const json& config) {
-  const std::string architecture = text(config, "architecture");
+  const std::string architecture = word_at(config, "architecture");
   static const std::regex kName(R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
   std::smatch match;
   refuse_unless(
@@ -80,9 +84,10 @@ PretrainedConfig of_timm(const json& config) {
     result.num_attention_heads = size.heads;
   }
   const bool is_clip = match[3].matched;
+  result.kind = is_clip ? kClipVision : kVit;
   result.patch_size = std::stoll(match[2].str());
   result.image_size = std::stoll(match[5].str());
-  result.hidden_act = match[4].matched ? Activation::kQuickGelu : Activation::kGelu;
+  result.hidden_act = match[4].matched ? kQuickGelu : kGelu;
   result.layer_norm_eps = is_clip ? 1e-5 : 1e-6;
   const json& arguments =
       config.contains("model_args") && config["model_args"].is_object() ? config["model_args"] : config;
@@ -102,9 +107,11 @@ PretrainedConfig of_timm(const json& config) {
 PretrainedConfig of_open_clip(const json& model) {
   refuse_unless(model.contains("vision_cfg") && model["vision_cfg"].is_object(), "its 'model_cfg' has no 'vision_cfg'");
   const json& vision = model["vision_cfg"];
-  refuse_unless(text(vision, "timm_model_name").empty() && (!vision.contains("layers") || vision["layers"].is_number()),
-                "its vision tower is not a transformer of CLIP's form");
+  refuse_unless(
+      word_at(vision, "timm_model_name").empty() && (!vision.contains("layers") || vision["layers"].is_number()),
+      "its vision tower is not a transformer of CLIP's form");
   PretrainedConfig result;
+  result.kind = kClipVision;
   result.hidden_size = 768, result.num_hidden_layers = 12;
   read(vision, "width", result.hidden_size);
   read(vision, "layers", result.num_hidden_layers);
@@ -117,7 +124,7 @@ PretrainedConfig of_open_clip(const json& model) {
   read(vision, "mlp_ratio", ratio);
   result.num_attention_heads = *result.hidden_size / *head_width;
   result.intermediate_size = static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
-  result.hidden_act = model.value("quick_gelu", json(false)) == true ? Activation::kQuickGelu : Activation::kGelu;
+  result.hidden_act = model.value("quick_gelu", json(false)) == true ? kQuickGelu : kGelu;
   result.layer_norm_eps = 1e-5;
   return result;
 }
@@ -128,18 +135,18 @@ PretrainedConfig pretrained_config(const json& config) {
   if (!config.is_object()) return {};
   if (config.contains("model_cfg")) return of_open_clip(config["model_cfg"]);
   if (config.contains("architecture")) return of_timm(config);
-  const std::string type = text(config, "model_type");
+  const std::string type = word_at(config, "model_type");
   if (type == "vit") {
     PretrainedConfig result = of_transformers(config);
-    fill_in(result, Activation::kGelu, 1e-12);
+    fill_in(result, kVit, kGelu, 1e-12);
     return result;
   }
   if (type != "clip" && type != "clip_vision_model") return {};
   const bool is_whole = config.contains("vision_config") && config["vision_config"].is_object();
   PretrainedConfig result = of_transformers(is_whole ? config["vision_config"] : config);
   if (is_whole) read(config, "projection_dim", result.projection_dim);
-  fill_in(result, Activation::kQuickGelu, 1e-5);
+  fill_in(result, kClipVision, kQuickGelu, 1e-5);
   return result;
 }
 
-}  // namespace stages
+}  // namespace runner

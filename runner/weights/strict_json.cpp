@@ -1,4 +1,4 @@
-#include "stages/weights/strict_json.h"
+#include "runner/weights/strict_json.h"
 
 #include <stdexcept>
 #include <unordered_set>
@@ -9,7 +9,7 @@
 
 #include "runner/text/printable.h"
 
-namespace stages {
+namespace runner {
 namespace {
 
 using nlohmann::json;
@@ -32,7 +32,7 @@ class DepthWatch final : public nlohmann::json_sax<json> {
   bool end_array() override { return ascend(); }
   bool key(string_t& name) override {
     if (names_.back().insert(name).second) return true;
-    throw std::invalid_argument("the name '" + runner::printable_ascii(name) + "' appears twice");
+    throw std::invalid_argument("the name '" + printable_ascii(name) + "' appears twice");
   }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {
     throw std::invalid_argument(what_ + " is not JSON");
@@ -68,4 +68,4 @@ json parse_strict_json(std::string_view text, std::size_t depth, const std::stri
   }
 }
 
-}  // namespace stages
+}  // namespace runner

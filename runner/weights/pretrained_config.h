@@ -6,16 +6,15 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/model/transformer_block.h"
-
-namespace stages {
+namespace runner {
 
 /// What the file config.json beside weights says of their vision tower. nullopt: it says nothing of it.
 struct PretrainedConfig {
+  std::optional<std::string> kind;  ///< of model/backbone: "clip_vision" or "vit"
   std::optional<std::int64_t> hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, patch_size;
   std::optional<std::int64_t> image_size;  ///< that the position embeddings are for
   std::optional<std::int64_t> projection_dim;
-  std::optional<Activation> hidden_act;
+  std::optional<std::string> hidden_act;  ///< "gelu" or "quick_gelu"
   std::optional<double> layer_norm_eps;
 };
 
@@ -24,4 +23,4 @@ struct PretrainedConfig {
 /// std::invalid_argument, in half a sentence: "its 'hidden_act' is 'relu', …", for what this program cannot compute.
 PretrainedConfig pretrained_config(const nlohmann::json& config);
 
-}  // namespace stages
+}  // namespace runner
