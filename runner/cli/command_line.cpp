@@ -83,8 +83,11 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
   }
   if (!verb.needs_recipe()) return std::nullopt;
   const std::string action = verb.action && !verb.action->empty() ? " " + *verb.action : "";
-  return Diagnostic{
-      ErrorCode::kUsage, {}, "", "no recipe is named", "write its name or file, as in `retort " + name + action + " classify`"};
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "no recipe is named",
+                    "write its name or file, as in `retort " + name + action + " classify`"};
 }
 
 std::string overview() {

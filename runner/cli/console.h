@@ -30,8 +30,8 @@ struct Console {
 bool wants_color(int fd);
 
 /// Prints the results of a verb as the one document that `--json` prints: {"schema": shape, "retort": version,
-/// "result": …, "errors": […] where there are any, "warnings": […]}. schemas/output describes each shape, "validate/1" in
-/// validate.json.
+/// "result": …, "errors": […] where there are any, "warnings": […]}. schemas/output describes each shape, "validate/1"
+/// in validate.json.
 void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
                   const Diagnostics& errors = {});
 

@@ -79,7 +79,8 @@ std::string groups_text(std::string_view key, const std::vector<SameOptions>& gr
       is_told[k] = true;
     }
     const bool is_one = same.size() == 1;
-    text += (text.empty() ? "" : "\n") + std::string(key) + ": " + (is_one ? head(option) : takes_phrase(option)) + "\n";
+    text +=
+        (text.empty() ? "" : "\n") + std::string(key) + ": " + (is_one ? head(option) : takes_phrase(option)) + "\n";
     if (!option.help.empty()) text += "  " + option.help + "\n";
     for (const SameOptions* group : same) {
       const std::string phrase = head(group->option).substr(takes_phrase(option).size());

@@ -172,9 +172,8 @@ Result<std::vector<Override>> meant_by_rows(Override override, std::span<const A
 }  // namespace
 
 void add_common_aliases(std::vector<Alias>& result) {
-  constexpr std::array<std::pair<const char*, const char*>, 3> kCommon = {{{"epochs", "train.epochs"},
-                                                                           {"lr", "train.optimizer.learning_rate"},
-                                                                           {"batch_size", "train.batch_size"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 3> kCommon = {
+      {{"epochs", "train.epochs"}, {"lr", "train.optimizer.learning_rate"}, {"batch_size", "train.batch_size"}}};
   for (const auto& [name, target] : kCommon) {
     if (std::ranges::find(result, name, &Alias::name) == result.end()) result.push_back({name, {}, {target}});
   }

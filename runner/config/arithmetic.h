@@ -7,9 +7,10 @@
 
 namespace runner {
 
-/// The resolvers that compute: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b}, ${int:0.9}. Their arguments
-/// are numbers, or texts that read as numbers, such as ${oc.env:N}. Integers give integers, but where a division leaves a
-/// remainder; int() cuts the fraction off. What is no number, too large or divided by zero is an error.
+/// The resolvers that compute: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b}, ${int:0.9}. Their
+/// arguments are numbers, or texts that read as numbers, such as ${oc.env:N}. Integers give integers, but where a
+/// division leaves a remainder; int() cuts the fraction off. What is no number, too large or divided by zero is an
+/// error.
 std::optional<Value> add(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> subtract(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> multiply(ResolverContext& context, std::vector<Value>& arguments);

@@ -18,8 +18,8 @@ namespace runner {
 /// the place is not known.
 std::string origin_text(const Location& where);
 
-/// Where each scalar and each empty container of `value` came from, by its JSON pointer: {"from": "file", "file", "line",
-/// "column"}, {"from": "override", "override": "lr=1"}, {"from": "default"} or {"from": "unknown"}.
+/// Where each scalar and each empty container of `value` came from, by its JSON pointer: {"from": "file", "file",
+/// "line", "column"}, {"from": "override", "override": "lr=1"}, {"from": "default"} or {"from": "unknown"}.
 nlohmann::ordered_json origins_json(const Value& value);
 
 /// `value` as YAML, each line of it followed by where it came from: "lr: 0.1    # recipes/a.yaml:3". What was filled

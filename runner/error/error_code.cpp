@@ -47,7 +47,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
 
     {kRecipeNotFound, ExitCode::kMissingInput, "no recipe of that name",
      "There is no recipe of that name, or a file that a recipe names is not there.", "retort run clasify",
-     "The message lists the folders that were searched. A recipe file of your own is named with its ending: flowers.yaml."},
+     "The message lists the folders that were searched. A recipe file of your own is named with its ending: "
+     "flowers.yaml."},
     {kOverrideSyntax, kRecipe, "an override cannot be read",
      "A word of the command line cannot be read as an override.", "train.optimizer.betas=[0.9,0.99",
      "Close brackets and quotes, and put the word into single quotes so that the shell leaves it alone."},

@@ -306,8 +306,8 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
   }
   if (dry.plan) {
     if (dry.plan->budget) {
-      context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " + size_text(*dry.plan->budget) +
-                  " (" + dry.plan->budget_from + ")");
+      context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
+                  size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")");
     }
     write_atomically(NodeLayout(context.node().folder).plan(), to_json(*dry.plan).dump(2) + "\n");
   }

@@ -109,8 +109,9 @@ std::string alternatives_text(const MemoryPlan& plan) {
                     is_one ? decimal(other.relative_flops, 2) + "x" : "–",
                     is_one ? decimal(other.relative_operations, 2) + "x" : "–", margin_text(other, plan)});
   }
-  return section("considered, the cheapest first; launches are operations started, each of which takes some time of its own",
-                 rows);
+  return section(
+      "considered, the cheapest first; launches are operations started, each of which takes some time of its own",
+      rows);
 }
 
 /// "3.1e-16", "0", "inf".

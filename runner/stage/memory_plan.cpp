@@ -52,8 +52,8 @@ Json to_json(const PlanAlternative& alternative) {
 }
 
 PlanAlternative alternative(const Json& json) {
-  return {json.at("overrides"), json.at("exactness"), json.at("predicted"), json.at("relative_flops"),
-          json.value("refused", ""), json.value("relative_operations", 1.0)};
+  return {json.at("overrides"),      json.at("exactness"),      json.at("predicted"),
+          json.at("relative_flops"), json.value("refused", ""), json.value("relative_operations", 1.0)};
 }
 
 template <typename T>

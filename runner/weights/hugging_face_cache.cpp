@@ -64,7 +64,8 @@ HubModel parse(std::string_view reference) {
   model.name = path.substr(slash == path.npos ? 0 : slash + 1);
   const bool is_named = (slash == path.npos || is_name(model.organisation)) && is_name(model.name);
   if (is_named && is_revision(model.revision)) return model;
-  throw StageError(ErrorCode::kMissingWeights, "'" + printable_ascii(reference) + "' is not the name of a model on the Hub")
+  throw StageError(ErrorCode::kMissingWeights,
+                   "'" + printable_ascii(reference) + "' is not the name of a model on the Hub")
       .with_help("write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
 }
 

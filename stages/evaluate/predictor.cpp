@@ -44,7 +44,6 @@ std::shared_ptr<const MemoryPolicy> policy_of(const runner::Inputs& inputs) {
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
-
 }  // namespace
 
 Predictor::Predictor(const runner::Inputs& inputs, Options options)
@@ -104,10 +103,9 @@ void Predictor::plan(runner::PlanContext& context) const {
       (predicted <= *plan.budget ? fitting : failing) = middle;
     }
     if (needed) {
-      plan.alternatives.push_back(
-          {.overrides = {options_.pointer.substr(1) + ".batch_size=" + std::to_string(fitting)},
-           .exactness = "exact",
-           .predicted = *needed});
+      plan.alternatives.push_back({.overrides = {options_.pointer.substr(1) + ".batch_size=" + std::to_string(fitting)},
+                                   .exactness = "exact",
+                                   .predicted = *needed});
     }
   }
   context.plan(std::move(plan));

@@ -37,9 +37,9 @@ struct ClassifiedSamples {
 class Predictor {
  public:
   struct Options {
-    std::int64_t batch_size = 1;               ///< samples that are run at once, at most
-    TestTimeFlip flip = TestTimeFlip::kNone;   ///< a sample's logits are the mean over its mirrors
-    std::string pointer = {};                  ///< where the recipe says this, "/evaluate"
+    std::int64_t batch_size = 1;              ///< samples that are run at once, at most
+    TestTimeFlip flip = TestTimeFlip::kNone;  ///< a sample's logits are the mean over its mirrors
+    std::string pointer = {};                 ///< where the recipe says this, "/evaluate"
   };
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
   /// test set is empty, or is to be flipped and holds no images.

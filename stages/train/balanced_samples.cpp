@@ -18,7 +18,8 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
         .with_help("set sampling: as_is; class_weights can balance the loss");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
-  for (std::int64_t index = 0; index < size_; ++index) by_label[labels[static_cast<std::size_t>(index)]].push_back(index);
+  for (std::int64_t index = 0; index < size_; ++index)
+    by_label[labels[static_cast<std::size_t>(index)]].push_back(index);
   for (auto& [label, indices] : by_label) {
     const auto classes = std::ssize(by_label), count = std::ssize(indices);
     // So many of the class are drawn in an epoch at most; they may begin and end within a turn.

@@ -12,8 +12,8 @@ namespace stages {
 /// of a class are drawn in turns, in another order each turn, and the turns go on over the epochs: none is drawn twice
 /// more often than another. An epoch is a function of (seed, epoch).
 ///
-/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's size, and is augmented
-/// and dropped out anew.
+/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's size, and is
+/// augmented and dropped out anew.
 class BalancedSamples final : public Dataset {
  public:
   /// Throws runner::StageError where `source` does not say the labels of its samples.

@@ -19,8 +19,8 @@ namespace stages {
 /// By the inverse frequency of each class: samples / (classes * samples of the class), as scikit-learn does.
 struct BalancedWeights {};
 
-/// How much a sample weighs in a loss, by its class, as a recipe says it: not at all by its class, balanced, a number for
-/// each class in order, or one for each class that is named, where the others weigh 1.
+/// How much a sample weighs in a loss, by its class, as a recipe says it: not at all by its class, balanced, a number
+/// for each class in order, or one for each class that is named, where the others weigh 1.
 using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<double>, std::map<std::string, double>>;
 
 /// Reads the option `class_weights`.

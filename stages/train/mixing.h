@@ -32,9 +32,9 @@ struct Mixture {
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name, std::int64_t height,
                      std::int64_t width);
 
-/// The batch with each sample's "image", or whatever of it is of floating point, mixed with that of the sample before it,
-/// of the first with the last; with "partner_label", that one's label, and "share", that of its own. A batch of one is
-/// mixed with itself.
+/// The batch with each sample's "image", or whatever of it is of floating point, mixed with that of the sample before
+/// it, of the first with the last; with "partner_label", that one's label, and "share", that of its own. A batch of one
+/// is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 
 }  // namespace stages

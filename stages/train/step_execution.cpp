@@ -57,8 +57,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip),
-          key.step};
+  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip), key.step};
 }
 
 void StepExecution::commit(const Computed& computed, const std::vector<Rates>& rates) {

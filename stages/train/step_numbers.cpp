@@ -8,8 +8,7 @@
 
 namespace stages {
 
-StepNumbers::StepNumbers(double weight, std::int64_t units)
-    : weight_(weight), units_(static_cast<double>(units)) {}
+StepNumbers::StepNumbers(double weight, std::int64_t units) : weight_(weight), units_(static_cast<double>(units)) {}
 StepNumbers::~StepNumbers() = default;
 StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
 StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;

@@ -120,8 +120,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                 "class_weights weigh samples of one class, and mixup and cutmix mix those of two",
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
-  const bool balances =
-      runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   const auto make_step = [options](const Model& model, const TrainingData& data) {
     check_labels(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);

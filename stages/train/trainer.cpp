@@ -62,10 +62,9 @@ class Training {
         meter_(device_),
         log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
              steady_seconds),
-        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
-                [this](std::int64_t live) {
-                  return bytes_by_owner(owned_tensors(network_, execution_.state()), live);
-                }),
+        memory_(
+            context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
+            [this](std::int64_t live) { return bytes_by_owner(owned_tensors(network_, execution_.state()), live); }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, learning_rates_, stopping_, pending_}, description_, options, context) {
     check_length(options.schedule, planned_steps_);

@@ -31,9 +31,9 @@ struct TrainerOptions {
   Schedule schedule;
   std::optional<double> gradient_clip_norm;
   std::optional<WeightAverageOptions> average;  ///< of the weights
-  std::int64_t validate_every = 1;       ///< epochs; the last epoch is always validated
-  std::optional<std::int64_t> patience;  ///< validations in a row without a better one after which to stop
-  std::string monitor;                   ///< what says which epoch is best: "loss" or one of the step's scores
+  std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
+  std::optional<std::int64_t> patience;         ///< validations in a row without a better one after which to stop
+  std::string monitor;                          ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kBest;
   SaveOptions checkpoint;

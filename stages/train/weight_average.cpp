@@ -56,7 +56,8 @@ NamedTensors WeightAverage::state() const {
 
 void WeightAverage::save(NamedTensors& model, NamedTensors& rest) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    rest.set(names_[i] + (options_.is_result ? ".trained" : ".average"), options_.is_result ? weights_[i] : averages_[i]);
+    rest.set(names_[i] + (options_.is_result ? ".trained" : ".average"),
+             options_.is_result ? weights_[i] : averages_[i]);
     if (options_.is_result) model.set(names_[i], averages_[i]);
   }
 }

@@ -21,7 +21,7 @@ namespace stages {
 /// How a moving average of the weights is kept, and whether it is what a training gives out.
 struct WeightAverageOptions {
   double decay = 0;
-  bool warmup = false;   ///< after step n the decay is at most (1 + n) / (10 + n)
+  bool warmup = false;    ///< after step n the decay is at most (1 + n) / (10 + n)
   bool is_result = true;  ///< it is validated and handed on; false: the weights as trained are
 };
 

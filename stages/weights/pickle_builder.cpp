@@ -171,8 +171,7 @@ std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
     pickle_.storages.push_back(storage);
   } else {
     const PickledStorage& other = pickle_.storages[place->second];
-    if (other.type != storage.type || other.count != storage.count)
-      refuse_pickle(called + " appears in two forms");
+    if (other.type != storage.type || other.count != storage.count) refuse_pickle(called + " appears in two forms");
   }
   return place->second;
 }

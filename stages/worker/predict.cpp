@@ -54,9 +54,10 @@ class Prediction {
   at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
     const Batch placed = network.placed(batch);
     const ScopedInference inference(network);
-    return flipped_mean(placed.tensors(), flip_, [&](const NamedTensors& seen) {
-             return checkpoint_.model->forward(network.module(), seen).at("logits");
-           })
+    return flipped_mean(placed.tensors(), flip_,
+                        [&](const NamedTensors& seen) {
+                          return checkpoint_.model->forward(network.module(), seen).at("logits");
+                        })
         .cpu();
   }
 

@@ -43,8 +43,8 @@ class TinyDataset final : public stages::Dataset {
     return all;
   }
 
-  std::vector<std::string> class_names;         // the first ones, if not class0, class1 …
-  std::set<std::int64_t> skipped, broken;       // cannot be read; hold a NaN
+  std::vector<std::string> class_names;             // the first ones, if not class0, class1 …
+  std::set<std::int64_t> skipped, broken;           // cannot be read; hold a NaN
   std::map<std::int64_t, std::int64_t> relabelled;  // in place of index modulo classes
   bool tells_labels = true;
   stages::LoaderOptions options;

@@ -117,11 +117,12 @@ Invocation declare_config() {
 }  // namespace
 
 void add_views(Invocation& verb, ConfigView& view) {
+  verb.add({.name = "-p,--package",
+            .value = &view.package,
+            .summary = "Show only this key and what is below it",
+            .type = "KEY"});
   verb.add(
-      {.name = "-p,--package", .value = &view.package, .summary = "Show only this key and what is below it", .type = "KEY"});
-  verb.add({.name = "--resolve",
-            .value = &view.resolve,
-            .summary = "Resolve interpolations and fill in every default"});
+      {.name = "--resolve", .value = &view.resolve, .summary = "Resolve interpolations and fill in every default"});
   verb.add({.name = "-i,--info",
             .value = &view.info,
             .summary = "Show how the recipe is composed: defaults, defaults-tree or searchpath",

@@ -242,11 +242,11 @@ Invocation declare_plan() {
             .value = &flags->budget,
             .summary = "Check against this much memory: 8GiB, 512MiB, 8GB",
             .type = "SIZE"});
-  verb.add(
-      {.name = "--gpu",
-       .value = &flags->gpu,
-       .summary = "Plan for a GPU that this machine lacks: its name or part of it, such as L4; an unknown name lists all",
-       .type = "GPU"});
+  verb.add({.name = "--gpu",
+            .value = &flags->gpu,
+            .summary =
+                "Plan for a GPU that this machine lacks: its name or part of it, such as L4; an unknown name lists all",
+            .type = "GPU"});
   verb.add({.name = "--only", .value = &flags->only, .summary = "Plan this node and what it needs", .type = "NODE"});
   verb.add({.name = "--svg",
             .value = &flags->svg,
@@ -273,7 +273,8 @@ Invocation declare_certify() {
 
 }  // namespace
 
-const Command kPlanCommand = {"plan", "Shows how much memory a run would need, and whether it fits, without running it.",
+const Command kPlanCommand = {"plan",
+                              "Shows how much memory a run would need, and whether it fits, without running it.",
                               "retort plan classify data.root=photos --budget 8GiB", declare_plan};
 const Command kCertifyCommand = {"certify",
                                  "Checks on small shapes that a training's gradient equals that of the whole batch.",

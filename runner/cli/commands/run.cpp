@@ -58,9 +58,7 @@ Invocation declare_run() {
   const auto flags = std::make_shared<RunFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
-  verb.add({.name = "--smoke",
-            .value = &flags->smoke,
-            .summary = "Run two steps of every stage as a quick check"});
+  verb.add({.name = "--smoke", .value = &flags->smoke, .summary = "Run two steps of every stage as a quick check"});
   add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});

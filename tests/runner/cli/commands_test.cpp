@@ -32,8 +32,8 @@ std::string trimmed(std::string text) {
   return text == "\n" ? "" : text;
 }
 
-/// With the folder of this build, its version and hashes of recipes replaced by names, and columns, whose width depends on the
-/// folder, two blanks apart.
+/// With the folder of this build, its version and hashes of recipes replaced by names, and columns, whose width depends
+/// on the folder, two blanks apart.
 std::string comparable(const std::string& text) {
   static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"), columns("([^ |\n])  +");
   static const std::regex version("\"retort\": \"[0-9.]+\"");
@@ -90,8 +90,8 @@ TEST_P(Commands, AdviceLeadsSomewhere) {
     for (const std::string& command : advised_commands(help)) {
       const bool is_pattern = std::regex_search(command, kPlace);
       const std::string words = command.substr(std::string("retort ").size());
-      const Ended ended = run_shell(program + (is_pattern ? words.substr(0, words.find(' ')) + " --help" : words),
-                                    folder.path());
+      const Ended ended =
+          run_shell(program + (is_pattern ? words.substr(0, words.find(' ')) + " --help" : words), folder.path());
       EXPECT_NE(ended.exit, 64) << command << '\n' << ended.err;
       EXPECT_TRUE(ended.err.empty() || ended.err != said) << command << '\n' << ended.err;
     }

@@ -85,9 +85,11 @@ std::vector<GoodLine> good_lines() {
       {"explain", "explain E0301"},
       {"init", "init new.yaml"},
       {"data", "data make image_folder --out d", answering(R"({"folder":"d","images":2})")},
-      {"data", "data fetch cub200", answering(R"({"folder":"data/cub200","was_there":false,"received_bytes":9,"files":2})")},
+      {"data", "data fetch cub200",
+       answering(R"({"folder":"data/cub200","was_there":false,"received_bytes":9,"files":2})")},
       {"data", "data fetch hf:a/b",
-       answering(R"({"folder":"a/b","commit":"c","received_bytes":2,"files":[{"name":"x","bytes":2,"was_there":false}]})")},
+       answering(
+           R"({"folder":"a/b","commit":"c","received_bytes":2,"files":[{"name":"x","bytes":2,"was_there":false}]})")},
       {"doctor", "doctor", answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
       {"doctor", "doctor memory", answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
       {"doctor", "doctor determinism quickstart", answering(R"({"steps":1,"tensors":1,"difference":null})")},
@@ -167,8 +169,7 @@ class RecordedRuns {
     const TemporaryFolder beside;
     std::string worker = line.events.empty() ? "exit:1" : line.events + " finished:0";
     if (const std::size_t at = worker.find(" read"); at != worker.npos) worker.insert(at + 5, kLogged);
-    return run_shell(install_with_worker(beside.path(), worker).string() + " " + line.arguments + more,
-                     folder_.path());
+    return run_shell(install_with_worker(beside.path(), worker).string() + " " + line.arguments + more, folder_.path());
   }
   std::string read(const std::string& name) const { return folder_.read(name); }
 

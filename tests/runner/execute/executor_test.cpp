@@ -235,8 +235,8 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   EXPECT_EQ(CountingStage::runs, 1);
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line);
-  EXPECT_THAT(said,
-              ElementsAre("data: 5 samples", "train: needs 60 B according to the plan, of 100 B (with input)", "train: runs"));
+  EXPECT_THAT(said, ElementsAre("data: 5 samples", "train: needs 60 B according to the plan, of 100 B (with input)",
+                                "train: runs"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
 }
 

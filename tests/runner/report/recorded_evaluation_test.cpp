@@ -96,7 +96,8 @@ TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
   const auto result = read_evaluation(folder_.path(), "evaluate");
   ASSERT_FALSE(result);
   EXPECT_THAT(result.errors().at(0).message, testing::EndsWith("metrics.json' is damaged: it is no JSON object"));
-  EXPECT_EQ(result.errors().at(0).help, "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
+  EXPECT_EQ(result.errors().at(0).help,
+            "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
 }
 
 /// Every field of both files in turn is lost or another kind of value: that is refused or understood, never a crash.

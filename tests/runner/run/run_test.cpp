@@ -281,10 +281,11 @@ TEST_F(RunTest, ErrorWithoutAnExitCodeIsNotSuccess) {
 TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), "err:about to go", "die:9"}),
             ExitCode::kRunFailed);
-  EXPECT_EQ(talk_.str(),
-            "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
-            "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory\n"
-            "  note: it printed: about to go\n");
+  EXPECT_EQ(
+      talk_.str(),
+      "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
+      "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory\n"
+      "  note: it printed: about to go\n");
   EXPECT_EQ(summary()["status"], "worker died");
   EXPECT_EQ(summary()["signal"], 9);
   EXPECT_EQ(summary()["exit"], 1);
@@ -304,8 +305,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
 TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
   fs::create_directories(folder_.path() / "run/other");
   EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), ExitCode::kCannotCreate);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() +
-                                     "' is not empty [/run/dir]"));
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() + "' is not empty [/run/dir]"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort"));
 }
 

@@ -114,8 +114,7 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
   };
   for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
     EXPECT_EQ(advice(number), "this is a bug in Retort: please report it") << signal_name(number);
-  EXPECT_EQ(advice(SIGXCPU),
-            "it reached the limit on processor time: raise it with `ulimit -t`");
+  EXPECT_EQ(advice(SIGXCPU), "it reached the limit on processor time: raise it with `ulimit -t`");
   EXPECT_EQ(advice(SIGXFSZ), "a file reached the limit on file sizes: raise it with `ulimit -f`");
   for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
     EXPECT_EQ(advice(number), "") << signal_name(number);

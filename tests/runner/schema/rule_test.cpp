@@ -28,9 +28,9 @@ TEST(Rule, ComparesNumbersTextsTruthsAndNull) {
                                 "width > heads", "optimizer.rate == 0.25", "sizes.auto == 'auto'", "on == true",
                                 "none == null", "absent == null", "width != null", "on", "not false"})
     EXPECT_TRUE(kept(condition)) << condition;
-  for (const char* condition :
-       {"width == 12", "width != 770", "heads < 12", "heads > 12", "width <= heads", "width < heads", "heads >= 13",
-        "sizes.auto == 'off'", "sizes.auto != 'auto'", "not on", "none != null", "list == null", "absent != null", "false"})
+  for (const char* condition : {"width == 12", "width != 770", "heads < 12", "heads > 12", "width <= heads",
+                                "width < heads", "heads >= 13", "sizes.auto == 'off'", "sizes.auto != 'auto'", "not on",
+                                "none != null", "list == null", "absent != null", "false"})
     EXPECT_FALSE(kept(condition)) << condition;
 }
 

@@ -165,6 +165,16 @@ TEST_F(ImageFolder, CachedImageIsNotReadAgain) {
   EXPECT_TRUE(image(*train, 5, 2).equal(before));
 }
 
+TEST_F(ImageFolder, PartsOfOneCacheKeepTheirPicturesApart) {
+  add_photos();
+  const std::string split = R"("image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2})";
+  const auto plain = run("{" + split + "}"), cached = run("{" + split + R"(, "cache_mib": 10})");
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const char* port : {"train", "validation", "test"})
+      EXPECT_TRUE(image(*part(cached, port), 0, 1).equal(image(*part(plain, port), 0, 1))) << port;
+  }
+}
+
 TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
   Image smooth(400, 300);
   for (int y = 0; y < 300; ++y) {

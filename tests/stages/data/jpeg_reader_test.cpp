@@ -73,6 +73,24 @@ TEST(JpegReader, TooManyPixelsAreRefusedFromTheHeader) {
             "E0605: it has 20000 x 10000 pixels, more than 178 million");
 }
 
+/// A progressive JPEG of one gray block, whose first scan stands there so many times.
+std::vector<std::uint8_t> with_scans(int count) {
+  std::vector<std::uint8_t> file = {0xFF, 0xD8, 0xFF, 0xDB, 0, 67, 0};
+  const auto add = [&](std::initializer_list<std::uint8_t> bytes) { file.insert(file.end(), bytes); };
+  file.insert(file.end(), 64, 1);                          // the quantisation table
+  add({0xFF, 0xC2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0});  // 8 x 8 pixels of one component
+  add({0xFF, 0xC4, 0, 20, 0, 1});                          // one code, of one bit,
+  file.insert(file.end(), 16, 0);                          // for the difference 0
+  for (int i = 0; i < count; ++i) add({0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 0, 0, 0x7F});
+  add({0xFF, 0xD9});
+  return file;
+}
+
+TEST(JpegReader, ThousandsOfScansAreRefused) {
+  EXPECT_EQ(failure(with_scans(500)), "");
+  EXPECT_EQ(failure(with_scans(501)), "E0604: it has more than 500 scans");
+}
+
 TEST(JpegReader, NoPixelsIsCorrupt) {
   EXPECT_EQ(failure(with_size(encode_jpeg(picture(8, 8), 90), 0, 8)), "E0604: it has no pixels");
 }

@@ -136,7 +136,7 @@ class Classification : public testing::Test {
     runner::ConfigReader reader(value, "/evaluate");
     const auto stage = kEvaluateClassification.create(reader);
     PlanningContext planning;
-    planning.budget_value = {"a test", budget};
+    planning.asked.budget = {"a test", budget};
     (*stage)->plan(runner::Inputs({{"test", {test}}, {"checkpoint", {checkpoint_}}}), planning);
     return planning.planned.value();
   }
@@ -421,7 +421,8 @@ TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
 }
 
 TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
-  const auto large = std::make_shared<LogitDataset>(torch::zeros({256, 20'000}), std::vector<std::int64_t>(256), kFlowers);
+  const auto large =
+      std::make_shared<LogitDataset>(torch::zeros({256, 20'000}), std::vector<std::int64_t>(256), kFlowers);
   constexpr std::int64_t kEnough = std::int64_t{1} << 40;
   const std::int64_t of_8 = plan(large, 8, kEnough).predicted, of_64 = plan(large, 64, kEnough).predicted;
   ASSERT_LT(of_8, of_64);

@@ -158,6 +158,22 @@ TEST_F(DownloadTest, WithoutASumAndATagNothingIsContinued) {
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
 }
 
+TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
+  const HttpServer server([&](const SeenRequest& request) { return served(request, bytes_); });
+  Download what = wanted(server);
+  what.checksum.reset();
+  const auto fetch_after = [&](const std::string& address) {
+    fs::remove(file_);
+    folder_.write("data.bin.part", bytes_.substr(0, 100'000));
+    folder_.write("data.bin.part.json", R"({"url": ")" + address + R"(", "validator": "\"v1\""})");
+    return download(what, listener_.callbacks(), listener_.patience());
+  };
+  EXPECT_EQ(fetch_after(what.url), 200'000);
+  EXPECT_EQ(fetch_after(server.url("/other.bin")), 300'000);
+  EXPECT_EQ(server.seen().at(1).header("range"), "");
+  EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
 TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
   const HttpServer server([&](const SeenRequest& request) { return served(request, "something else"); });
   EXPECT_EQ(failure_of([&] { fetch(server); }),

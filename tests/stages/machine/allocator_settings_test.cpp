@@ -71,6 +71,17 @@ TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
   EXPECT_EQ(allocator_settings_in_force().expandable_segments, std::nullopt);
 }
 
+TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
+  setenv("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:0.5,garbage_collection_threshold:0.8", 1);
+  AllocatorSettings wanted;
+  wanted.garbage_collection_threshold = 0.8;
+  EXPECT_THAT(apply_settings(wanted), IsEmpty());
+  wanted.garbage_collection_threshold = 0.5;
+  EXPECT_THAT(apply_settings(wanted),
+              ElementsAre("allocator: garbage_collection_threshold: 0.5 of the recipe wins over "
+                          "PYTORCH_ALLOC_CONF, which says 0.8"));
+}
+
 TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
   c10::CachingAllocator::setAllocatorSettings("max_split_size_mb:128");
   try {

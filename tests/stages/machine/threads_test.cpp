@@ -31,8 +31,10 @@ TEST_F(MachineTest, CgroupVersion2TakesTheTightestLimitAbove) {
   put("proc/self/cgroup", "0::/batch/job\n");
   put("sys/fs/cgroup/batch/job/cpu.max", "max 100000\n");
   put("sys/fs/cgroup/batch/cpu.max", "150000 100000\n");
+  put("sys/fs/cgroup/cpu.max", "800000 100000\n");
   put("sys/fs/cgroup/batch/job/memory.max", "2147483648\n");
-  put("sys/fs/cgroup/memory.max", "1073741824\n");
+  put("sys/fs/cgroup/batch/memory.max", "1073741824\n");
+  put("sys/fs/cgroup/memory.max", "4294967296\n");
   EXPECT_EQ(cgroup_cpus(root_.path()), 1.5);
   EXPECT_EQ(cgroup_memory(root_.path()), 1 << 30);
 }

@@ -63,6 +63,18 @@ TEST_F(SummarizeTest, WithoutFurtherEventsThePeakIsWhatIsThere) {
   EXPECT_EQ(plan.peak_phase, "");
 }
 
+TEST_F(SummarizeTest, WhatWasThereAtFirstMayBeThePeak) {
+  at::Tensor early = bytes(1000);
+  const std::size_t first = trace.events().size();
+  early.reset();
+  const at::Tensor late = bytes(5);
+  const runner::MemoryPlan plan = summarize(trace, first, {}, {});
+  EXPECT_EQ(plan.live, 1000);
+  EXPECT_EQ(plan.peak_operation, "");
+  ASSERT_THAT(plan.largest, SizeIs(1));
+  EXPECT_EQ(plan.largest[0].bytes, 1000);
+}
+
 TEST_F(SummarizeTest, TheTenLargestComeByTheirSize) {
   std::vector<at::Tensor> kept;
   for (std::int64_t size = 1; size <= 12; ++size) kept.push_back(bytes(size * 7));

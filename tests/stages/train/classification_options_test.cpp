@@ -1,5 +1,5 @@
-// What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop, and
-// for any number of threads that read; the same gradient in micro-batches.
+// What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop,
+// and for any number of threads that read; the same gradient in micro-batches.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -52,7 +52,8 @@ struct OptionRun {
   }
 
   const std::string options;
-  std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(30), validation = std::make_shared<TinyDataset>(12);
+  std::shared_ptr<TinyDataset> train = std::make_shared<TinyDataset>(30),
+                               validation = std::make_shared<TinyDataset>(12);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
   RecordingContext context;
@@ -96,8 +97,8 @@ TEST_P(ClassificationOption, MicroBatchesTrainTheSame) {
   parts.run();
   EXPECT_TRUE(parts.flat().allclose(whole.flat(), 1e-4, 1e-6));
   EXPECT_NEAR(parts.context.values("train/epoch_loss").back(), whole.context.values("train/epoch_loss").back(), 1e-5);
-  EXPECT_NEAR(parts.context.values("train/epoch_accuracy").back(),
-              whole.context.values("train/epoch_accuracy").back(), 1e-9);
+  EXPECT_NEAR(parts.context.values("train/epoch_accuracy").back(), whole.context.values("train/epoch_accuracy").back(),
+              1e-9);
 }
 
 TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
@@ -167,9 +168,10 @@ TEST(MixedSamples, AreNotValidated) {
 }
 
 TEST(MixedSamples, ThatCannotBeAreRefused) {
-  EXPECT_EQ(OptionRun(R"("cutmix": 1)").error(),
-            "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use mixup, which mixes numbers "
-            "of any kind");
+  EXPECT_EQ(
+      OptionRun(R"("cutmix": 1)").error(),
+      "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use mixup, which mixes numbers "
+      "of any kind");
   try {
     OptionRun(R"("mixup": 1, "class_weights": "balanced")").run();
     ADD_FAILURE();

@@ -1,5 +1,8 @@
 #include "stages/train/grad_scaler.h"
 
+#include <cmath>
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -20,6 +23,22 @@ TEST(GradScaler, SavedStateContinuesAsIfNeverInterrupted) {
   resumed.update(fine);
   EXPECT_EQ(whole.scale().item<float>(), 65536.0F);
   EXPECT_EQ(resumed.scale().item<float>(), 65536.0F);
+}
+
+TEST(GradScaler, GradientIsDividedByTheScaleExactly) {
+  const GradScaler scaler({.initial_scale = 1024}, torch::kCPU);
+  const at::Tensor gradient = torch::tensor({0.1F, -3.0F, 1e-20F, 0.0F});
+  const std::vector<at::Tensor> scaled = {gradient * 1024, gradient[1] * 1024};
+  EXPECT_EQ(scaler.unscale(scaled).item<float>(), 0);
+  EXPECT_TRUE(scaled[0].equal(gradient));
+  EXPECT_TRUE(scaled[1].equal(gradient[1]));
+}
+
+TEST(GradScaler, GradientThatIsNotFiniteIsAnOverflow) {
+  const GradScaler scaler({}, torch::kCPU);
+  for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")})
+    EXPECT_EQ(scaler.unscale({torch::ones(3), torch::tensor({1.0F, value})}).item<float>(), 1) << value;
+  EXPECT_EQ(scaler.unscale({}).item<float>(), 0);
 }
 
 TEST(GradScaler, StateOfSomethingElseIsRefused) {

@@ -21,9 +21,8 @@ TEST(Loss, ClassWeightsAreTorchs) {
   const at::Tensor logits = torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}), weights = torch::tensor({0.5, 2.0, 0.25});
   for (const double smoothing : {0.0, 0.2}) {
-    const auto options = torch::nn::functional::CrossEntropyFuncOptions()
-                             .weight(weights.to(torch::kDouble))
-                             .label_smoothing(smoothing);
+    const auto options =
+        torch::nn::functional::CrossEntropyFuncOptions().weight(weights.to(torch::kDouble)).label_smoothing(smoothing);
     const at::Tensor wanted = torch::nn::functional::cross_entropy(logits, labels, options);
     const at::Tensor sum = cross_entropy_sum(logits, labels, smoothing, weights);
     EXPECT_NEAR((sum / weights.index_select(0, labels).sum()).item<double>(), wanted.item<double>(), 1e-7);

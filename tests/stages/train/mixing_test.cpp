@@ -50,7 +50,8 @@ TEST(Mixing, MixupBlendsWithTheSampleBefore) {
   for (std::int64_t i = 0; i < 6; ++i) {
     const std::int64_t before = (i + 5) % 6;
     const auto share = result["share"][i].item<double>();
-    EXPECT_FLOAT_EQ(share, draw_mixture({.mixup_alpha = 1}, kKey, static_cast<std::uint32_t>(100 + 7 * i), 8, 12).share);
+    EXPECT_FLOAT_EQ(share,
+                    draw_mixture({.mixup_alpha = 1}, kKey, static_cast<std::uint32_t>(100 + 7 * i), 8, 12).share);
     EXPECT_TRUE(result["image"][i].allclose(share * batch["image"][i] + (1 - share) * batch["image"][before]));
     EXPECT_EQ(result["label"][i].item<std::int64_t>(), i);
     EXPECT_EQ(result["partner_label"][i].item<std::int64_t>(), before);
@@ -69,8 +70,9 @@ TEST(Mixing, CutmixPutsInABoxAndCountsItsPixels) {
       EXPECT_TRUE(own.logical_xor(other).all().item<bool>());
       EXPECT_NEAR(own.to(torch::kDouble).mean().item<double>(), result["share"][i].item<double>(), 1e-6);
       const MixedBox box = draw_mixture({.cutmix_alpha = 1}, key, static_cast<std::uint32_t>(100 + 7 * i), 8, 12).box;
-      EXPECT_EQ(other.slice(0, box.top, box.top + box.height).slice(1, box.left, box.left + box.width).sum().item<int>(),
-                box.height * box.width);
+      EXPECT_EQ(
+          other.slice(0, box.top, box.top + box.height).slice(1, box.left, box.left + box.width).sum().item<int>(),
+          box.height * box.width);
       with_box += box.height * box.width > 0;
     }
   }
@@ -105,10 +107,11 @@ TEST(Mixing, LossIsThatOfTheMixedTarget) {
   const at::Tensor logits = torch::randn({5, 4}, at::detail::createCPUGenerator(3), torch::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}), partners = torch::tensor({3, 1, 0, 2, 2});
   const at::Tensor share = torch::tensor({0.25, 0.5, 1.0, 0.0, 0.75}, torch::kDouble);
-  const at::Tensor target = torch::one_hot(labels, 4) * share.unsqueeze(1) +
-                            torch::one_hot(partners, 4) * (1 - share).unsqueeze(1);
+  const at::Tensor target =
+      torch::one_hot(labels, 4) * share.unsqueeze(1) + torch::one_hot(partners, 4) * (1 - share).unsqueeze(1);
   for (const double smoothing : {0.0, 0.1}) {
-    const auto options = torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing).reduction(torch::kSum);
+    const auto options =
+        torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing).reduction(torch::kSum);
     EXPECT_NEAR(mixed_cross_entropy_sum(logits, labels, partners, share, smoothing).item<double>(),
                 torch::nn::functional::cross_entropy(logits, target.to(torch::kDouble), options).item<double>(), 1e-12);
   }

@@ -133,12 +133,12 @@ TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
 
 TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   TowerPlanning planning;
-  planning.context.alternatives = true;
+  planning.context.asked.alternatives = true;
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_GT(plan.operations, 100);
   const auto cost = [&](const char* way) {
-    const auto found = std::ranges::find(plan.alternatives, std::vector<std::string>{way},
-                                         &runner::PlanAlternative::overrides);
+    const auto found =
+        std::ranges::find(plan.alternatives, std::vector<std::string>{way}, &runner::PlanAlternative::overrides);
     return found == plan.alternatives.end() ? 0 : found->relative_operations;
   };
   // The optimizer's operations are not repeated.

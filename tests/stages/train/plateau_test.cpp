@@ -43,6 +43,12 @@ TEST(Plateau, WhatIsNotFiniteIsNeverBetter) {
   EXPECT_EQ(rates(schedule, {nan, -infinity, 5, 4, nan, infinity}), (std::vector<double>{1, 0.5, 0.5, 0.5, 0.5, 0.25}));
 }
 
+TEST(Plateau, NothingCountsAsBadForAWhileAfterAReduction) {
+  const PlateauSchedule schedule{.factor = 0.5, .patience = 0, .cooldown = 2};
+  EXPECT_EQ(rates(schedule, {9, 9, 9, 9, 9, 9, 9, 9}),
+            (std::vector<double>{1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125}));
+}
+
 TEST(Plateau, NoRateRisesToTheFloor) {
   const PlateauSchedule schedule{.factor = 0.5, .min_learning_rate = 0.3};
   EXPECT_EQ(rate_after(schedule, 1.0, 1), 0.5);

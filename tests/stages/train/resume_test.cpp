@@ -123,13 +123,22 @@ std::vector<Case> every_case() {
       schedule("multi_step", MultiStepSchedule{.milestones = {1, 3}, .gamma = 0.5}),
       schedule("cosine_restarts", CosineRestartsSchedule{.first_period = 1, .period_factor = 2}),
       schedule("warmup_linear", WarmupLinearSchedule{.warmup_steps = 5, .warmup_fraction = {}}),
-      schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.2}),
+      // Nothing is ever better by so much, so that the rate falls after each validation, or after each second one.
+      schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.99}),
+      schedule("plateau_with_patience", PlateauSchedule{.factor = 0.5, .patience = 1, .threshold = 0.99}),
       with("bf16", [](TinyTraining& training) { training.policy.precision = Precision::kBf16; }),
       with("fp16", [](TinyTraining& training) { training.policy.precision = Precision::kFp16; }),
       with("parameter_groups",
            [](TinyTraining& training) {
              training.options.parameter_groups = {{.name = "slow", .match = {"2.bias"}, .learning_rate_factor = 0.25},
                                                   {.name = "still", .match = {"0"}, .frozen = true}};
+           }),
+      with("numbers_that_libtorch_draws",
+           [](TinyTraining& training) {
+             torch::manual_seed(7);
+             training.network =
+                 torch::nn::Sequential(TinyLinear(2, 8, at::kCPU), torch::nn::Dropout(0.3), TinyLinear(8, 3, at::kCPU))
+                     .ptr();
            }),
       with("clipping", [](TinyTraining& training) { training.options.gradient_clip_norm = 0.1; }),
       with("micro_batches", [](TinyTraining& training) { training.policy.micro_batch = 3; }),

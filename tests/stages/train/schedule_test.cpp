@@ -56,6 +56,17 @@ TEST(Schedule, WarmupLinearOfNoWarmupBeginsAtTheTop) {
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 4}).learning_rate, 0.25);
 }
 
+TEST(Schedule, ShareOfTheStepsIsRoundedUpToWholeOnes) {
+  const Schedule every[] = {
+      WarmupLinearSchedule{.warmup_steps = {}, .warmup_fraction = 0.25},
+      WarmupCosineSchedule{.warmup_steps = {}, .warmup_fraction = 0.25, .start_factor = 0, .min_learning_rate = 0}};
+  for (const Schedule& schedule : every) {
+    EXPECT_DOUBLE_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 10}).learning_rate, 2.0 / 3) << schedule.index();
+    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 10}).learning_rate, 1.0) << schedule.index();
+    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 8}).learning_rate, 1.0) << schedule.index();
+  }
+}
+
 TEST(Schedule, OneCycleOfVeryFewStepsIsFinite) {
   for (const double pct_start : {0.0, 0.1, 0.3, 0.5, 1.0}) {
     for (const bool three_phase : {false, pct_start <= 0.5}) {

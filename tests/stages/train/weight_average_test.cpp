@@ -119,9 +119,7 @@ TEST(WeightAverage, IsWhatIsValidatedSavedAndHandedOn) {
 }
 
 TEST(WeightAverage, StoppedInAValidationTheWeightsAsTrainedAreSaved) {
-  const auto average = [](TinyTraining& training) {
-    training.options.average = {.decay = 0.9, .is_result = true};
-  };
+  const auto average = [](TinyTraining& training) { training.options.average = {.decay = 0.9, .is_result = true}; };
   TinyTraining whole, stopped, resumed;
   for (TinyTraining* training : {&whole, &stopped, &resumed}) average(*training);
   whole.run();
@@ -130,7 +128,8 @@ TEST(WeightAverage, StoppedInAValidationTheWeightsAsTrainedAreSaved) {
   };
   stopped.options.batch_size = resumed.options.batch_size = whole.options.batch_size;
   EXPECT_THROW(stopped.run(), runner::Cancelled);
-  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
+                        std::filesystem::copy_options::recursive);
   resumed.context.facts.resuming = true;
   resumed.run();
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));

@@ -87,9 +87,8 @@ TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
 TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
-  const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},
-                                                         {"[]", "it is no JSON object"},
-                                                         {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
+  const std::pair<const char*, const char*> configs[] = {
+      {"[", "it is not JSON"}, {"[]", "it is no JSON object"}, {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
     EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
@@ -262,8 +261,9 @@ TEST_F(HubWeightsTest, ModelThatWasNotFetchedIsMissing) {
 
 TEST_F(HubWeightsTest, NameThatLeavesTheCacheIsRefused) {
   folder_.write("hub/models--org--net/refs/evil", "../../../..");
-  EXPECT_EQ(refusal("hf:org/net@evil", ErrorCode::kMissingWeights),
-            "'@/hub/models--org--net' does not hold the revision 'evil' | fetch it with `retort data fetch hf:org/net@evil`");
+  EXPECT_EQ(
+      refusal("hf:org/net@evil", ErrorCode::kMissingWeights),
+      "'@/hub/models--org--net' does not hold the revision 'evil' | fetch it with `retort data fetch hf:org/net@evil`");
   for (const std::string reference : {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
                                       "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
     EXPECT_EQ(refusal(reference, ErrorCode::kMissingWeights),

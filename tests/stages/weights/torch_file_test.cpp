@@ -122,6 +122,17 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
   }
 }
 
+TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
+  const TemporaryFolder folder;
+  std::string bytes = bytes_of(golden("state_stream.pth"));  // 1128 bytes
+  for (const char* count : {"K\x06Ntq", "K\x02Ntq"})         // the first two storages have 200 floats each
+    bytes.at(bytes.find(count) + 1) = static_cast<char>(200);
+  const std::string no_file = "is not a valid file of torch.save: ";
+  EXPECT_EQ(refusal(folder.write("a.pth", bytes)), no_file + "its tensors claim more bytes than the file has");
+  EXPECT_EQ(refusal(folder.write("a.pth", bytes + std::string(1000, '\0'))),
+            no_file + "its storage '347865088' has 2 numbers and not 200");
+}
+
 TEST(TorchFile, FileThatIsCutOffAnywhereIsRefused) {
   const TemporaryFolder folder;
   for (const char* name : {"state.pth", "state_stream.pth", "views_stream.pth"}) {

@@ -239,6 +239,13 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
   EXPECT_THAT(rewritten(R"({"kind": "image"})"), HasSubstr("becomes its input: its 'image_size' is missing"));
 }
 
+TEST_F(Predict, NodeWithoutACheckpointIsRefused) {
+  for (const char* node : {"model", "nobody"}) {
+    request_["node"] = node;
+    EXPECT_EQ(error(), "E0808 '" + std::string(node) + "' has no checkpoint among its outputs | ");
+  }
+}
+
 TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
   request_["paths"] = {"no/such.jpg"};
   EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");

@@ -65,19 +65,24 @@ class WorkerTest : public testing::Test {
  protected:
   /// Serves the lines of `requests` and splits what the worker says by line.
   runner::ExitCode serve(const std::string& requests, int signal = 0) {
-    int in[2], out[2];
+    int in[2];
     EXPECT_EQ(pipe(in), 0);
-    EXPECT_EQ(pipe(out), 0);
     EXPECT_EQ(write(in[1], requests.data(), requests.size()), static_cast<ssize_t>(requests.size()));
     close(in[1]);
+    return serve_from(in[0], signal);
+  }
+  /// The same of what can be read from `in`, which it closes.
+  runner::ExitCode serve_from(int in, int signal = 0) {
+    int out[2];
+    EXPECT_EQ(pipe(out), 0);
     const std::atomic<int> stop_signal = signal;
     std::atomic<bool> wants_save = false;
-    const auto exit = Worker(in[0], out[1], kKinds, kRequests, stop_signal, wants_save).serve();
+    const auto exit = Worker(in, out[1], kKinds, kRequests, stop_signal, wants_save).serve();
     close(out[1]);
     std::string text;
     char piece[4096];
     for (ssize_t size; (size = read(out[0], piece, sizeof piece)) > 0;) text.append(piece, size);
-    close(in[0]);
+    close(in);
     close(out[0]);
     events_.clear();
     std::istringstream lines(text);
@@ -263,6 +268,13 @@ TEST_F(WorkerTest, WhatIsNotARequestIsRefused) {
   }
   serve(run_request("cpu", "1") + "{\"go\":{}}\n");
   EXPECT_THAT(told(), ElementsAre("ready", start + "no folder to go to"));
+}
+
+TEST_F(WorkerTest, RequestWithoutAnEndIsRefused) {
+  const auto file = folder_.write("request", "");
+  std::filesystem::resize_file(file, (16 << 20) + (1 << 20));  // no line ends in it
+  EXPECT_EQ(serve_from(open(file.c_str(), O_RDONLY | O_CLOEXEC)), runner::ExitCode::kInternalError);
+  EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: a line of more than 16 MiB"));
 }
 
 TEST(RealWorker, StartedByHandExplainsItself) {
