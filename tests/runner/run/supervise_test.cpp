@@ -46,7 +46,7 @@ class SuperviseTest : public testing::Test {
 
 TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
   const Ending ending = play({"hello", "echo", "finished:66", "exit:66"}, {{"request", "run"}, {"smoke", true}});
-  EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true})"));
+  EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true,"log":"info"})"));
   EXPECT_EQ(ending.exit, ExitCode::kMissingInput);
   EXPECT_TRUE(ending.errors.empty());
   EXPECT_FALSE(ending.interrupted);
@@ -71,7 +71,7 @@ TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
   EXPECT_EQ(ending.exit, ExitCode::kDone);
   EXPECT_EQ(output_.size(), 600'004u);
   EXPECT_TRUE(output_.ends_with("end\n"));
-  EXPECT_EQ(said_.at(0).size(), 100'011u);
+  EXPECT_EQ(said_.at(0).size(), 100'024u);
 }
 
 TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
@@ -273,7 +273,7 @@ TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
   supervision_.run();
   for (const char* name : {"a", "b", "c"}) {
     const Heard& heard = heard_[name];
-    EXPECT_THAT(heard.said, ElementsAre(std::string(R"({"for":")") + name + "\"}"));
+    EXPECT_THAT(heard.said, ElementsAre(std::string(R"({"for":")") + name + R"(","log":"info"})"));
     EXPECT_EQ(heard.output.size(), 600'002u);
     EXPECT_EQ(heard.output.substr(300'000, 2), std::string(name) + "\n");
     ASSERT_TRUE(heard.ending);
