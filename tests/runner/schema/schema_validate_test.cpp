@@ -204,7 +204,7 @@ TEST(SchemaValidate, AllErrorsComeInTheOrderOfTheText) {
                          source);
   EXPECT_THAT(
       told(schemas.validate(recipe)),
-      ElementsAre("1:9 E0305 /schema: missing key 'schema' (The version of the recipe language.)",
+      ElementsAre("1:9 E0305 /schema: missing key 'schema' (The version of the recipe language. Add `schema: 1` at the top.)",
                   "3:9 E0303 /train/epochs: expected an integer of at least 1 (epochs), got 0",
                   "4:1 E0301 /train/epoch: unknown key 'epoch' (did you mean 'epochs'?)",
                   "7:1 E0301 /train/optimizer/betas: unknown key 'betas' (known keys: kind, learning_rate, nesterov)",
