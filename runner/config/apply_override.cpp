@@ -132,8 +132,8 @@ class Application {
     if (const auto* map = last->map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
     near_keys.insert(near_keys.end(), declared.begin(), declared.end());
     std::string help = did_you_mean(path_[found], near_keys);
-    if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
     if (help.empty() && !declared.empty()) help = where_listed(*last, found);
+    if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
     if (help.empty() && code != ErrorCode::kCannotDelete) help = other_place(found, declared);
     error(code, found + 1, unknown(found), std::move(help));
   }

@@ -11,10 +11,10 @@ namespace runner {
 /// arguments are numbers, or texts that read as numbers, such as ${oc.env:N}. Integers give integers, but where a
 /// division leaves a remainder; int() cuts the fraction off. What is no number, too large or divided by zero is an
 /// error.
-std::optional<Value> add(ResolverContext& context, std::vector<Value>& arguments);
-std::optional<Value> subtract(ResolverContext& context, std::vector<Value>& arguments);
-std::optional<Value> multiply(ResolverContext& context, std::vector<Value>& arguments);
-std::optional<Value> divide(ResolverContext& context, std::vector<Value>& arguments);
-std::optional<Value> to_integer(ResolverContext& context, std::vector<Value>& arguments);
+std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments);
+std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments);
+std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments);
+std::optional<Value> divide_numbers(ResolverContext& context, std::vector<Value>& arguments);
+std::optional<Value> integer_part(ResolverContext& context, std::vector<Value>& arguments);
 
 }  // namespace runner

@@ -206,6 +206,10 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   if (composer.primary_) collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
   const auto has_schema = [](const ConfigDocument* document) { return document->contents.find("schema") != nullptr; };
   if (std::ranges::any_of(seen, has_schema)) add_common_aliases(composer.aliases_);
+  std::erase_if(composer.aliases_, [&](const Alias& alias) {  // a recipe's own key means itself
+    const auto has_key = [&](const ConfigDocument* document) { return document->contents.find(alias.name) != nullptr; };
+    return !alias.where.source && std::ranges::any_of(seen, has_key);
+  });
   for (const Override& override : typed) {
     Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
     if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());

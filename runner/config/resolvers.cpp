@@ -179,10 +179,10 @@ Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
 constexpr std::size_t kManyNumbers = 32;
 
 constexpr std::array kResolvers = {
-    Resolver{"add", 2, kManyNumbers, "${add:1,2}", add},
-    Resolver{"div", 2, 2, "${div:6,2}", divide},
-    Resolver{"int", 1, 1, "${int:0.9}", to_integer},
-    Resolver{"mul", 2, kManyNumbers, "${mul:2,0.5}", multiply},
+    Resolver{"add", 2, kManyNumbers, "${add:1,2}", add_numbers},
+    Resolver{"div", 2, 2, "${div:6,2}", divide_numbers},
+    Resolver{"int", 1, 1, "${int:0.9}", integer_part},
+    Resolver{"mul", 2, kManyNumbers, "${mul:2,0.5}", multiply_numbers},
     Resolver{"now", 1, 1, "${now:%Y-%m-%d}", now},
     Resolver{"oc.create", 1, 1, "${oc.create:{a: 1}} or ${oc.create:'YAML text'}", create},
     Resolver{"oc.decode", 1, 1, "${oc.decode:text}", decode},
@@ -191,7 +191,7 @@ constexpr std::array kResolvers = {
     Resolver{"oc.dict.values", 1, 1, "${oc.dict.values:key}", dictionary_values},
     Resolver{"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", environment},
     Resolver{"oc.select", 1, 2, "${oc.select:key} or ${oc.select:key,default}", select},
-    Resolver{"sub", 2, 2, "${sub:3,1}", subtract},
+    Resolver{"sub", 2, 2, "${sub:3,1}", subtract_numbers},
 };
 
 }  // namespace

@@ -73,6 +73,8 @@ Aliases:
   a_name_that_is_longer_than_most
                             seed
   gone                      not here: do without it
+  epochs                    train.epochs
+  batch_size                train.batch_size
 )"));
   EXPECT_EQ(exit_, ExitCode::kDone);
 }

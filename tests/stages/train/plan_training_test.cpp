@@ -133,7 +133,7 @@ TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
 
 TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   TowerPlanning planning;
-  planning.context.asked.alternatives = true;
+  planning.context.asked.wants_alternatives = true;
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_GT(plan.operations, 100);
   const auto cost = [&](const char* way) {
