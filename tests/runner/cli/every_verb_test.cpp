@@ -151,7 +151,9 @@ class RecordedRuns {
                     "train: {kind: train.supervised, epochs: 2, optimizer: {learning_rate: 0.001}}\n"
                     "evaluate: {kind: evaluate.classification}\n");
       folder_.write(run + "/summary.json",
-                    R"({"schema": 1, "recipe": "probe", "seconds": 1, "status": ")" + run + "\"}");
+                    R"({"schema": 1, "recipe": "probe", "status": ")" + run +
+                        R"(", "exit": 0, "started": "2026-01-31T12:00:00+0000", "seconds": 1, "nodes": [],)"
+                        R"( "metrics": {}, "diagnostics": []})");
       folder_.write(run + "/nodes/evaluate/metrics.json",
                     R"({"top1": 0.5, "top1_interval": {"low": 0.15, "high": 0.85}, "mean_per_class": 0.5,)"
                     R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
