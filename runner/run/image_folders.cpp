@@ -1,6 +1,7 @@
 #include "runner/run/image_folders.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <utility>
 
 #include "runner/schema/schema_node.h"
@@ -23,14 +24,22 @@ ImageFolders look_at_image_folders(const Value& recipe) {
   for (const auto& [key, where, stage, type] : *recipe.map()) {
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
     if (!kind || *kind != "data.image_folder" || !root) continue;
+    const auto refuse = [&, &name = key](Diagnostic error, const Value& root_option) {
+      error.pointer = pointer_to(pointer_to("", name), "root");
+      error.where = root_option.where;
+      result.errors.push_back(std::move(error));
+    };
+    std::error_code unreadable;
+    const Value* const make = stage.find("make");
+    if (!std::filesystem::is_directory(*root, unreadable)) {
+      if (!make || make->is_null()) refuse(missing_images_error(*root), *stage.find("root"));
+      continue;
+    }
     const Leftovers leftovers = find_leftovers(*root, kMostEntries);
     const std::string* on_corrupt = text_option(stage, "on_corrupt");
     const std::string text = leftovers.counts.text();
     if (leftovers.counts.count_other_images() > 0 && on_corrupt && *on_corrupt == "stop") {
-      Diagnostic error = other_images_error(*root, leftovers.counts);
-      error.pointer = pointer_to(pointer_to("", key), "root");
-      error.where = stage.find("root")->where;
-      result.errors.push_back(std::move(error));
+      refuse(other_images_error(*root, leftovers.counts), *stage.find("root"));
     } else if (!text.empty()) {
       result.lines.push_back(
           key + ": " + text +

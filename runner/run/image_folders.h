@@ -14,7 +14,8 @@ struct ImageFolders {
   Diagnostics errors;
 };
 
-/// Looks at the folder of each stage data.image_folder of a resolved recipe, as far as it is there. Of a large one the
+/// Looks at the folder of each stage data.image_folder of a resolved recipe; one that is not there, and that the stage
+/// does not make, is an error. Of a large one the
 /// first entries speak for the rest, so that it takes no longer than a blink.
 ImageFolders look_at_image_folders(const Value& recipe);
 

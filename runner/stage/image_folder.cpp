@@ -64,6 +64,14 @@ Leftovers find_leftovers(const std::filesystem::path& root, std::int64_t most_en
   return LeftoverCount(most_entries).in(root);
 }
 
+Diagnostic missing_images_error(const std::filesystem::path& root) {
+  return {ErrorCode::kMissingFolder,
+          {},
+          "",
+          "there is no folder '" + root.string() + "'",
+          "it must hold one folder of images for each class; `retort data make image_folder --out DIR` makes one"};
+}
+
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts) {
   const std::int64_t count = counts.count_other_images();
   return {ErrorCode::kUnsupportedImage,

@@ -20,6 +20,9 @@ struct Leftovers {
 Leftovers find_leftovers(const std::filesystem::path& root,
                          std::int64_t most_entries = std::numeric_limits<std::int64_t>::max());
 
+/// The error for a folder of images that is not there.
+Diagnostic missing_images_error(const std::filesystem::path& root);
+
 /// The error for images in formats that are not read, where on_corrupt does not say to skip them. There is at least
 /// one.
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts);

@@ -30,13 +30,7 @@ class FolderLister {
   FolderLister(const fs::path& root, bool allow_outside) : root_(root, allow_outside) { list_.root = root; }
 
   runner::Result<ImageList> list() {
-    if (!root_.is_folder()) {
-      return Diagnostic{ErrorCode::kMissingFolder,
-                        {},
-                        "",
-                        "there is no folder " + quoted(list_.root.string()),
-                        "it must hold one folder of images for each class; `retort data make image_folder` makes one"};
-    }
+    if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     const std::vector<std::string> folders = folders_of("");
     list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
     if (list_.divided) list_parts(folders);

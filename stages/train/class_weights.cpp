@@ -59,7 +59,9 @@ std::vector<double> named_weights(const std::map<std::string, double>& named, co
 ClassWeights read_class_weights(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("class_weights");
   if (!value) return {};
-  if (value->text() && *value->text() == "balanced") return BalancedWeights{};
+  if (value->text()) {
+    return runner::choice<ClassWeights>(reader, "class_weights", {{"none", {}}, {"balanced", BalancedWeights{}}});
+  }
   if (value->list()) {
     std::vector<double> weights;
     reader.read("class_weights", weights);

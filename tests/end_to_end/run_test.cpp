@@ -149,7 +149,8 @@ TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
 
 TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
   const Ended ended =
-      run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify run.dir=run", folder_.path());
+      run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify data.root=photos run.dir=run",
+                                folder_.path());
   EXPECT_EQ(ended.exit, 64);
   EXPECT_THAT(ended.err, HasSubstr("error[E0501]: RETORT_LOG is 'loud', which is not a log level"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
@@ -166,6 +167,7 @@ TEST_F(Run, OnlyRunsWhatIsNeeded) {
 TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
   const TemporaryFolder folder;
   EXPECT_EQ(retort("init mine.yaml", folder.path()).exit, 0);
+  std::filesystem::create_directory(folder / "photos");
   const Ended validated = retort("validate mine.yaml data.root=photos", folder.path());
   EXPECT_EQ(validated.exit, 0) << validated.err;
   const std::string before = file_text(folder / "mine.yaml");

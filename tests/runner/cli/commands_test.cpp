@@ -88,6 +88,7 @@ TEST_P(Commands, AdviceLeadsSomewhere) {
   const std::vector<std::string> typed = all_matches("\n" + said, kWord);
   for (const std::string& help : all_matches(said, kHelp)) {
     for (const std::string& command : advised_commands(help)) {
+      if (std::ranges::count(command, ' ') < 2) continue;  // "what `retort run` made" names a verb
       const bool is_pattern = std::regex_search(command, kPlace);
       const std::string words = command.substr(std::string("retort ").size());
       const Ended ended =

@@ -66,7 +66,7 @@ TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
 TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
   EXPECT_THAT(errors("no/where"),
               ElementsAre("E0601: there is no folder 'no/where' (it must hold one folder of images for each class; "
-                          "`retort data make image_folder` makes one)"));
+                          "`retort data make image_folder --out DIR` makes one)"));
   touch("file");
   EXPECT_EQ(errors(root() + "/file").size(), 1u);
 }
