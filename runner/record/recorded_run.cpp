@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/file_system.h"
+#include "runner/stage/checkpoint_files.h"
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
@@ -79,7 +80,7 @@ Diagnostic nothing_saved(const RecordedRun& run, const std::string& id) {
   return {ErrorCode::kNoCheckpoint,
           {},
           "",
-          "the run in '" + folder + "' has saved no checkpoint of '" + id + "' yet",
+          "there is no checkpoint of '" + id + "' in the run '" + folder + "'",
           "train it first with `retort resume " + folder + "`"};
 }
 
@@ -167,7 +168,8 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
                       "--checkpoint best and --checkpoint latest apply to all of them"};
   }
   TrainedWeights& weights = trained.begin()->second;
-  if (!real_file_system().is_file(fs::path(which) / kCheckpointManifest))
+  const bool is_one = checkpoint_name_from(whole(which).filename().string()) && real_file_system().is_folder(which);
+  if (!is_one && !real_file_system().is_file(fs::path(which) / kCheckpointManifest))
     return no_such_checkpoint(which, weights.folder);
   weights = {whole(which), WeightsChoice::kThis};
   return trained;

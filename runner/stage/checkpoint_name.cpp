@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <functional>
 #include <system_error>
 
@@ -40,6 +41,23 @@ std::vector<CheckpointName> list_checkpoints(const fs::path& folder) {
   }
   std::ranges::sort(names, std::greater());
   return names;
+}
+
+std::optional<CheckpointName> pointed_to(const fs::path& pointer) {
+  constexpr std::size_t kLongest = 64;
+  std::error_code error;
+  if (!fs::is_regular_file(pointer, error)) return std::nullopt;
+  std::ifstream file(pointer, std::ios::binary);
+  std::string text(kLongest, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (!text.ends_with('\n')) return std::nullopt;
+  text.pop_back();
+  return checkpoint_name_from(text);
+}
+
+std::string no_checkpoint_named(const fs::path& pointer) {
+  return "'" + pointer.string() + "' does not name a checkpoint";
 }
 
 }  // namespace runner

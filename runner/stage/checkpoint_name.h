@@ -24,7 +24,13 @@ std::optional<CheckpointName> checkpoint_name_from(std::string_view text);
 /// The checkpoints in `folder`, whole or not, newest first.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
-/// The file in a checkpoint's folder that says what else is in it; it is written last.
-inline constexpr const char* kCheckpointManifest = "manifest.json";
+/// The files beside them that name one, in a line.
+inline constexpr const char* kLatestCheckpoint = "latest";
+inline constexpr const char* kBestCheckpoint = "best";
+
+/// What the file `pointer` names; nullopt where it is missing or is none that Retort writes.
+std::optional<CheckpointName> pointed_to(const std::filesystem::path& pointer);
+/// Says so.
+std::string no_checkpoint_named(const std::filesystem::path& pointer);
 
 }  // namespace runner

@@ -33,6 +33,15 @@ fs::path NodeLayout::metrics() const { return folder_ / "metrics.json"; }
 fs::path NodeLayout::curves() const { return folder_ / "curves.json"; }
 bool NodeLayout::is_account(std::string_view name) { return name == kFinished || name == kReused; }
 
+std::optional<fs::path> run_of(const fs::path& path) {
+  std::error_code error;
+  for (fs::path folder = fs::absolute(path, error).lexically_normal(); folder.has_relative_path();
+       folder = folder.parent_path()) {
+    if (fs::is_regular_file(RunLayout(folder).mark(), error)) return folder;
+  }
+  return std::nullopt;
+}
+
 fs::path default_runs_folder(const fs::path& working_folder) { return working_folder / "outputs"; }
 
 }  // namespace runner

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -77,6 +78,9 @@ class RunLayout {
  private:
   std::filesystem::path folder_;
 };
+
+/// The folder of the run that `path` lies in; nullopt where it lies in none.
+std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
 
 /// Below it runs go that are not told where: outputs/<date>/<time>.
 std::filesystem::path default_runs_folder(const std::filesystem::path& working_folder);

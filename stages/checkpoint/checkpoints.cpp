@@ -2,28 +2,29 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <stdexcept>
 #include <utility>
 
 #include "runner/disk/new_file.h"
 #include "runner/disk/new_folder.h"
+#include "runner/stage/checkpoint_files.h"
+#include "runner/stage/run_layout.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-using runner::checkpoint_name_from;
+using runner::check_checkpoint;
 using runner::CheckpointName;
 using runner::ErrorCode;
+using runner::kBestCheckpoint;
+using runner::kLatestCheckpoint;
 using runner::list_checkpoints;
+using runner::no_checkpoint_named;
+using runner::pointed_to;
 using runner::StageError;
 using runner::write_diagnostic;
 using runner::WriteError;
-
-constexpr const char* kLatest = "latest";
-constexpr const char* kBest = "best";
 
 /// What a killed save leaves: a folder being built, one being removed, a pointer being written.
 bool is_leftover(const std::string& name) {
@@ -56,72 +57,118 @@ fs::path Checkpoints::save(const TrainingState& state) {
   runner::NewFolder unfinished(folder_ / to_text(name), hidden(folder_, name, ".part"), storage_);
   write_checkpoint(unfinished.draft(), state, storage_);
   unfinished.publish();
-  point(kLatest, name);
+  point(kLatestCheckpoint, name);
 
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, [](const Saved& one) { return one.metric.has_value(); });
-  if (best != all.end() && pointer(kBest) != best->name) point(kBest, best->name);
+  if (best != all.end() && pointed_to(folder_ / kBestCheckpoint) != best->name) point(kBestCheckpoint, best->name);
   remove_spare(all);
   return folder_ / to_text(name);
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) const {
-  std::vector<CheckpointName> names = list_checkpoints(folder_);
-  std::vector<std::string> passed_over;
-  const auto latest = pointer(kLatest);
-  if (latest) {
-    names.insert(names.begin(), *latest);
-  } else if (!names.empty()) {
-    passed_over.push_back("'" + (folder_ / kLatest).string() + "' does not name a checkpoint");
-  }
-  return load_first(names, std::move(passed_over), part);
+  return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
-  std::vector<CheckpointName> names;
-  std::vector<std::string> passed_over;
-  const auto best = pointer(kBest);
-  if (best) names.push_back(*best);
-  for (const Saved& one : saved()) {
-    if (one.metric) names.push_back(one.name);
-  }
-  if (!best && !names.empty()) {
-    passed_over.push_back("'" + (folder_ / kBest).string() + "' does not name a checkpoint");
-  }
-  return load_first(names, std::move(passed_over), part);
+  return load(kBestCheckpoint, std::ranges::any_of(saved(), [](const Saved& one) { return one.metric.has_value(); }),
+              part);
 }
 
-/// The first of `names` that is whole. A name that stands twice is tried once.
-std::optional<FoundCheckpoint> Checkpoints::load_first(const std::vector<CheckpointName>& names,
-                                                       std::vector<std::string> passed_over,
-                                                       CheckpointPart part) const {
-  for (auto name = names.begin(); name != names.end(); ++name) {
-    if (std::find(names.begin(), name, *name) != name) continue;
-    const fs::path folder = folder_ / to_text(*name);
+std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_expected, CheckpointPart part) const {
+  const fs::path file = folder_ / pointer;
+  std::error_code error;
+  const auto name = pointed_to(file);
+  if (!name && (is_expected || fs::exists(file, error)))
+    throw StageError(ErrorCode::kDamagedWeights, no_checkpoint_named(file));
+  if (!name) return std::nullopt;
+  const fs::path folder = folder_ / to_text(*name);
+  return FoundCheckpoint{folder, read_checkpoint(folder, part)};
+}
+
+Continuation Checkpoints::load_to_continue() {
+  Continuation result;
+  std::vector<Damage> damaged;
+  const auto name = find_to_continue(
+      [&](const fs::path& folder) {
+        result.from = {folder, read_checkpoint(folder)};
+      },
+      damaged);
+  for (const auto& [broken, what] : damaged) result.damaged.push_back(what + (broken ? set_aside(*broken) : ""));
+  if (name) repair_pointers(*name, result.damaged);
+  return result;
+}
+
+/// A training that is done saves nothing more, and so sets no pointer.
+void Checkpoints::repair_pointers(const CheckpointName& latest, std::vector<std::string>& said) {
+  if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);
+  const std::vector<Saved> all = saved();
+  const auto best = pointed_to(folder_ / kBestCheckpoint);
+  if (!all.front().metric || std::ranges::find(all, best, &Saved::name) != all.end()) return;
+  if (!best) said.push_back(no_checkpoint_named(folder_ / kBestCheckpoint));
+  point(kBestCheckpoint, all.front().name);
+}
+
+bool Checkpoints::can_continue() const {
+  std::vector<Damage> ignored;
+  return find_to_continue([](const fs::path& folder) { check_checkpoint(folder); }, ignored).has_value();
+}
+
+/// The one that `latest` names, or the newest that `read` accepts; none so new that the best would be passed over if
+/// that is damaged.
+std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read, std::vector<Damage>& damaged) const {
+  std::vector<CheckpointName> names = list_checkpoints(folder_);
+  const auto latest = pointed_to(folder_ / kLatestCheckpoint), best = pointed_to(folder_ / kBestCheckpoint);
+  if (latest) names.insert(names.begin(), *latest);
+  else if (!names.empty()) damaged.push_back({std::nullopt, no_checkpoint_named(folder_ / kLatestCheckpoint)});
+
+  const auto is_whole = [&](const CheckpointName& name, const Read& look) {
+    const auto is_it = [&](const Damage& one) { return one.name == name; };
+    if (std::ranges::any_of(damaged, is_it)) return false;
     try {
-      return FoundCheckpoint{folder, read_checkpoint(folder, part), std::move(passed_over)};
+      look(folder_ / to_text(name));
+      return true;
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kDamagedWeights) throw;
-      passed_over.emplace_back(error.what());
+      damaged.push_back({name, error.what()});
     }
+    return false;
+  };
+  const bool has_best = !best || best == latest || is_whole(*best, [](const fs::path& one) { check_checkpoint(one); });
+  std::optional<std::int64_t> end = has_best ? std::nullopt : std::optional(best->step);
+  for (const CheckpointName& name : names) {
+    if (end && name.step >= *end) continue;
+    if (is_whole(name, read)) return name;
+    if (name == best) end = name.step;
   }
-  if (names.empty()) return std::nullopt;
-  std::string message = "no checkpoint in '" + folder_.string() + "' is whole";
-  for (const std::string& line : passed_over) message += "; " + line;
-  throw StageError(ErrorCode::kDamagedWeights, message).with_help("start the training again");
+  return std::nullopt;
 }
 
-std::optional<CheckpointName> Checkpoints::pointer(const char* name) const {
-  constexpr std::size_t kLongest = 64;
+/// Says what the damaged one is called now.
+std::string Checkpoints::set_aside(const CheckpointName& name) {
+  const fs::path folder = folder_ / to_text(name), aside = folder_ / ("damaged-" + to_text(name));
   std::error_code error;
-  if (!fs::is_regular_file(folder_ / name, error)) return std::nullopt;
-  std::ifstream file(folder_ / name, std::ios::binary);
-  std::string text(kLongest, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (!text.ends_with('\n')) return std::nullopt;
-  text.pop_back();
-  return checkpoint_name_from(text);
+  if (!fs::exists(folder, error)) return "";
+  runner::remove_all(aside, storage_);  // of an earlier time
+  return storage_.rename(folder, aside) == 0 ? "; it is now called " + aside.filename().string() : "";
+}
+
+std::string Checkpoints::advice(const std::string& option) const {
+  std::string whole, first;
+  for (const CheckpointName& name : list_checkpoints(folder_)) {
+    try {
+      check_checkpoint(folder_ / to_text(name));
+    } catch (const StageError&) {
+      continue;
+    }
+    if (first.empty()) first = (folder_ / to_text(name)).string();
+    whole += (whole.empty() ? "" : ", ") + to_text(name);
+  }
+  const auto run = runner::run_of(folder_);
+  std::string text = run ? "`retort resume " + run->string() + "` makes it again" : "";
+  if (option.empty()) return text;
+  if (first.empty()) return text.empty() ? "no other is whole" : text + "; no other is whole";
+  return text + (text.empty() ? "" : "; ") + "whole: " + whole + "; to use one: " + option + first;
 }
 
 /// All, those with a metric first, from the best to the worst and of equals the oldest first; then the others.
@@ -169,8 +216,8 @@ void Checkpoints::point(const char* name, const CheckpointName& to) {
 
 void Checkpoints::remove_spare(const std::vector<Saved>& all) {
   std::vector<CheckpointName> kept;
-  for (const auto& pointed : {pointer(kLatest), pointer(kBest)}) {
-    if (pointed) kept.push_back(*pointed);
+  for (const char* pointer : {kLatestCheckpoint, kBestCheckpoint}) {
+    if (const auto name = pointed_to(folder_ / pointer)) kept.push_back(*name);
   }
   std::int64_t measured = 0;
   for (const Saved& one : all) {

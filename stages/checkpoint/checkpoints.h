@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,13 +24,19 @@ struct CheckpointOptions {
 struct FoundCheckpoint {
   std::filesystem::path folder;
   TrainingState state;
-  std::vector<std::string> passed_over;  ///< a line for each one that was to be used and is damaged
+};
+
+/// Where a training continues.
+struct Continuation {
+  std::optional<FoundCheckpoint> from;  ///< nullopt: from its beginning
+  std::vector<std::string> damaged;     ///< a line for each checkpoint that was passed over
 };
 
 /// The checkpoints of one training, folders below one folder:
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
 ///   latest, best     the name of one, a line
+///   damaged-step-…   one that was damaged when the training was resumed; nobody uses it
 ///
 /// A checkpoint is built under another name, flushed to the disk and renamed, and only then pointed to, so that a kill
 /// or a power cut at any moment leaves the one before or the new one whole. One program at a time may save.
@@ -44,16 +51,33 @@ class Checkpoints {
   /// stays. What cannot be removed is tried again at the next save.
   std::filesystem::path save(const TrainingState& state);
 
-  /// The one that `latest` names or, if that is damaged, the newest that is whole. nullopt where there is none at all;
-  /// throws runner::StageError (kDamagedWeights) where all that there are are damaged.
+  /// The one that `latest` names; nullopt where there is none at all. Throws runner::StageError, kDamagedWeights, where
+  /// that one is damaged: only a training that continues may do with another.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
   /// The one that `best` names, likewise; nullopt where none has been measured.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
+  /// The one that `latest` names or, if that is damaged, the newest that is whole; where the one that `best` names is
+  /// damaged, the newest before it, so that it comes about again. A damaged one is renamed, to damaged-step-00001234.
+  Continuation load_to_continue();
+  /// Whether that would find one.
+  bool can_continue() const;
+
+  /// What to do about a damaged one: resume the run, or ask for one that is whole by `option`, such as "--checkpoint ",
+  /// with its folder appended. Empty `option`: it cannot be asked for.
+  std::string advice(const std::string& option) const;
+
  private:
-  std::optional<runner::CheckpointName> pointer(const char* name) const;
-  std::optional<FoundCheckpoint> load_first(const std::vector<runner::CheckpointName>& names,
-                                            std::vector<std::string> passed_over, CheckpointPart part) const;
+  /// A damaged checkpoint, or what else is wrong.
+  struct Damage {
+    std::optional<runner::CheckpointName> name;
+    std::string what;
+  };
+  using Read = std::function<void(const std::filesystem::path& folder)>;
+  std::optional<FoundCheckpoint> load(const char* pointer, bool is_expected, CheckpointPart part) const;
+  std::optional<runner::CheckpointName> find_to_continue(const Read& read, std::vector<Damage>& damaged) const;
+  std::string set_aside(const runner::CheckpointName& name);
+  void repair_pointers(const runner::CheckpointName& latest, std::vector<std::string>& said);
   struct Saved;
   std::vector<Saved> saved() const;
   void make_room(const TrainingState& state);

@@ -23,22 +23,28 @@ using WeightsChoice = runner::TrainedWeights::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
-  auto best = keep == Keep::kBest ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
+  auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
 std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
-  const Checkpoints checkpoints(weights.folder,
+  const bool is_this = weights.choice == WeightsChoice::kThis;
+  const Checkpoints checkpoints(is_this ? weights.folder.parent_path() : weights.folder,
                                 {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
-  switch (weights.choice) {
-    case WeightsChoice::kKept:
-      return load_kept(checkpoints, options.keep);
-    case WeightsChoice::kBest:
-      return checkpoints.load_best(CheckpointPart::kWeights);
-    case WeightsChoice::kLatest:
-      return checkpoints.load_latest(CheckpointPart::kWeights);
-    case WeightsChoice::kThis:
-      return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights), {}};
+  try {
+    switch (weights.choice) {
+      case WeightsChoice::kKept:
+        return load_kept(checkpoints, options.keep);
+      case WeightsChoice::kBest:
+        return checkpoints.load_best(CheckpointPart::kWeights);
+      case WeightsChoice::kLatest:
+        return checkpoints.load_latest(CheckpointPart::kWeights);
+      case WeightsChoice::kThis:
+        return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights)};
+    }
+  } catch (const StageError& error) {
+    if (error.code != ErrorCode::kDamagedWeights) throw;
+    throw StageError(error.code, error.what()).with_help(checkpoints.advice("--checkpoint "));
   }
   return std::nullopt;
 }
@@ -48,12 +54,11 @@ std::optional<Trained> find_reused(const runner::TrainedWeights& weights, const 
                                    runner::RunContext& context) {
   std::string why;
   try {
-    auto found = load(weights, options);
-    if (found && found->passed_over.empty()) {
+    if (auto found = load(weights, options)) {
       DatasetDescription data = described_data(found->state.about);
       return Trained{*std::move(found), std::move(data)};
     }
-    why = found ? found->passed_over.front() : "there is no checkpoint in '" + weights.folder.string() + "'";
+    why = "there is no checkpoint in '" + weights.folder.string() + "'";
   } catch (const std::exception& error) {
     why = error.what();
   }
@@ -85,7 +90,6 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
         .with_help(unmeasured ? "take the newest: --checkpoint latest"
                               : "train the run first: `retort resume` continues it");
   }
-  for (const std::string& line : found->passed_over) context.say(line + "; the next best checkpoint is used");
   try {
     DatasetDescription data = described_data(found->state.about);
     return Trained{*std::move(found), std::move(data)};

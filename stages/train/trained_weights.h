@@ -23,9 +23,9 @@ struct Trained {
   DatasetDescription data;
 };
 
-/// What NodeFacts::trained names; nullopt where this training is still to be done. Of a damaged checkpoint the next one
-/// is taken, and that is said; but where a training is to be reused it is said by context.not_reused(), and nothing is
-/// found. Throws runner::StageError: kNoCheckpoint, kDamagedWeights.
+/// What NodeFacts::trained names; nullopt where this training is still to be done. Throws runner::StageError:
+/// kNoCheckpoint, kDamagedWeights; but where a training is to be reused that is said by context.not_reused(), and
+/// nothing is found.
 std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context);
 
 /// Instead of train(): moves `network` to the device of the run and gives it the trained weights. Says which they are,

@@ -87,9 +87,10 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
 }
 
 std::optional<TrainingPosition> TrainingCheckpoints::resume() {
-  const auto found = checkpoints_.load_latest();
-  if (!found) return {};  // it was stopped before anything was saved
-  for (const std::string& line : found->passed_over) context_.say(line + "; an earlier checkpoint is used");
+  const auto [found, damaged] = checkpoints_.load_to_continue();
+  for (const std::string& line : damaged)
+    context_.say(line + (found ? "; an earlier checkpoint is used" : "; the training starts again"));
+  if (!found) return {};  // it was stopped before anything was saved, or all of that is lost
   try {
     saved_ = restore(found->state);
   } catch (const std::exception& error) {
@@ -128,10 +129,14 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_};
   WeightAverage* const average = parts_.execution.average();
   const bool averages = average && average->is_result();
+  std::optional<FoundCheckpoint> best;
+  try {
+    if (options_.keep != Keep::kLast) best = checkpoints_.load_best(CheckpointPart::kWeights);
+  } catch (const runner::StageError& error) {
+    throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
+  }
   // Without validation the last weights are the best known.
-  if (const auto best =
-          options_.keep == Keep::kBest ? checkpoints_.load_best(CheckpointPart::kWeights) : std::nullopt) {
-    for (const std::string& line : best->passed_over) context_.say(line + "; the next best checkpoint is used");
+  if (best) {
     result = {best->state.epoch, best->state.step, best->folder};
     if (averages || best->state.step != position.steps) set_weights(network(), best->state.model);
   } else if (averages) {

@@ -38,6 +38,8 @@ class TrainingStage final : public runner::Stage {
     const Setup setup = set_up(inputs, trained);
     if (!trained) plan_training_of(setup, inputs, context);
     setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
+    const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
+    if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
     return runner::Outputs{{"checkpoint", setup.checkpoint}};
   }
 

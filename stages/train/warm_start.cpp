@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include "runner/stage/checkpoint_files.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
@@ -50,25 +51,43 @@ fs::path checkpoints_of(const fs::path& path) {
          "name the folder of one: " + run.node(trainings[0]).folder().string());
 }
 
+/// A checkpoint, whether its folder or the weights in it are named; empty where `path` is something else.
+fs::path checkpoint_at(const fs::path& path) {
+  const fs::path folder = path.filename() == runner::kCheckpointModel ? path.parent_path() : path;
+  std::error_code error;
+  const bool is_one = runner::checkpoint_name_from(folder.filename().string()) ||
+                      fs::exists(folder / runner::kCheckpointManifest, error);
+  return is_one ? folder : fs::path();
+}
+
+/// The best checkpoint in `folder`, or the latest where none has been measured.
+std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints) {
+  auto best = checkpoints.load_best(CheckpointPart::kWeights);
+  return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
+}
+
 NamedTensors read(const fs::path& path, runner::RunContext& context) {
   std::error_code error;
-  if (fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
-  if (!fs::is_directory(path, error))
+  if (!fs::exists(path, error))
     refuse(ErrorCode::kMissingWeights, "there is no '" + path.string() + "'",
            "name a run's folder or a safetensors file");
-  if (fs::exists(path / runner::kCheckpointManifest, error))
-    return read_checkpoint(path, CheckpointPart::kWeights).model;
-  const fs::path folder = checkpoints_of(path);
+  const fs::path one = checkpoint_at(path);
+  if (one.empty() && fs::is_regular_file(path, error)) return read_safetensors(path).tensors;
+  const fs::path folder = one.empty() ? checkpoints_of(path) : one.parent_path();
   const Checkpoints checkpoints(folder, {});
-  auto found = folder.empty() ? std::nullopt : checkpoints.load_best(CheckpointPart::kWeights);
-  if (!found && !folder.empty()) found = checkpoints.load_latest(CheckpointPart::kWeights);
-  if (!found) {
-    refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
-           "name a run that has trained, a checkpoint's folder or a safetensors file");
+  try {
+    if (!one.empty()) return read_checkpoint(one, CheckpointPart::kWeights).model;
+    const auto found = folder.empty() ? std::nullopt : load_best_or_latest(checkpoints);
+    if (!found) {
+      refuse(ErrorCode::kMissingWeights, "'" + path.string() + "' holds no checkpoint",
+             "name a run that has trained, a checkpoint's folder or a safetensors file");
+    }
+    context.say("starts from the weights of '" + found->folder.string() + "'");
+    return found->state.model;
+  } catch (const StageError& error) {
+    if (error.code != ErrorCode::kDamagedWeights) throw;
+    refuse(error.code, error.what(), checkpoints.advice("warm_start: "));
   }
-  for (const std::string& line : found->passed_over) context.say(line + "; another checkpoint is used");
-  context.say("starts from the weights of '" + found->folder.string() + "'");
-  return found->state.model;
 }
 
 std::string shape_of(const at::Tensor& tensor) {
@@ -104,10 +123,11 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
          "start from weights of a model of the same kind, size and classes");
 }
 
-}  // namespace
-
-void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
-  if (context.node().resuming && !list_checkpoints(NodeLayout(context.node().folder).checkpoints()).empty()) return;
+/// The weights in `path`, which fit `network`; nullopt where the training continues from its own.
+std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network, const fs::path& path,
+                                                  runner::RunContext& context) {
+  const runner::NodeFacts& node = context.node();
+  if (node.resuming && Checkpoints(NodeLayout(node.folder).checkpoints(), {}).can_continue()) return {};
   NamedTensors given;
   try {
     given = read(path, context);
@@ -115,7 +135,17 @@ void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunCon
     throw StageError(error.code, error.what()).at(kOption).with_help(error.help);
   }
   refuse_misfits(weights(network), given, path);
-  set_weights(network, given);
+  return given;
+}
+
+}  // namespace
+
+void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
+  if (const auto given = weights_to_start_from(network, path, context)) set_weights(network, *given);
+}
+
+void check_warm_start(const torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
+  weights_to_start_from(network, path, context);
 }
 
 }  // namespace stages

@@ -18,4 +18,7 @@ namespace stages {
 /// /warm_start: kMissingWeights, kDamagedWeights, or kOptionConflict with all that does not fit.
 void warm_start(torch::nn::Module& network, const std::filesystem::path& path, runner::RunContext& context);
 
+/// Throws what that would throw for such a network, whose weights may be on the Meta device.
+void check_warm_start(const torch::nn::Module& network, const std::filesystem::path& path, runner::RunContext& context);
+
 }  // namespace stages

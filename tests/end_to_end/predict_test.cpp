@@ -124,18 +124,50 @@ TEST_F(Trained, EvaluationRefusesWhatTheWeightsDoNotFit) {
   EXPECT_THAT(size.err, HasSubstr("'image' is [3,36,36] in the test set, and was [3,24,24] in training"));
 }
 
-TEST_F(Trained, DamagedBestWeightsFallBackOrAreRefused) {
-  const std::string best = file_text(folder_ / "run/nodes/train/checkpoints/best");
-  const fs::path weights =
-      folder_ / ("run/nodes/train/checkpoints/" + best.substr(0, best.size() - 1) + "/model.safetensors");
+TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
+  const std::string checkpoints = "run/nodes/train/checkpoints/";
+  const std::string best = file_text(folder_ / (checkpoints + "best"));
+  const fs::path weights = folder_ / (checkpoints + best.substr(0, best.size() - 1) + "/model.safetensors");
+  const std::string before = file_text(weights);
+  for (const char* verb : {"evaluate run run.dir=again", "predict run photos", "export run --merged --out exported",
+                           "predict run photos --checkpoint best",
+                           "run classify data.root=photos data.image_size=24 train.warm_start=run run.dir=warm -q"}) {
+    fs::resize_file(weights, fs::file_size(weights) - 1);
+    const Ended refused = retort(verb, folder_.path());
+    EXPECT_EQ(refused.exit, 65) << verb;
+    EXPECT_EQ(refused.out, "") << verb;
+    EXPECT_THAT(refused.err, HasSubstr("error[E0620]: the checkpoint '"));
+    EXPECT_THAT(refused.err,
+                HasSubstr(weights.parent_path().filename().string() + "' is damaged: model.safetensors has "));
+    EXPECT_THAT(refused.err, HasSubstr("`retort resume " + (folder_ / "run").string() + "` makes it again; whole: "));
+    std::ofstream(weights, std::ios::binary) << before;
+  }
   fs::resize_file(weights, fs::file_size(weights) - 1);
-  const Ended fallen_back = retort("evaluate run run.dir=again", folder_.path());
-  EXPECT_EQ(fallen_back.exit, 0) << fallen_back.err;
-  EXPECT_THAT(fallen_back.err, HasSubstr("the next best checkpoint is used"));
-  const Ended named = retort("predict run photos --checkpoint " + weights.parent_path().string(), folder_.path());
-  EXPECT_EQ(named.exit, 65);
-  EXPECT_EQ(named.out, "");
-  EXPECT_THAT(named.err, HasSubstr("error[E0620]"));
+  const Ended resumed = retort("resume run", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("is damaged: model.safetensors has "));
+  EXPECT_TRUE(file_text(weights) == before);
+  EXPECT_EQ(retort("predict run photos -q", folder_.path()).exit, 0);
+}
+
+TEST_F(Trained, WhatIsMissingFromAFinishedRunIsMadeAgain) {
+  const fs::path nodes = folder_ / "run/nodes";
+  const auto before = all_of("run/nodes");
+  for (const char* gone :
+       {"train/checkpoints", "train", "evaluate/predictions.csv", "evaluate", "train/training_metrics.json"}) {
+    SCOPED_TRACE(gone);
+    ASSERT_GT(fs::remove_all(nodes / gone), 0u);
+    const Ended resumed = retort("resume run", folder_.path());
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, testing::Not(HasSubstr("nothing to resume")));
+    const auto after = all_of("run/nodes");
+    for (const auto& [file, text] : before) {
+      EXPECT_TRUE(after.contains(file)) << file;
+      const std::string name = fs::path(file).filename();
+      if (name == "model.safetensors" || name == "predictions.csv") EXPECT_TRUE(after.at(file) == text) << file;
+    }
+    EXPECT_THAT(retort("resume run", folder_.path()).err, HasSubstr("there is nothing to resume"));
+  }
 }
 
 TEST_F(Trained, PredictionSaysWhatTheEvaluationSaidFromACopyWithoutTheTrainingData) {
@@ -240,7 +272,7 @@ TEST_F(Trained, WrongInputIsReportedBeforeAnythingIsWritten) {
     const Ended none = retort(verb, folder_.path());
     EXPECT_EQ(none.exit, 66);
     EXPECT_EQ(none.err,
-              "error[E0808]: the run in 'run' has saved no checkpoint of 'train' yet\n"
+              "error[E0808]: there is no checkpoint of 'train' in the run 'run'\n"
               "  help: train it first with `retort resume run`\n");
   }
 }

@@ -70,11 +70,10 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
 
 TEST_F(TrainedRun, RunThatHasSavedNothingIsToldWhatToDo) {
   const std::string folder = folder_.path().string();
-  EXPECT_EQ(error(), "E0808 the run in '" + folder +
-                         "' has saved no checkpoint of 'train' yet | train it first with `retort resume " + folder +
-                         "`");
+  EXPECT_EQ(error(), "E0808 there is no checkpoint of 'train' in the run '" + folder +
+                         "' | train it first with `retort resume " + folder + "`");
   fs::create_directories(saved("train") / ".step-00000004.part");  // killed in the middle of the first save
-  EXPECT_THAT(error(), testing::HasSubstr("has saved no checkpoint"));
+  EXPECT_THAT(error(), testing::HasSubstr("there is no checkpoint"));
 }
 
 TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {

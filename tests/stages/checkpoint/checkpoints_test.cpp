@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "runner/disk/fault.h"
 #include "runner/stage/stage.h"
@@ -25,7 +25,22 @@ namespace {
 namespace fs = std::filesystem;
 using runner::Fault;
 using runner::FaultyStorage;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::StartsWith;
 using Names = std::vector<std::string>;
+
+/// The message of the damage that `deed` finds.
+template <typename Deed>
+std::string error(Deed deed) {
+  try {
+    deed();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
+    return error.what();
+  }
+  return "nothing";
+}
 
 class CheckpointsTest : public testing::Test {
  protected:
@@ -55,7 +70,6 @@ TEST_F(CheckpointsTest, SavedIsLoaded) {
   const auto found = checkpoints().load_latest();
   ASSERT_TRUE(found);
   EXPECT_EQ(found->folder, folder() / "step-00001234");
-  EXPECT_TRUE(found->passed_over.empty());
   expect_same(found->state, training_state(1234, 0.5));
   expect_same(checkpoints().load_best()->state, training_state(1234, 0.5));
 }
@@ -107,18 +121,43 @@ TEST_F(CheckpointsTest, StepThatIsSavedAgainDoesNotTouchTheFirst) {
   EXPECT_EQ(saved.load_latest()->state.metric, 0.5);
 }
 
-TEST_F(CheckpointsTest, DamagedOneIsPassedOverAndSaidSo) {
+TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   Checkpoints saved = checkpoints({.keep_last = 3});
   for (int step = 1; step <= 3; ++step) saved.save(training_state(step, 1.0 / step));
   damage("step-00000003");
-  const auto latest = saved.load_latest();
-  expect_same(latest->state, training_state(2, 0.5));
-  ASSERT_EQ(latest->passed_over.size(), 1);
-  EXPECT_EQ(latest->passed_over[0].substr(0, latest->passed_over[0].find(" bytes")),
-            "the checkpoint '" + (folder() / "step-00000003").string() + "' is damaged: model.safetensors has 7");
-  const auto best = saved.load_best();
-  expect_same(best->state, training_state(2, 0.5));
-  EXPECT_EQ(best->passed_over.size(), 1);
+  const std::string damage =
+      "the checkpoint '" + (folder() / "step-00000003").string() + "' is damaged: model.safetensors has 7";
+  EXPECT_THAT(error([&] { saved.load_latest(); }), StartsWith(damage));
+  EXPECT_THAT(error([&] { saved.load_best(); }), StartsWith(damage));
+  EXPECT_EQ(saved.advice("--checkpoint "),
+            "whole: step-00000002, step-00000001; to use one: --checkpoint " + (folder() / "step-00000002").string());
+  EXPECT_TRUE(saved.can_continue());
+  const Continuation found = saved.load_to_continue();
+  expect_same(found.from->state, training_state(2, 0.5));
+  ASSERT_EQ(found.damaged.size(), 1);
+  EXPECT_THAT(found.damaged[0], AllOf(StartsWith(damage), EndsWith("; it is now called damaged-step-00000003")));
+  EXPECT_EQ(entries(), (Names{"best", "damaged-step-00000003", "latest", "step-00000001", "step-00000002"}));
+  EXPECT_EQ(pointer("latest"), "step-00000002\n");
+}
+
+TEST_F(CheckpointsTest, TrainingGoesBackBeforeADamagedBestOne) {
+  const double metrics[] = {0.5, 0.4, 0.1, 0.9};
+  for (const std::int64_t kept : {9, 1}) {
+    fs::remove_all(folder());
+    Checkpoints saved = checkpoints({.keep_last = kept});
+    for (int step = 1; step <= 4; ++step) saved.save(training_state(step, metrics[step - 1]));
+    damage("step-00000003");
+    EXPECT_EQ(saved.load_latest()->state.step, 4);
+    const Continuation found = saved.load_to_continue();
+    EXPECT_EQ(found.damaged.size(), 1);
+    EXPECT_EQ(found.from.has_value(), kept == 9);
+    EXPECT_EQ(saved.can_continue(), kept == 9);
+    if (found.from) EXPECT_EQ(found.from->state.step, 2);
+    // It comes about again under its own name.
+    saved.save(training_state(3, 0.1));
+    EXPECT_EQ(pointer("best"), "step-00000003\n");
+    EXPECT_TRUE(saved.load_to_continue().damaged.empty());
+  }
 }
 
 TEST_F(CheckpointsTest, DamagedOnesAreNotCountedAmongThoseKept) {
@@ -131,37 +170,44 @@ TEST_F(CheckpointsTest, DamagedOnesAreNotCountedAmongThoseKept) {
   EXPECT_EQ(entries(), (Names{"latest", "step-00000004", "step-00000005"}));
 }
 
-TEST_F(CheckpointsTest, NoneThatIsWholeIsAnErrorThatNamesThemAll) {
+TEST_F(CheckpointsTest, WhereNoneIsWholeATrainingStartsAgain) {
   Checkpoints saved = checkpoints({.keep_last = 2});
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
   damage("step-00000001");
   damage("step-00000002");
-  try {
-    saved.load_latest();
-    FAIL();
-  } catch (const runner::StageError& error) {
-    const std::string message = error.what();
-    EXPECT_TRUE(message.starts_with("no checkpoint in '" + folder().string() + "' is whole; the checkpoint '"))
-        << message;
-    EXPECT_NE(message.find("step-00000001"), message.npos);
-    EXPECT_NE(message.find("step-00000002"), message.npos);
-  }
+  EXPECT_EQ(saved.advice("--checkpoint "), "no other is whole");
+  EXPECT_FALSE(saved.can_continue());
+  const Continuation found = saved.load_to_continue();
+  EXPECT_FALSE(found.from);
+  ASSERT_EQ(found.damaged.size(), 2);
+  EXPECT_NE(found.damaged[0].find("step-00000002"), std::string::npos);
+  EXPECT_NE(found.damaged[1].find("step-00000001"), std::string::npos);
 }
 
-TEST_F(CheckpointsTest, PointerThatNamesNoneIsSaidAndTheNewestUsed) {
+TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatContinues) {
   Checkpoints saved = checkpoints({.keep_last = 2});
-  for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
-  for (const char* text : {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n"}) {
-    base_.write("checkpoints/latest", text);
-    const auto found = saved.load_latest();
-    EXPECT_EQ(found->state.step, 2);
-    EXPECT_EQ(found->passed_over, (Names{"'" + (folder() / "latest").string() + "' does not name a checkpoint"}));
+  for (int step = 1; step <= 2; ++step) saved.save(training_state(step, 1.0 / step));
+  for (const char* name : {"latest", "best"}) {
+    const std::string wrong = "'" + (folder() / name).string() + "' does not name a checkpoint";
+    for (const char* text : {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n", "missing"}) {
+      base_.write(std::string("checkpoints/") + name, text);
+      if (text == std::string("missing")) fs::remove(folder() / name);
+      const auto load = [&] { name == std::string("best") ? saved.load_best() : saved.load_latest(); };
+      EXPECT_EQ(error(load), wrong);
+      const Continuation found = saved.load_to_continue();
+      EXPECT_EQ(found.from->state.step, 2);
+      ASSERT_EQ(found.damaged.size(), 1);
+      EXPECT_THAT(found.damaged[0], StartsWith(wrong));
+      EXPECT_EQ(pointer(name), "step-00000002\n");
+    }
   }
   base_.write("checkpoints/latest", "step-00000007\n");
-  const auto found = saved.load_latest();
-  EXPECT_EQ(found->state.step, 2);
-  EXPECT_EQ(found->passed_over, (Names{"the checkpoint '" + (folder() / "step-00000007").string() +
-                                       "' is damaged: it has no manifest.json"}));
+  const std::string wrong =
+      "the checkpoint '" + (folder() / "step-00000007").string() + "' is damaged: it has no manifest.json";
+  EXPECT_EQ(error([&] { saved.load_latest(); }), wrong);
+  const Continuation found = saved.load_to_continue();
+  EXPECT_EQ(found.from->state.step, 2);
+  EXPECT_EQ(found.damaged, (Names{wrong}));
 }
 
 TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
@@ -247,11 +293,10 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
 
     const auto found = checkpoints(options).load_latest();
     ASSERT_TRUE(found) << "at " << points;
-    EXPECT_TRUE(found->passed_over.empty()) << "at " << points;
     const bool is_old = found->state.step == 2;
     expect_same(found->state, is_old ? training_state(2, 0.6) : training_state(3, 0.4));
     old_ones += is_old ? 1 : 0;
-    EXPECT_TRUE(checkpoints(options).load_best()->passed_over.empty()) << "at " << points;
+    EXPECT_TRUE(checkpoints(options).load_best()) << "at " << points;
     for (const runner::CheckpointName& name : runner::list_checkpoints(folder())) {
       EXPECT_NO_THROW(read_checkpoint(folder() / to_text(name))) << "at " << points;
     }
@@ -271,7 +316,7 @@ TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
       checkpoints({}, storage).save(training_state(1, 0.5));
     });
     if (signal == 0) break;
-    const auto found = checkpoints().load_latest();
+    const auto found = checkpoints().load_to_continue().from;
     if (found) expect_same(found->state, training_state(1, 0.5));
     checkpoints().save(training_state(2, 0.4));
     EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002"})) << "at " << point;
@@ -322,7 +367,6 @@ TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
         if (deed == Fault::Deed::kFull) EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull) << "at " << point;
       }
       const auto found = checkpoints().load_latest();
-      EXPECT_TRUE(found->passed_over.empty()) << "at " << point;
       if (is_saved) EXPECT_EQ(found->state.step, 2) << "at " << point;
       const Names names = entries();
       const bool has_part = std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".part"); });

@@ -1,11 +1,13 @@
 #include "stages/train/trained_weights.h"
 
 #include <fstream>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/train/warm_start.h"
 #include "tests/support/tiny_training.h"
 #include "tests/support/training_states.h"
 
@@ -100,20 +102,115 @@ TEST_F(TrainedWeights, LatestAndACertainOneCanBeNamed) {
   EXPECT_EQ(take().file, first / "model.safetensors");
 }
 
-TEST_F(TrainedWeights, DamagedBestOneFallsBackAndSaysSo) {
-  damage(result_.file);
-  const TrainingResult taken = take();
-  EXPECT_NE(taken.step, result_.step);
-  ASSERT_EQ(context_.said.size(), 2u);
-  EXPECT_THAT(context_.said[0], testing::AllOf(HasSubstr("is damaged: model.safetensors is not what was written"),
-                                               testing::EndsWith("; the next best checkpoint is used")));
+/// A file of a checkpoint, or one beside them that names it, with a way to spoil it.
+struct Spoilt {
+  const char* file;
+  const char* how;
+};
+
+void PrintTo(const Spoilt& spoilt, std::ostream* out) { *out << spoilt.how << ' ' << spoilt.file; }
+
+std::vector<Spoilt> all_damage() {
+  std::vector<Spoilt> all;
+  for (const char* file :
+       {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json", "../best", "../latest"}) {
+    for (const char* how : {"flipped", "cut", "missing"}) all.push_back({file, how});
+  }
+  return all;
+}
+
+/// Everybody who reads weights refuses them where they are damaged, and takes no others.
+class EveryReader : public TrainedWeights, public testing::WithParamInterface<Spoilt> {
+ protected:
+  EveryReader() {
+    const auto best = *runner::pointed_to(folder() / "best"), latest = *runner::pointed_to(folder() / "latest");
+    std::set<std::filesystem::path> files;
+    for (const auto& name : {best, latest})
+      files.insert((folder() / to_text(name) / GetParam().file).lexically_normal());
+    std::ranges::for_each(files, spoil);
+    for (const auto& name : runner::list_checkpoints(folder())) {
+      if (name != best && name != latest) whole_ = folder() / to_text(name);
+    }
+  }
+  static void spoil(const std::filesystem::path& file) {
+    const std::string how = GetParam().how;
+    if (how == "missing") std::filesystem::remove(file);
+    else if (how == "cut") std::filesystem::resize_file(file, std::filesystem::file_size(file) - 2);
+    else flip(file);
+  }
+  static void flip(const std::filesystem::path& file) {
+    std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+    const auto middle = static_cast<std::streamoff>(std::filesystem::file_size(file) / 2);
+    bytes.seekg(middle);
+    const int byte = bytes.get();
+    bytes.seekp(middle);
+    bytes.put(static_cast<char>(byte ^ 1));
+  }
+  bool spoils(Choice choice) const {
+    const std::string file = GetParam().file;
+    return file == "../best" ? choice == Choice::kBest || choice == Choice::kKept
+                             : file != "../latest" || choice == Choice::kLatest;
+  }
+  std::filesystem::path whole_;
+};
+INSTANTIATE_TEST_SUITE_P(All, EveryReader, testing::ValuesIn(all_damage()));
+
+TEST_P(EveryReader, RefusesAndSaysHowToAskForOneThatIsWhole) {
+  for (const Choice choice : {Choice::kKept, Choice::kBest, Choice::kLatest}) {
+    context_.facts.trained = {folder(), choice};
+    if (!spoils(choice)) {
+      EXPECT_EQ(error(), "taken");
+      continue;
+    }
+    try {
+      take();
+      ADD_FAILURE() << "taken, choice " << static_cast<int>(choice);
+    } catch (const runner::StageError& error) {
+      EXPECT_EQ(error.code, ErrorCode::kDamagedWeights);
+      EXPECT_THAT(error.help, HasSubstr("to use one: --checkpoint " + folder().string()));
+    }
+  }
+  context_.facts.trained = {whole_, Choice::kThis};
+  EXPECT_EQ(error(), "taken");
+}
+
+TEST_P(EveryReader, ReusesNothing) {
+  context_.facts.trained = {folder(), Choice::kKept, /*reused=*/true};
+  EXPECT_EQ(find_trained(before_.options, context_).has_value(), !spoils(Choice::kKept));
+}
+
+TEST_P(EveryReader, StartsFromNothing) {
+  network_ = before_.step.model.build(before_.train_data->describe(), 99);
+  if (!spoils(Choice::kBest)) return warm_start(*network_, folder(), context_);
+  try {
+    warm_start(*network_, folder(), context_);
+    ADD_FAILURE() << "started";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, ErrorCode::kDamagedWeights);
+    EXPECT_EQ(error.option, "/warm_start");
+    EXPECT_THAT(error.help, HasSubstr("to use one: warm_start: " + folder().string()));
+  }
+}
+
+TEST_P(EveryReader, ResumesToTheSameWeights) {
+  TinyTraining again;
+  again.options = before_.options;
+  std::filesystem::copy(before_.context.node().folder, again.context.node().folder, std::filesystem::copy_options::recursive);
+  again.context.facts.resuming = true;
+  const TrainingResult result = again.run();
+  EXPECT_EQ(result.step, result_.step);
+  EXPECT_TRUE(again.flat_weights().equal(before_.flat_weights()));
+  EXPECT_FALSE(again.context.said.empty());
+  context_.facts.trained = {again.context.node().folder / "checkpoints", Choice::kKept};
+  EXPECT_EQ(error(), "taken");
+  context_.facts.trained->choice = Choice::kLatest;
+  EXPECT_EQ(error(), "taken");
 }
 
 TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
   context_.facts.trained->reused = true;
   EXPECT_EQ(take().step, result_.step);
   EXPECT_TRUE(has_the_trained_weights());
-  // Another checkpoint would do for an evaluation, but it is not what the training came to.
   damage(result_.file);
   EXPECT_FALSE(find_trained(before_.options, context_));
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
