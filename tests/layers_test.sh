@@ -102,6 +102,12 @@ check_run_layout() {
   )"
 }
 
+check_texts() {
+  forbid "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" "$(
+    code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/(cli/completion/complete\.cpp|config/):'
+  )"
+}
+
 check_one_loop() {
   # What computes activations again in the backward pass takes the gradient through them itself.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
@@ -180,6 +186,7 @@ check() {
   cd "$1"
   check_includes
   check_run_layout
+  check_texts
   check_one_loop
   check_kinds
   check_files
@@ -257,6 +264,9 @@ self_test() {
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/disk alone: it never follows links, and knows how to flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
+
+  expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
+    <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/trained_request.cpp'
 
   # A program that names LibTorch: what names it here is only called so.
   found=no

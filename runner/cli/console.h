@@ -12,7 +12,7 @@
 
 namespace runner {
 
-/// Where a verb speaks: results go to `out`, talk to `err`.
+/// Where a verb speaks: results go to `out`, talk to `err`. It lives as long as the program has something to say.
 struct Console {
   std::ostream& out;
   std::ostream& err;
@@ -22,6 +22,7 @@ struct Console {
   bool json_lines = false;  ///< with `json`: every document on a line of its own
   /// With `json`: the warnings so far.
   std::shared_ptr<nlohmann::ordered_json> warnings = {};
+  Sources sources = {};  ///< what the verb reads; diagnostics point into it
 
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };

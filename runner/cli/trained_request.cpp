@@ -23,10 +23,9 @@ void add_trained_node(Invocation& verb, TrainedFlags& flags) {
 }
 
 Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
-                                       const std::vector<std::string>& overrides) {
+                                       const std::vector<std::string>& overrides, Sources& sources) {
   const auto run = read_run(flags.run);
   if (!run) return run.errors();
-  Sources sources;
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return before.errors();

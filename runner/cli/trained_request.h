@@ -31,9 +31,9 @@ struct TrainedRequest {
 };
 
 /// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
-/// data. `overrides` may change the device and the threads.
+/// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
 Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
-                                       const std::vector<std::string>& overrides);
+                                       const std::vector<std::string>& overrides, Sources& sources);
 
 /// The same errors with the places of their pointers.
 Diagnostics placed(Diagnostics errors, const Value& recipe);

@@ -47,6 +47,25 @@ void move_to(Value& value, const Location& where) {
   }
 }
 
+/// The whole override is at `where`, and what it sets is at `value`.
+void move_to(Override& override, const Location& where, const Location& value) {
+  override.where = override.key_where = override.package_where = where;
+  if (override.value) move_to(*override.value, value);
+  if (override.edit) {
+    for (Value& one : override.edit->values) move_to(one, value);
+  }
+  if (!override.sweep) return;
+  Sweep& sweep = *override.sweep;
+  sweep.where = value;
+  for (Value* one : {&sweep.start, &sweep.stop, &sweep.step}) move_to(*one, value);
+  for (auto* values : {&sweep.choices, &sweep.include, &sweep.exclude}) {
+    for (Value& one : *values) move_to(one, value);
+  }
+  for (auto& row : sweep.rows) {
+    for (Override& one : row) move_to(one, where, value);
+  }
+}
+
 Result<std::vector<Override>> chosen_case(const Override& override, const Alias& alias) {
   const std::string given = override.value ? scalar_text(*override.value) : "";
   const auto found = std::ranges::find(alias.cases, given, &Alias::Case::value);
@@ -70,10 +89,8 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
     const SourceText source{"alias", text};
     auto read = parse_override(source);  // was read once already when the alias was
     if (!read) return read.errors();
+    move_to(*read, override.key_where, override.value->where);
     read->where = override.where;
-    read->key_where = override.key_where;
-    read->package_where = override.key_where;
-    if (read->value) move_to(*read->value, override.value->where);
     result.push_back(*std::move(read));
   }
   return result;

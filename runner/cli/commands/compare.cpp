@@ -30,7 +30,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     else errors.insert(errors.end(), run.errors().begin(), run.errors().end());
   }
   if (!errors.empty()) return report(console, errors);
-  Sources sources;
+  Sources& sources = console.sources;
   const auto comparison = compare_runs(runs, sources, warnings);
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);

@@ -131,7 +131,7 @@ void add_views(Invocation& verb, ConfigView& view) {
 }
 
 ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   if (!view.info.empty()) {
     auto composer = open_recipe(named, schemas, sources);

@@ -20,7 +20,7 @@ ExitCode show_config_difference(const NamedRecipe& named, bool resolve, Console&
     after.name = *second;
     after.overrides.assign(second + 1, named.overrides.end());
   }
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   Diagnostics errors;
   const auto value_of = [&](const NamedRecipe& side) {

@@ -59,7 +59,7 @@ std::string text_of(const Json& found) {
 }  // namespace
 
 ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());

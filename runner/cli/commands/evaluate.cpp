@@ -24,7 +24,7 @@ struct EvaluateFlags {
 ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   const auto run = read_run(flags.trained.run);
   if (!run) return report(console, run.errors());
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());

@@ -39,7 +39,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              std::string(flags.head_inside ? "--head-inside" : "--names") + " belongs to --adapter",
                              "add --adapter, or leave it out"}});
   }
-  auto request = trained_request("export", flags.trained, {});
+  auto request = trained_request("export", flags.trained, {}, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());

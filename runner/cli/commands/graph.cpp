@@ -15,7 +15,7 @@ struct GraphFlags {
 };
 
 ExitCode draw_graph(const GraphFlags& flags, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());

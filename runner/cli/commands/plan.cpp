@@ -172,7 +172,7 @@ std::string summary(const PlanAnswer& answer) {
 }
 
 ExitCode plan(const PlanFlags& flags, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const auto asked = ask(flags, console, sources, /*certify=*/false);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
@@ -204,7 +204,7 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
 }
 
 ExitCode certify(const PlanFlags& flags, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const auto asked = ask(flags, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));

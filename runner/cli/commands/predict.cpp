@@ -124,7 +124,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   console.json_lines = true;
   const auto words = sorted_out(flags.paths);
   if (!words) return report(console, words.errors());
-  auto request = trained_request("predict", flags.trained, words->overrides);
+  auto request = trained_request("predict", flags.trained, words->overrides, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());

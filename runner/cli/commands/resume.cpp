@@ -44,7 +44,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                     "'" + flags.run + "' is an evaluation of '" + run->source + "': there is no training to continue",
                     "evaluate it again with `retort evaluate " + run->source + "`"}});
   }
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());

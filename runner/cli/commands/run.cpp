@@ -29,7 +29,7 @@ struct RunFlags {
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
   if (flags.multirun) return list_sweep(flags.recipe, flags.dry_run, console);
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());

@@ -52,7 +52,7 @@ Invocation declare_sweep() {
 }  // namespace
 
 ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto sweep = prepare_sweep(named, schemas, sources);
   if (!sweep) return report(console, sweep.errors());

@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 ExitCode validate(const NamedRecipe& named, Console& console) {
-  Sources sources;
+  Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
