@@ -154,10 +154,14 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   std::vector<bool> runs(graph_.nodes.size(), false);
   for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
     const Node& node = graph_.nodes[i];
-    const auto finished =
-        options.resume ? read_finished(RunLayout(options.folder).node(node.id).folder()) : std::nullopt;
+    const std::filesystem::path folder = RunLayout(options.folder).node(node.id).folder();
+    const auto finished = options.resume ? read_finished(folder) : std::nullopt;
     // Consumers come after what they consume, so it is known by now whether node i is needed.
-    const bool is_done = finished && finished->key == keys_[i];
+    bool is_done = finished && finished->key == keys_[i];
+    if (const auto missing = is_done ? what_is_missing(folder, *finished) : std::nullopt) {
+      world_.emit(Said{node.id, *missing + ": done again"});
+      is_done = false;
+    }
     const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);
     if (!is_done && !is_taken) runs[i] = true;
     if (!runs[i]) continue;
@@ -343,6 +347,8 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     facts.observer = options.observer;
     NodeContext context(std::move(facts), index, node.id, world_, reuse, has_saved_);
     make_folders(layout.folder());
+    // What a stop leaves from here on is not a finished node.
+    if (!taken_from) std::filesystem::remove(layout.finished());
     artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) return stopped();

@@ -102,7 +102,7 @@ std::optional<fs::path> Reuse::find(std::size_t index) const {
 std::optional<Reuse::Source> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;
   const auto finished = read_finished(folder(index));
-  if (!finished || finished->reuse_key != key) return std::nullopt;
+  if (!finished || finished->reuse_key != key || what_is_missing(folder(index), *finished)) return std::nullopt;
   return Source{options_.folder, metrics_of(options_.folder, graph_.nodes[index].id)};
 }
 

@@ -4,12 +4,26 @@
 
 #include "runner/disk/file_system.h"
 #include "runner/disk/new_file.h"
+#include "runner/record/node_index.h"
+#include "runner/stage/checkpoint_files.h"
+#include "runner/stage/checkpoint_name.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
 
-constexpr std::size_t kLargest = 4096;
+constexpr std::size_t kLargest = 1 << 20;
+constexpr std::string_view kCheckpoints = "checkpoints/";
+
+std::map<std::string, std::uintmax_t> files_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::uintmax_t> files;
+  for (const NodeFile& file : node_files(folder)) {
+    const bool is_in_checkpoint =
+        file.name.starts_with(kCheckpoints) && file.name.find('/', kCheckpoints.size()) != std::string::npos;
+    if (!is_in_checkpoint) files[file.name] = file.size;
+  }
+  return files;
+}
 
 }  // namespace
 
@@ -19,7 +33,8 @@ void write_finished(const std::filesystem::path& folder, const FinishedNode& nod
                                        {"seconds", node.seconds},
                                        {"peak_memory_bytes", node.peak_memory_bytes},
                                        {"reused_from", node.reused_from},
-                                       {"reuse_key", node.reuse_key}};
+                                       {"reuse_key", node.reuse_key},
+                                       {"files", files_in(folder)}};
   write_atomically(NodeLayout(folder).finished(), json.dump(2) + "\n", storage);
 }
 
@@ -29,11 +44,29 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("schema", nlohmann::json()) != 1) return std::nullopt;
   try {
-    return FinishedNode{json.at("key"), json.at("seconds"), json.at("peak_memory_bytes"), json.value("reused_from", ""),
-                        json.value("reuse_key", "")};
+    return FinishedNode{json.at("key"),
+                        json.at("seconds"),
+                        json.at("peak_memory_bytes"),
+                        json.value("reused_from", ""),
+                        json.value("reuse_key", ""),
+                        json.value("files", std::map<std::string, std::uintmax_t>())};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<std::string> what_is_missing(const std::filesystem::path& folder, const FinishedNode& node) {
+  for (const auto& [name, size] : node.files) {
+    const std::filesystem::path path = folder / name;
+    std::error_code error;
+    const std::uintmax_t now = std::filesystem::file_size(path, error);
+    if (error) return "'" + path.string() + "' is missing";
+    if (now != size)
+      return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " + std::to_string(size);
+  }
+  if (!node.files.contains(std::string(kCheckpoints) + kLatestCheckpoint)) return std::nullopt;
+  std::vector<std::string> damaged = damaged_checkpoints(NodeLayout(folder).checkpoints());
+  return damaged.empty() ? std::nullopt : std::optional(std::move(damaged.front()));
 }
 
 }  // namespace runner

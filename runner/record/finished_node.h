@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -17,12 +18,19 @@ struct FinishedNode {
   std::int64_t peak_memory_bytes = 0;  ///< 0: unknown
   std::string reused_from = {};        ///< the folder of the run whose results these are; empty: its own
   std::string reuse_key = {};          ///< by which other runs find it (reuse.h); empty: they do not
+  std::map<std::string, std::uintmax_t> files =
+      {};  ///< that it left in its folder, and their bytes; written by write_finished()
 };
 
-/// Throws WriteError. `folder` is the node's.
+/// Throws WriteError. `folder` is the node's; its files are listed, without the checkpoints themselves: which of those
+/// are kept is the training's affair.
 void write_finished(const std::filesystem::path& folder, const FinishedNode& node, Storage& storage = disk());
 
 /// nullopt where there is none that can be read.
 std::optional<FinishedNode> read_finished(const std::filesystem::path& folder);
+
+/// What keeps a node that has finished from being done, in a sentence: a file that is missing or of another size, a
+/// checkpoint that is damaged. nullopt: nothing.
+std::optional<std::string> what_is_missing(const std::filesystem::path& folder, const FinishedNode& node);
 
 }  // namespace runner

@@ -97,6 +97,44 @@ Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {
 
 }  // namespace
 
+std::vector<fs::path> runs_in(const fs::path& folder) {
+  constexpr int kDepth = 3;  // multirun/<date>/<time>/<number>
+  std::vector<fs::path> runs, level = {folder};
+  for (int depth = 0; depth <= kDepth; ++depth) {
+    std::vector<fs::path> below;
+    for (const fs::path& path : level) {
+      if (real_file_system().is_file(RunLayout(path).mark())) {
+        runs.push_back(path.lexically_normal());
+        continue;
+      }
+      std::error_code error;
+      for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+        if (entry->is_directory(error) && !entry->is_symlink(error)) below.push_back(entry->path());
+      }
+    }
+    level = std::move(below);
+  }
+  std::ranges::sort(runs);
+  return runs;
+}
+
+std::map<std::string, std::string> node_titles(const fs::path& folder) {
+  std::map<std::string, std::string> titles;
+  for (const json& node : read_object(RunLayout(folder).records() / RunRecord::kGraph).value("nodes", json::array())) {
+    if (!node.is_object()) continue;
+    const json id = node.value("id", json()), title = node.value("title", json());
+    if (id.is_string() && title.is_string()) titles[id] = title;
+  }
+  return titles;
+}
+
+std::optional<fs::path> working_folder_of(const fs::path& recipe) {
+  if (recipe.filename() != RunRecord::kRecipe || !run_of(recipe)) return std::nullopt;
+  const json folder = read_object(recipe.parent_path() / RunRecord::kEnvironment).value("working_folder", json());
+  if (!folder.is_string() || !real_file_system().is_folder(folder.get<std::string>())) return std::nullopt;
+  return fs::path(folder.get<std::string>());
+}
+
 Result<RecordedRun> read_run(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   if (!files.is_folder(folder)) return no_run("there is no folder '" + folder.string() + "'");
@@ -128,6 +166,11 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   const json source = read_object(layout.source()).value("run", json());
   if (source.is_string()) run.source = source;
   if (summary.contains("status") && summary["status"].is_string()) run.status = summary["status"];
+  run.smoke = summary.value("smoke", json()) == true;
+  for (const json& node : summary.value("nodes", json::array())) {
+    if (node.is_object() && node.value("status", json()) == "finished" && node.value("id", json()).is_string())
+      run.finished.push_back(node["id"]);
+  }
   return run;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/error/result.h"
 #include "runner/graph/graph.h"
@@ -18,7 +20,21 @@ struct RecordedRun {
   int threads = 0;               ///< of its tensor operations
   std::string source = {};       ///< of an evaluation: the folder of the run whose weights it took
   std::string status;            ///< of summary.json: "running" where it was killed; empty where there is none
+  bool smoke = false;            ///< it was a smoke run
+  std::vector<std::string> finished = {};  ///< the nodes that had finished when that was written
 };
+
+/// The folders of the runs in `folder`, such as outputs/, sorted: itself where it is one, or those up to three levels
+/// below it. No link is followed.
+std::vector<std::filesystem::path> runs_in(const std::filesystem::path& folder);
+
+/// What each node of the run in `folder` is called, by its id: "train[rate=0.001]"; without those of whom the record
+/// does not say it.
+std::map<std::string, std::string> node_titles(const std::filesystem::path& folder);
+
+/// Where the relative paths of `recipe` stand, if that is the recipe in the record of a run: the folder that the run
+/// was started in. nullopt where it is another file, or that folder is gone.
+std::optional<std::filesystem::path> working_folder_of(const std::filesystem::path& recipe);
 
 /// Reads the record in `folder`. kNoRun where it is no run's folder or the run was killed before its record was whole.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);

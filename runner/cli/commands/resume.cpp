@@ -8,6 +8,7 @@
 #include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
+#include "runner/record/finished_node.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
@@ -33,6 +34,15 @@ nlohmann::ordered_json summary_of(const RecordedRun& run) {
   return summary;
 }
 
+/// Is everything there that the nodes of a finished run have left?
+bool is_whole(const RecordedRun& run) {
+  return std::ranges::all_of(run.finished, [&](const std::string& node) {
+    const auto folder = RunLayout(run.folder).node(node).folder();
+    const auto finished = read_finished(folder);
+    return finished && !what_is_missing(folder, *finished);
+  });
+}
+
 ExitCode resume(const ResumeFlags& flags, Console& console) {
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
@@ -53,7 +63,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
   if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas); !errors.empty())
     return report(console, errors);
-  if (run->status == "finished" && same_data(old_recipe, new_recipe)) {
+  if (run->status == "finished" && same_data(old_recipe, new_recipe) && is_whole(*run)) {
     if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
     if (console.json) print_run(console, summary_of(*run));
     else console.out << run->folder.string() << '\n';
@@ -73,6 +83,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .graph = graph,
                            .sources = sources,
                            .overrides = flags.overrides,
+                           .smoke = run->smoke,
                            .resume = run->folder,
                            .reuse = flags.reuse.which()};
   return runner::run(request, surroundings(console, *worker));

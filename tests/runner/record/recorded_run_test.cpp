@@ -33,13 +33,16 @@ class RecordedRunTest : public testing::Test {
 
 TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
   write_record();
-  write("summary.json", R"({"status": "interrupted"})");
+  write("summary.json", R"({"status": "interrupted", "smoke": true, "nodes": [{"id": "data", "status": "finished"},
+                            {"id": "train", "status": "running"}, 3]})");
   const auto read = read_run(run());
   ASSERT_TRUE(read) << error();
   EXPECT_EQ(read->recipe, run() / ".retort/recipe.yaml");
   EXPECT_EQ(read->device, "cpu");
   EXPECT_EQ(read->threads, 3);
   EXPECT_EQ(read->status, "interrupted");
+  EXPECT_TRUE(read->smoke);
+  EXPECT_EQ(read->finished, std::vector<std::string>{"data"});
 }
 
 TEST_F(RecordedRunTest, EvaluationTellsWhoseWeightsItTook) {
