@@ -220,6 +220,11 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       if (reuse) reuse->note(i, {stages_[i]->fingerprint(), stages_[i]->uses_seed()});
     } catch (const Cancelled&) {
       return {};
+    } catch (const StageError&) {
+      // It would refuse the same once it runs; a node that is resumed or reused may not have to.
+      const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
+      dry_node.state = DryNode::State::kUnknown;
+      if (strict || will_run) errors.push_back(stage_failure(node));
     } catch (...) {
       dry_node.state = DryNode::State::kUnknown;
       if (strict) errors.push_back(stage_failure(node));

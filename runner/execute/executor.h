@@ -61,7 +61,8 @@ class Executor {
 
   /// Finds out what the nodes that will run need, and runs those for which that is nothing; run() takes over what they
   /// put out. What cannot be found out before the run is found out in it, before the node starts. The errors are those
-  /// of nodes that would not fit; with `strict`, all that keep a node from being planned.
+  /// of nodes that would not fit or that refuse their options or inputs; with `strict`, all that keep a node from being
+  /// planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device);
   /// By node, once plan() has been called.
   const std::vector<DryNode>& planned() const { return planned_; }

@@ -159,11 +159,12 @@ class Run {
     }
     if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
     else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "finished work is saved" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && record_.is_open()) display_.say("", "the record is in " + record_.folder());
     if (surroundings_.on_end) {
       Json json = summary_.to_json();
       json["folder"] = record_.is_open() ? Json(record_.folder()) : Json(nullptr);
       surroundings_.on_end(json, summary_.diagnostics());
-    } else if (record_.is_open()) {
+    } else if (record_.is_open() && (exit_ == ExitCode::kDone || exit_ == ExitCode::kStoppedAfterSave)) {
       surroundings_.results << record_.folder() << '\n';
     }
     surroundings_.results.flush();

@@ -36,7 +36,7 @@ struct RunRequest {
 /// Where and how a run happens: everything of the outside world that it touches.
 struct RunSurroundings {
   WorkerCommand worker;   ///< its level is also that of log.txt
-  std::ostream& results;  ///< stdout: the run folder
+  std::ostream& results;  ///< stdout: the folder of a run that can be used
   std::ostream& talk;     ///< stderr
   DisplayOptions display = {};
   /// Takes the summary (run_summary.h), with "folder", null where there is none, instead of `results`.

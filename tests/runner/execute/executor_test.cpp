@@ -243,12 +243,19 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
 TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 101, {0})});
-  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/false, "cpu").empty());
+  // A resumed run may not need it at all.
+  EXPECT_TRUE(executor->plan({.resume = true}, {}, /*strict=*/false, "cpu").empty());
   EXPECT_EQ(executor->planned()[1].state, DryNode::State::kUnknown);
   CountingStage::is_there = true;
   EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kRunFailed);
   EXPECT_THAT(only_error(), HasSubstr("E0706 /train"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes" / "train" / "finished.json"));
+}
+
+TEST_F(DryRunTest, WhatAStageRefusesIsRefusedBeforeTheRun) {
+  CountingStage::is_there = false;
+  const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0601 /data; E0601 /other/root; ");
 }
 
 TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {

@@ -269,6 +269,8 @@ TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 66);
   EXPECT_EQ(summary()["nodes"][0]["status"], "running");
+  EXPECT_EQ(results_.str(), "");
+  EXPECT_THAT(talk_.str(), testing::EndsWith("the record is in " + (folder_.path() / "run").string() + "\n"));
   EXPECT_EQ(summary()["diagnostics"][0]["line"], 2);
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  error  error[E0601]: no folder 'nowhere'"));
 }
@@ -285,7 +287,9 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
       talk_.str(),
       "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
       "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory\n"
-      "  note: it printed: about to go\n");
+      "  note: it printed: about to go\n"
+      "the record is in " +
+          (folder_.path() / "run").string() + "\n");
   EXPECT_EQ(summary()["status"], "worker died");
   EXPECT_EQ(summary()["signal"], 9);
   EXPECT_EQ(summary()["exit"], 1);
@@ -333,7 +337,9 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2), "forever"}),
             ExitCode::kCannotWrite);
   EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" + (folder_.path() / "run/metrics.jsonl").string() +
-                             "': No space left on device\n  help: make room, or choose another place with run.dir\n");
+                             "': No space left on device\n  help: make room, or choose another place with run.dir\n"
+                             "the record is in " +
+                             (folder_.path() / "run").string() + "\n");
 }
 
 TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
