@@ -1,11 +1,14 @@
 #include "runner/cli/prepare.h"
-#include "runner/record/node_index.h"
 
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
+#include "runner/config/provenance.h"
 #include "runner/disk/installation.h"
+#include "runner/record/node_index.h"
+#include "runner/record/recorded_run.h"
+#include "runner/schema/schema_choices.h"
 
 namespace runner {
 
@@ -91,6 +94,32 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, cons
   return shown;
 }
 
+namespace {
+
+/// Makes the relative paths in `value`, at `path` of `recipe`, absolute that do not come from `file`.
+void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe, const std::string& file,
+                    const SchemaSet& schemas) {
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) {
+      path.push_back(entry.key);
+      complete_paths(entry.value, path, recipe, file, schemas);
+      path.pop_back();
+    }
+  }
+  const std::string* text = value.text();
+  if (!text || text->empty() || text->starts_with("hf:") || !value.where.source || value.where.source->name == file)
+    return;
+  if (schemas.choices(recipe, path).is_path) value.data = std::filesystem::absolute(*text).lexically_normal().string();
+}
+
+/// Is a recorded recipe, whose relative paths stand in `folder`, used in another one? What is typed here stands here.
+bool is_elsewhere(const std::filesystem::path& folder) {
+  std::error_code error;
+  return !std::filesystem::equivalent(folder, std::filesystem::current_path(), error);
+}
+
+}  // namespace
+
 Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
@@ -107,10 +136,19 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
   }
   auto resolved = composer->resolve(*composition, &composition->warnings);
   if (!resolved) return resolved.errors();
+  const auto folder = working_folder_of(composer->file());
+  if (folder && is_elsewhere(*folder)) {
+    const Value before = *resolved;
+    std::vector<std::string> path;
+    complete_paths(*resolved, path, before, composer->file().string(), schemas);
+  }
   auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
   if (!recipe) return recipe.errors();
+  // The folder of the recorded run is taken.
+  if (folder && writes({}, composition->overrides, "run.dir").empty()) recipe->run_dir.clear();
   auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
+  if (folder && is_elsewhere(*folder)) graph->working_folder = folder->string();
   return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph)};
 }
 

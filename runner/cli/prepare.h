@@ -33,7 +33,8 @@ struct ShownConfig {
 };
 Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources);
 
-/// A recipe on its way from text to run: composed, resolved, validated, compiled.
+/// A recipe on its way from text to run: composed, resolved, validated, compiled. Of a recorded one run.dir counts only
+/// where an override says it.
 struct PreparedRecipe {
   Composition composition;
   Recipe recipe;

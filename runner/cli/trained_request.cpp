@@ -1,5 +1,7 @@
 #include "runner/cli/trained_request.h"
 
+#include <filesystem>
+
 #include "runner/cli/prepare.h"
 #include "runner/protocol/event.h"
 #include "runner/record/recorded_run.h"
@@ -44,7 +46,12 @@ Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags
                          {"graph", to_json(*graph)},
                          {"node", *node},
                          {"checkpoints", to_json(*trained)}},
-                        prepared->recipe.resolved};
+                        prepared->recipe.resolved,
+                        *graph};
+}
+
+std::string path_for(const Graph& graph, const std::string& path) {
+  return graph.working_folder.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 Diagnostics placed(Diagnostics errors, const Value& recipe) {

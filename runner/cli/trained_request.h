@@ -8,6 +8,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/error/result.h"
+#include "runner/graph/graph.h"
 #include "runner/value/value.h"
 
 namespace runner {
@@ -28,12 +29,16 @@ void add_trained_node(Invocation& verb, TrainedFlags& flags);
 struct TrainedRequest {
   nlohmann::ordered_json json;  ///< {"protocol", "request", "graph", "node", "checkpoints"}
   Value recipe;                 ///< for the places of what is wrong with an option
+  Graph graph;
 };
 
 /// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
 /// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
 Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
                                        const std::vector<std::string>& overrides, Sources& sources);
+
+/// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
+std::string path_for(const Graph& graph, const std::string& path);
 
 /// The same errors with the places of their pointers.
 Diagnostics placed(Diagnostics errors, const Value& recipe);

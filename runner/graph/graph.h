@@ -46,6 +46,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::string recipe_hash = {};  ///< of the resolved recipe; recipe.h
   Determinism determinism = Determinism::kStrict;
+  std::string working_folder = {};  ///< where relative paths in options stand; empty: in the current one
 };
 
 /// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and

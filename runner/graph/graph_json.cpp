@@ -80,7 +80,8 @@ Json to_json(const Graph& graph) {
           {"determinism", name(graph.determinism)},
           {"device", graph.device},
           {"nodes", std::move(nodes)},
-          {"recipe_hash", graph.recipe_hash}};
+          {"recipe_hash", graph.recipe_hash},
+          {"working_folder", graph.working_folder}};
 }
 
 Graph graph_from_json(const Json& json) {
@@ -95,6 +96,7 @@ Graph graph_from_json(const Json& json) {
   const auto determinism = determinism_named(fields.text("determinism"));
   if (!determinism) refuse("its determinism is unknown");
   graph.determinism = *determinism;
+  graph.working_folder = field<std::string>(json, "working_folder");
   std::set<std::string> ids;
   for (const Json& node : fields.list("nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));

@@ -38,7 +38,8 @@ bool is_written(const Value& value, std::span<const std::string> overrides) {
 
 }  // namespace
 
-EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::span<const std::string> written) {
+EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::span<const std::string> written,
+                               const fs::path& working_folder) {
   EvaluatedData result;
   for (const auto& [key, where, stage, type] : *after.map()) {
     const Value* split = stage.find("split");
@@ -46,9 +47,10 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::spa
     if (!split || !split->find("test") || !root) continue;
     const std::string* trained_on = root_of(before.find(key));
     const std::string in_quotes = "'" + *root + "'";
-    if (has_part_folders(*root)) {
+    if (has_part_folders(working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is measured");
-    } else if ((trained_on && is_same_folder(*trained_on, *root)) || is_written(*split, written)) {
+    } else if ((trained_on && is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
+               is_written(*split, written)) {
       result.lines.push_back(key + ": the share for the test of " + in_quotes + " is measured: " + key +
                              ".split.test=" + describe(nearest(*split, "/test")));
     } else {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ struct EvaluatedData {
 /// Compares the data stages of the recipe `before`, by which a run was trained, and `after`, by which it is to be
 /// evaluated, both resolved. A share for training has no use in a folder that is not the training's: all of it is
 /// taken, unless a word of `written`, the overrides that led to `after`, says how it is split, or it has folders for
-/// its parts.
-EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::span<const std::string> written);
+/// its parts. Relative paths stand in `working_folder`.
+EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::span<const std::string> written,
+                               const std::filesystem::path& working_folder = {});
 
 }  // namespace runner

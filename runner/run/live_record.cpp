@@ -52,6 +52,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   environment["device"] = ready.device;
   environment["threads"] = ready.threads;
   environment["determinism"] = name(request_.graph.determinism);
+  environment["working_folder"] =
+      request_.graph.working_folder.empty() ? std::filesystem::current_path().string() : request_.graph.working_folder;
   environment["variables"].update(ready.variables);
   folder_->record_json(RunRecord::kEnvironment, environment);
   folder_->summary(summary_.to_json());

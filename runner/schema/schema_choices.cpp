@@ -52,7 +52,7 @@ class Gathering {
   void take(const SchemaNode& node, const std::string& note) {
     const SchemaNode& schema = followed(node);
     for (const Value& example : schema.examples) add(example, note);
-    if (schema.pointer == "/definitions/path") result_.is_path = true;
+    if (schema.pointer == "/definitions/path" || schema.pointer == "/definitions/weights") result_.is_path = true;
     if (schema.allowed) {
       result_.takes_scalar = true;
       for (const Value& value : *schema.allowed) add(value, note);

@@ -65,6 +65,15 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
+/// Relative paths in the graph's options stand there.
+void enter_working_folder(const Json& request) {
+  const auto graph = request.find("graph");
+  if (graph == request.end() || !graph->is_object()) return;
+  const Json folder = graph->value("working_folder", Json(""));
+  if (!folder.is_string()) throw std::runtime_error("its 'working_folder'");
+  if (folder != "") std::filesystem::current_path(folder.get<std::string>());
+}
+
 }  // namespace
 
 Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
@@ -95,6 +104,7 @@ ExitCode Worker::answer(const Json& request) {
   const auto protocol = request.find("protocol");
   if (protocol == request.end() || *protocol != runner::kProtocolVersion)
     return report({misunderstood("its protocol")});
+  enter_working_folder(request);
   const auto name = request.find("request");
   if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
   if (*name == "run" || *name == "plan") return run(request);

@@ -10,6 +10,8 @@
 
 namespace {
 
+namespace fs = std::filesystem;
+
 using testing::HasSubstr;
 using testing::Not;
 
@@ -68,6 +70,30 @@ TEST_F(Run, RecordedRecipeIsTheSameRun) {
   const Ended again = retort("run a/.retort/recipe.yaml run.dir=b", folder_.path());
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_TRUE(weights("a") == weights("b"));
+}
+
+TEST_F(Run, RecordIsRunEvaluatedAndResumedFromAnyFolder) {
+  ASSERT_EQ(train("a").exit, 0);
+  const fs::path elsewhere = folder_ / "elsewhere";
+  fs::create_directory(elsewhere);
+  const std::string run = (folder_ / "a").string();
+  // The data are where they were, and the run gets a folder of its own, here.
+  const Ended again = retort("run " + run + "/.retort/recipe.yaml", elsewhere);
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.out, testing::StartsWith("outputs/"));
+  EXPECT_EQ(file_text(elsewhere / again.out.substr(0, again.out.size() - 1) / "nodes/evaluate/predictions.csv"),
+            file_text(folder_ / "a/nodes/evaluate/predictions.csv"));
+  EXPECT_EQ(retort("evaluate ../a run.dir=evaluated", elsewhere).exit, 0);
+  EXPECT_TRUE(fs::exists(elsewhere / "evaluated"));
+  fs::copy(folder_ / "photos", elsewhere / "pictures", fs::copy_options::recursive);
+  const Ended typed_here = retort("evaluate ../a data.root=pictures run.dir=here", elsewhere);
+  EXPECT_EQ(typed_here.exit, 0) << typed_here.err;
+  const Ended predicted = retort("predict ../a pictures -q", elsewhere);
+  EXPECT_EQ(predicted.exit, 0) << predicted.err;
+  fs::remove(folder_ / "a/nodes/evaluate/predictions.csv");
+  EXPECT_EQ(retort("resume ../a", elsewhere).exit, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "a/nodes/evaluate/predictions.csv"));
+  EXPECT_EQ(retort("evaluate " + again.out.substr(0, again.out.size() - 1) + " run.dir=of_a_copy", elsewhere).exit, 0);
 }
 
 TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {

@@ -5,7 +5,6 @@
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
 #include "runner/cli/trained_request.h"
-#include "runner/config/provenance.h"
 #include "runner/run/evaluated_data.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
@@ -34,7 +33,8 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   if (errors.empty()) errors = schemas.planned_uses(prepared->recipe.resolved);
   if (!errors.empty()) return report(console, errors);
   std::vector<std::string> overrides = flags.overrides;
-  const EvaluatedData data = data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved, overrides);
+  const EvaluatedData data =
+      data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved, overrides, prepared->graph.working_folder);
   if (!data.overrides.empty()) {
     overrides.insert(overrides.end(), data.overrides.begin(), data.overrides.end());
     prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
@@ -50,9 +50,6 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
     for (const std::string& line : data.lines) console.err << line << '\n';
   }
 
-  // A record of its own, independent of the run's folder.
-  const bool says_where = !writes({}, prepared->composition.overrides, "run.dir").empty();
-  if (!says_where) prepared->recipe.run_dir.clear();
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   if (graph.device == before->graph.device) graph.device = run->device;
   const RunRequest request{.composition = prepared->composition,

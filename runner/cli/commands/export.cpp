@@ -46,7 +46,10 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   const std::string_view what = asked_for(flags);
   const std::string name = request->json["node"].get<std::string>() + "-" + std::string(what);
   const std::string out = flags.out.empty() ? RunLayout(flags.trained.run).exported(name).string() : flags.out;
-  request->json.update({{"what", what}, {"out", out}, {"names", flags.names}, {"head_inside", flags.head_inside}});
+  request->json.update({{"what", what},
+                        {"out", path_for(request->graph, out)},
+                        {"names", flags.names},
+                        {"head_inside", flags.head_inside}});
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));

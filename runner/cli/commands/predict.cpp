@@ -128,7 +128,9 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
-  request->json.update({{"paths", words->paths},
+  std::vector<std::string> paths;
+  for (const std::string& path : words->paths) paths.push_back(path_for(request->graph, path));
+  request->json.update({{"paths", paths},
                         {"top", flags.top},
                         {"batch_size", flags.batch_size},
                         {"flip", flags.flip},
