@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/config/difference.h"
 #include "runner/schema/schema_node.h"
 #include "runner/stage/family.h"
@@ -30,6 +32,17 @@ bool has_stage(const Value& recipe, const std::string& key, Family family) {
   return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
+/// The kind of the schedule of the training whose `epochs` are at `path`, if its rates depend on how many they are;
+/// empty where they do not.
+std::string schedule_over(const Value& recipe, const std::vector<std::string>& path, const SchemaSet& schemas) {
+  if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain)) return "";
+  const Value* schedule = recipe.find(path[0])->find("schedule");
+  const Value* kind = schedule ? schedule->find("kind") : nullptr;
+  if (!kind || !kind->text()) return "";
+  const auto* document = schemas.document("train/schedule/" + *kind->text());
+  return document && document->value("x-spans-training", false) ? *kind->text() : "";
+}
+
 }  // namespace
 
 Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas) {
@@ -38,11 +51,17 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
     // Either recipe may name the kind that knows the option.
     const ResumeClass resume =
         std::max(schemas.resume_class(before, change.path), schemas.resume_class(after, change.path));
-    if (resume == ResumeClass::kSafe || (resume == ResumeClass::kForce && force)) continue;
+    const std::string schedule = schedule_over(after, change.path, schemas);
+    const bool is_safe = resume == ResumeClass::kSafe && schedule.empty();
+    if (is_safe || (resume != ResumeClass::kRefused && force)) continue;
     const bool refused = resume == ResumeClass::kRefused;
     errors.push_back(
         {ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
-         change_in_words(change) + (refused ? ": what the run has saved does not fit that" : ""),
+         change_in_words(change) + (refused             ? ": what the run has saved does not fit that"
+                                    : !schedule.empty() ? ": the schedule '" + schedule +
+                                                              "' spans all epochs, so those that are done would have "
+                                                              "had other learning rates"
+                                                        : ""),
          refused ? "leave it unchanged, or start a new run"
                  : "leave it unchanged, start a new run, or add --force: the result then matches neither recipe"});
   }

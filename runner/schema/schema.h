@@ -55,12 +55,13 @@ std::span<const SchemaFile> embedded_schemas();
 /// The contract between recipes and stages: every schema, checked on loading.
 ///
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
-/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-coupling, x-mixes-samples, x-resume,
-/// x-rules, x-config (of a mapping: the option that names weights, whose config.json has a say in the others),
-/// x-planned (a kind, an option or one of its alternatives that validates and has no code yet), and x-kinds, which
-/// validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind: train.supervised is the
-/// file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder (kind: adamw is
-/// train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping that names none.
+/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-coupling, x-mixes-samples,
+/// x-spans-training, x-resume, x-rules, x-config (of a mapping: the option that names weights, whose config.json has a
+/// say in the others), x-planned (a kind, an option or one of its alternatives that validates and has no code yet), and
+/// x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind:
+/// train.supervised is the file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder
+/// (kind: adamw is train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping that names
+/// none.
 class SchemaSet {
  public:
   static Result<SchemaSet> load(std::span<const SchemaFile> files);

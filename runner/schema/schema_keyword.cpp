@@ -59,6 +59,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-cacheable", Keyword::kCacheable, Needs::kFlag},
     {"x-coupling", Keyword::kCoupling, Needs::kCoupling},
     {"x-mixes-samples", Keyword::kMixesSamples, Needs::kFlag},
+    {"x-spans-training", Keyword::kSpansTraining, Needs::kFlag},
     {"x-planned", Keyword::kPlanned, Needs::kFlag},
     {"x-resume", Keyword::kResume, Needs::kResumeClass},
     {"x-rules", Keyword::kRules, Needs::kRules},

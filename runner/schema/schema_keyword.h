@@ -50,6 +50,7 @@ enum class Keyword {
   kCacheable,
   kCoupling,
   kMixesSamples,
+  kSpansTraining,
   kPlanned,
   kResume,
   kRules,

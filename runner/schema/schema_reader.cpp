@@ -297,6 +297,7 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
     case Keyword::kCacheable:  // of a kind's file: read there
     case Keyword::kCoupling:   // looked for where a graph is checked: graph/legality.cpp
     case Keyword::kMixesSamples:
+    case Keyword::kSpansTraining:
     case Keyword::kSchema:
     case Keyword::kComment:
     case Keyword::kTitle:

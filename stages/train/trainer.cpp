@@ -142,10 +142,12 @@ class Training {
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
     const bool is_last = done_.epochs == epochs_ || stopping_.exhausted();
     if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric);
-    if (done_.epochs < epochs_ && is_last) {
-      context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " +
-                   options_.monitor + " since epoch " + std::to_string(stopping_.best_epoch().value_or(0)));
-    }
+    if (done_.epochs < epochs_ && is_last) say_stopped();
+  }
+
+  void say_stopped() const {
+    context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " + options_.monitor +
+                 " since epoch " + std::to_string(stopping_.best_epoch().value_or(0)));
   }
 
   void run_step(const Batch& batch) {
@@ -212,9 +214,16 @@ class Training {
   void resume() {
     const std::optional<TrainingPosition> found = checkpoints_.resume();
     if (!found) return;
+    if (found->epochs > epochs_) {
+      throw StageError(ErrorCode::kChangedRun, std::to_string(found->epochs) + " epochs are done, and epochs is " +
+                                                   std::to_string(epochs_) + ": they cannot be taken back")
+          .at("/epochs")
+          .with_help("set epochs to " + std::to_string(found->epochs) + " or more, or start a new run");
+    }
     done_ = *found;
     log_.resume_after(done_.steps);
     context_.say("resuming after step " + std::to_string(done_.steps) + " of " + std::to_string(steps_));
+    if (stopping_.exhausted()) say_stopped();
   }
 
   void show(std::string_view phase, std::int64_t step, const NamedTensors& tensors) const {

@@ -206,12 +206,28 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3 [/train/epochs]"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
+                        "epochs, so those that are done would have had other learning rates "
+                        "[/train/epochs]"));
   EXPECT_THAT(refused.err, HasSubstr("and is now 32: what the run has saved does not fit that [/model/hidden_size]"));
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));
   const Ended forced = resume("run", "train.epochs=3 --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("epoch 3/3"));
+}
+
+TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
+  const std::string schedule = "'train.schedule=replace({kind: exponential, gamma: 0.9})' ";
+  ASSERT_EQ(train("whole", "", schedule + "train.epochs=4").exit, 0);
+  ASSERT_EQ(train("run", "", schedule).exit, 0);
+  const Ended gone_on = resume("run", "train.epochs=4");
+  EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
+  EXPECT_THAT(gone_on.err, HasSubstr("epoch 4/4"));
+  expect_whole("run", result("whole"));
+  const Ended back = resume("run", "train.epochs=3");
+  EXPECT_EQ(back.exit, 78);
+  EXPECT_THAT(back.err, HasSubstr("4 epochs are done, and epochs is 3: they cannot be taken back [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {

@@ -54,9 +54,32 @@ TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
 }
 
 TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
-  EXPECT_THAT(said({"train.epochs=77", "threads=1"}), ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77",
-                                                                  "/threads: 'threads' was \"auto\" and is now 1"));
+  EXPECT_THAT(
+      said({"train.epochs=77", "threads=1"}),
+      ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule 'one_cycle' spans all epochs, "
+                  "so those that are done would have had other learning rates",
+                  "/threads: 'threads' was \"auto\" and is now 1"));
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
+}
+
+TEST(RecipeChange, MoreEpochsAreSafeWhereTheScheduleDoesNotSpanThemAll) {
+  const auto with = [](const std::string& schedule) {
+    return said({"train.schedule=replace(" + schedule + ")"}, [](const Value&, const Value& before) {
+      Value after = before;
+      after.find("train")->find("epochs")->data = std::int64_t{300};
+      return check_change(before, after, /*force=*/false, schemas());
+    });
+  };
+  for (const char* safe :
+       {"{kind: constant}", "{kind: exponential, gamma: 0.9}", "{kind: step, step_size: 3}",
+        "{kind: multi_step, milestones: [2]}", "{kind: plateau}", "{kind: cosine_restarts, first_period: 2}"}) {
+    EXPECT_THAT(with(safe), IsEmpty()) << safe;
+  }
+  for (const char* kind : {"cosine", "one_cycle", "warmup_cosine", "warmup_linear"}) {
+    const std::string more = std::string(kind).starts_with("warmup") ? ", warmup_steps: 3" : "";
+    EXPECT_THAT(with("{kind: " + std::string(kind) + more + "}"),
+                ElementsAre(testing::HasSubstr("the schedule '" + std::string(kind) + "' spans all epochs")));
+  }
 }
 
 TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
