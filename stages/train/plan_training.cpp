@@ -118,7 +118,7 @@ class TracedTraining {
       const auto model = read(weights(*network_), "the checkpoint");
       read(execution.state(), "the checkpoint");
     }
-    if (training_.options.keep != Keep::kBest || !training_.validation || backend_.device != at::kCPU) return;
+    if (training_.options.keep == Keep::kLast || !training_.validation || backend_.device != at::kCPU) return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);
     read(weights(*network_), "the best checkpoint");
   }

@@ -273,6 +273,7 @@ class Training {
 
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
                      const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context) {
+  if (!data.validation) check_without_validation(options);
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
   network.to(device);

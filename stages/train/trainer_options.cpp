@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runner/error/stage_error.h"
 #include "runner/stage/config_reader.h"
 #include "stages/train/schedule_options.h"
 
@@ -27,13 +28,27 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   reader.read("patience", options.patience);
   reader.read("monitor", options.monitor);
   options.higher_is_better = read_higher_is_better(reader, scores);
-  options.keep = runner::choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
+  options.keep =
+      runner::choice<Keep>(reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
   reader.read("log_every", options.log_every);
   options.checkpoint = read_save_options(reader.section("checkpoint"));
   options.optimizer = read_optimizer(reader.section("optimizer"));
   options.schedule = read_schedule(reader.section("schedule"));
   options.parameter_groups = read_parameter_groups(reader);
   return options;
+}
+
+void check_without_validation(const TrainerOptions& options) {
+  const auto refuse = [](const char* option, const std::string& what, const std::string& instead) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is no validation data")
+        .at(option)
+        .with_help("give the data a part for it, such as data.split={train: 0.7, validation: 0.1, test: 0.2}, or set " +
+                   instead);
+  };
+  if (options.patience) refuse("/patience", "patience waits for a better validation", "patience: null");
+  if (std::holds_alternative<PlateauSchedule>(options.schedule))
+    refuse("/schedule", "the schedule plateau waits for a better validation", "another schedule");
+  if (options.keep == Keep::kBest) refuse("/keep", "keep: best needs a validation", "keep: last");
 }
 
 }  // namespace stages

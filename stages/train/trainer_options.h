@@ -19,8 +19,8 @@ class ConfigReader;
 
 namespace stages {
 
-/// Which weights a training ends with.
-enum class Keep { kBest, kLast };
+/// Which weights a training ends with. kAuto: the best where there is validation data, else the last.
+enum class Keep { kAuto, kBest, kLast };
 
 /// What a recipe says about the course of a training, whatever is trained.
 struct TrainerOptions {
@@ -35,7 +35,7 @@ struct TrainerOptions {
   std::optional<std::int64_t> patience;         ///< validations in a row without a better one after which to stop
   std::string monitor;                          ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
-  Keep keep = Keep::kBest;
+  Keep keep = Keep::kAuto;
   SaveOptions checkpoint;
   std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
   std::optional<std::int64_t> accumulated_micro_batch;  ///< the cut that it declares
@@ -48,5 +48,8 @@ struct TrainerOptions {
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions
 /// become errors of `reader`. `scores` may be monitored beside the loss.
 TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores);
+
+/// Throws runner::StageError, kOptionConflict, where an option is about validation data and there is none.
+void check_without_validation(const TrainerOptions& options);
 
 }  // namespace stages

@@ -76,7 +76,7 @@ class TrainingStage final : public runner::Stage {
       const DatasetDescription data = setup.data.train->describe();
       if (data.size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
-            .with_help("give it a share of the data, such as data.split.train=0.8");
+            .with_help("give it a share of the data, such as data.split.train=0.7");
       }
       if (kind_.balances_classes) setup.data.train = std::make_shared<BalancedSamples>(setup.data.train);
       setup.network_data = source_of(data);
@@ -120,6 +120,7 @@ class TrainingStage final : public runner::Stage {
     const DatasetDescription data = setup.data.train->describe();
     std::optional<DatasetDescription> validation;
     if (setup.data.validation) validation = setup.data.validation->describe();
+    else check_without_validation(options);
     const TrainingToPlan training{.step = *setup.step,
                                   .model = *setup.checkpoint->model,
                                   .data = data,

@@ -11,6 +11,8 @@
 
 namespace {
 
+namespace fs = std::filesystem;
+
 using testing::HasSubstr;
 
 class BadInput : public testing::Test {
@@ -115,7 +117,7 @@ TEST_F(BadInput, EmptyClass) {
 TEST_F(BadInput, CorruptImageStopsTheRunByName) {
   const auto image = first_image();
   std::filesystem::resize_file(image, 200);
-  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("error[E0604]"));
   EXPECT_THAT(ended.err, HasSubstr(image.filename().string()));
@@ -134,7 +136,7 @@ TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
   folder_.write("photos/huge/a.png",
                 std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
                     std::string("\x26\xb3\x11\x80", 4));
-  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("huge/a.png"));
 }
@@ -142,7 +144,7 @@ TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
 TEST_F(BadInput, ImageWithoutPixels) {
   folder_.write("photos/flat/a.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0\x08\x02\0\0\0", 29) +
                                          std::string("\0\0\0\0", 4));
-  const Ended ended = run("data.split.train=1.0 data.split.test=0.0 ~evaluate");
+  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("flat/a.png"));
 }
@@ -174,6 +176,20 @@ TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
   EXPECT_EQ(ended.exit, 73);
   EXPECT_THAT(ended.err, HasSubstr("error[E0803]"));
   EXPECT_EQ(file_text(folder_ / "run/summary.json"), before);
+}
+
+TEST_F(BadInput, RefusedRunLeavesNoFolderAndTheNextOneTakesIt) {
+  const std::string run = "run r.yaml run.dir=run ";
+  for (const char* mistake : {"memory.budget=1MiB", "train.epoch=3", "data.root=nowhere", "data.split.test=0",
+                              "train.warm_start=nowhere", "train.keep=best data.split.validation=0",
+                              "train.patience=3 data.split.validation=0", "model.patch_size=5", "device=cuda:7"}) {
+    const Ended refused = retort(run + mistake, folder_.path());
+    EXPECT_NE(refused.exit, 0) << mistake;
+    EXPECT_EQ(refused.out, "") << mistake;
+    EXPECT_FALSE(fs::exists(folder_ / "run")) << mistake;
+    fs::remove_all(folder_ / "run");
+  }
+  EXPECT_EQ(retort(run, folder_.path()).exit, 0);
 }
 
 TEST_F(BadInput, DiskFull) {

@@ -142,7 +142,15 @@ TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
                   "'validation'",
                   "/train/schedule/kind: the schedule plateau waits for a better validation, and nothing is wired "
                   "to the input 'validation'"));
-  EXPECT_THAT(of_training(R"("patience": 3, "schedule": {"kind": "plateau"})"), IsEmpty());
+  for (const char* kind : {"train.supervised", "train.contrastive"}) {
+    EXPECT_THAT(broken(kind, R"({"patience": 3, "keep": "best"})", false),
+                ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
+                            "'validation'",
+                            "/train/keep: keep: best needs a validation, and nothing is wired to the input 'validation'"))
+        << kind;
+    EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
+  }
+  EXPECT_THAT(of_training(R"("patience": 3, "keep": "best", "schedule": {"kind": "plateau"})"), IsEmpty());
 }
 
 TEST(BrokenRules, DataIsNotSplitOrCutTwice) {

@@ -102,6 +102,13 @@ TEST(Supervised, PlateauReachesTheTraining) {
   EXPECT_LT(rates.back(), 0.05);
 }
 
+TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
+  SupervisedRun supervised;
+  supervised.validation = nullptr;
+  EXPECT_EQ(supervised.error(R"({"schedule": {"kind": "plateau"}})"),
+            "the schedule plateau waits for a better validation, and there is no validation data");
+}
+
 TEST(Supervised, TrainsAModelAndHandsItOn) {
   SupervisedRun supervised;
   const auto checkpoint = supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");

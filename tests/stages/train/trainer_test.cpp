@@ -422,6 +422,14 @@ TEST(Trainer, PlateauCountsValidationsNotEpochs) {
   EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
 }
 
+TEST(Trainer, PlateauWithoutValidationIsRefused) {
+  TinyTraining training;
+  training.validation = nullptr;
+  training.options.schedule = PlateauSchedule{};
+  EXPECT_EQ(training.error(), "the schedule plateau waits for a better validation, and there is no validation data");
+  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
+}
+
 TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
   TinyTraining training;
   training.options.epochs = 1;
@@ -450,6 +458,14 @@ TEST(Trainer, WithoutValidationTheLastIsBest) {
   EXPECT_EQ(result.epoch, 4);
   EXPECT_EQ(result.file, training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
   EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
+}
+
+TEST(Trainer, PatienceWithoutValidationIsRefused) {
+  TinyTraining training;
+  training.validation = nullptr;
+  training.options.patience = 3;
+  EXPECT_EQ(training.error(), "patience waits for a better validation, and there is no validation data");
+  EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 
 /// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a weight, to the

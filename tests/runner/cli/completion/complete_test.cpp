@@ -185,11 +185,11 @@ TEST_F(Complete, LastOfSeveralValues) {
   EXPECT_THAT(of_petals({"data=rose,"}), AllOf(Contains("data=rose,lily"), Not(Contains("data=rose,rose"))));
   EXPECT_THAT(of_petals({"data=rose,li"}), ElementsAre("data=rose,lily"));
   EXPECT_THAT(of_petals({"data=[rose,li"}), ElementsAre("data=[rose,lily"));
-  EXPECT_THAT(of_petals({"train.keep=best,"}), ElementsAre("train.keep=best,last"));
+  EXPECT_THAT(of_petals({"train.keep=best,"}), ElementsAre("train.keep=best,auto", "train.keep=best,last"));
 }
 
 TEST_F(Complete, ValuesOfTheSchema) {
-  EXPECT_THAT(of_petals({"train.keep="}), ElementsAre("train.keep=best", "train.keep=last"));
+  EXPECT_THAT(of_petals({"train.keep="}), ElementsAre("train.keep=auto", "train.keep=best", "train.keep=last"));
   EXPECT_THAT(of_petals({"train.optimizer.nest"}), ElementsAre("train.optimizer.nesterov="));
   EXPECT_THAT(of_petals({"train.optimizer.nesterov="}),
               ElementsAre("train.optimizer.nesterov=true", "train.optimizer.nesterov=false"));
