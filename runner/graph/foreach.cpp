@@ -98,8 +98,7 @@ class Filler {
 
 }  // namespace
 
-std::size_t item_count(const StageSpec& stage, std::size_t limit) {
-  const Value* foreach = stage.options.find("foreach");
+std::size_t item_count(const Value* foreach, std::size_t limit) {
   std::size_t count = 1;
   for (const Entry& entry : foreach ? *foreach->map() : Value::Map()) {
     count *= entry.value.list()->size();
@@ -108,9 +107,8 @@ std::size_t item_count(const StageSpec& stage, std::size_t limit) {
   return count;
 }
 
-std::vector<ForeachItem> items(const StageSpec& stage) {
+std::vector<ForeachItem> items(const Value* foreach) {
   std::vector<ForeachItem> result = {{}};
-  const Value* foreach = stage.options.find("foreach");
   if (!foreach) return result;
   for (const Entry& entry : *foreach->map()) {
     std::vector<ForeachItem> longer;
@@ -131,6 +129,12 @@ std::string node_id(const StageSpec& stage, const ForeachItem& item) {
   const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
   std::ranges::replace_if(id, std::not_fn(is_allowed), '_');
   return id;
+}
+
+std::string node_title(const StageSpec& stage, const ForeachItem& item) {
+  std::string values;
+  for (const auto& [key, value] : item) values += (values.empty() ? "" : ", ") + key + "=" + as_text(value);
+  return values.empty() ? stage.name : stage.name + "[" + values + "]";
 }
 
 bool agree(const ForeachItem& a, const ForeachItem& b) {

@@ -12,14 +12,17 @@ namespace runner {
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
 using ForeachItem = std::vector<std::pair<std::string, Value>>;
 
-/// How many items `stage` has; a number above `limit` stands for any such.
-std::size_t item_count(const StageSpec& stage, std::size_t limit);
+/// How many items `foreach` has, which may be null; a number above `limit` stands for any such.
+std::size_t item_count(const Value* foreach, std::size_t limit);
 
-/// Every item of `stage`: the product of its foreach lists, the last key fastest; one empty item without foreach.
-std::vector<ForeachItem> items(const StageSpec& stage);
+/// Every item of `foreach`: the product of its lists, the last key fastest; one empty item where it is null.
+std::vector<ForeachItem> items(const Value* foreach);
 
 /// The node's name: "train", or "train.0-1" with the values of the item joined; what a file name may not hold is '_'.
 std::string node_id(const StageSpec& stage, const ForeachItem& item);
+
+/// "train", or "train[rate=0.001]": as a person reads it.
+std::string node_title(const StageSpec& stage, const ForeachItem& item);
 
 /// True if the keys that both items have agree, so that their nodes may be wired.
 bool agree(const ForeachItem& a, const ForeachItem& b);

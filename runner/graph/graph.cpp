@@ -11,6 +11,7 @@
 #include "runner/graph/broken_rules.h"
 #include "runner/graph/legality.h"
 #include "runner/graph/wiring.h"
+#include "runner/stage/family.h"
 #include "runner/stage/split_mix.h"
 
 namespace runner {
@@ -43,12 +44,13 @@ class Compiler {
   void make_drafts() {
     std::set<std::string> ids;
     for (const StageSpec& stage : recipe_.stages) {
-      if (item_count(stage, kMaxItems) > kMaxItems) {
+      const Value* foreach = foreach_of(stage);
+      if (item_count(foreach, kMaxItems) > kMaxItems) {
         errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
                            "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
         continue;
       }
-      for (ForeachItem& item : items(stage)) {
+      for (ForeachItem& item : items(foreach)) {
         Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
         draft.id = node_id(stage, draft.item);
         if (!ids.insert(draft.id).second) {
@@ -63,6 +65,35 @@ class Compiler {
         drafts_.push_back(std::move(draft));
       }
     }
+  }
+
+  /// Its own, or of an evaluation that of the training that it evaluates.
+  const Value* foreach_of(const StageSpec& stage) const {
+    const Value* own = stage.options.find("foreach");
+    if (own || family_of(stage.kind) != Family::kEvaluate) return own;
+    for (const Port& port : schemas_.kind(stage.kind)->inputs) {
+      const StageSpec* training = port.many ? nullptr : training_of(stage, port);
+      if (const Value* foreach = training ? training->options.find("foreach") : nullptr) return foreach;
+    }
+    return nullptr;
+  }
+
+  /// The training whose output goes into that port: the one that `inputs` says, or the only one that has such an
+  /// output.
+  const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
+    const Value* inputs = stage.options.find("inputs");
+    const Value* written = inputs ? inputs->find(port.name) : nullptr;
+    const std::string named = written && written->text() ? written->text()->substr(0, written->text()->find('.')) : "";
+    const StageSpec* only = nullptr;
+    for (const StageSpec& other : recipe_.stages) {
+      if (family_of(other.kind) != Family::kTrain || (written && other.name != named)) continue;
+      if (std::ranges::find(schemas_.kind(other.kind)->outputs, port.type, &Port::type) ==
+          schemas_.kind(other.kind)->outputs.end())
+        continue;
+      if (only) return nullptr;
+      only = &other;
+    }
+    return only;
   }
 
   static Location place_of_foreach(const StageSpec& stage) {
@@ -146,7 +177,8 @@ class Compiler {
                 .inputs = {},
                 .seed = node_seed(recipe_.seed, draft.id),
                 .version = draft.kind->version,
-                .cacheable = draft.kind->cacheable};
+                .cacheable = draft.kind->cacheable,
+                .title = node_title(*draft.stage, draft.item)};
       node.key_options = key_options(node, recipe_.resolved, schemas_);
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {

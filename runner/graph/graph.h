@@ -33,6 +33,7 @@ struct Node {
   std::uint64_t seed = 0;
   int version = 1;         ///< of the kind
   bool cacheable = false;  ///< the kind's results are reused by default
+  std::string title = {};  ///< for people: "train", or "train[pair=0-1]"
   /// The options that bear on the result, as records have them (node_key.h); nullopt: all of `options`.
   std::optional<Value> key_options = {};
 };

@@ -39,7 +39,8 @@ Node node_from_json(const Json& json, std::size_t index) {
             .inputs = {},
             .seed = fields.seed("seed"),
             .version = static_cast<int>(fields.integer("version")),
-            .cacheable = fields.flag("cacheable")};
+            .cacheable = fields.flag("cacheable"),
+            .title = fields.text("title")};
   if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
   const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
                        node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
@@ -65,6 +66,7 @@ Json to_json(const Graph& graph) {
     }
     nodes.push_back({{"id", node.id},
                      {"stage", node.stage},
+                     {"title", node.title},
                      {"kind", node.kind},
                      {"pointer", node.pointer},
                      {"seed", node.seed},
@@ -96,7 +98,7 @@ Graph graph_from_json(const Json& json) {
   const auto determinism = determinism_named(fields.text("determinism"));
   if (!determinism) refuse("its determinism is unknown");
   graph.determinism = *determinism;
-  graph.working_folder = field<std::string>(json, "working_folder");
+  graph.working_folder = fields.text("working_folder");
   std::set<std::string> ids;
   for (const Json& node : fields.list("nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));

@@ -38,9 +38,9 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
                   "data: {root: photos, image_size: 28, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
                   "train: {foreach: {rate: [0.05, 1.0e-30]}, epochs: 2, batch_size: 4, optimizer: {kind: adamw, "
                   "learning_rate: '${item.rate}'}, schedule: {kind: constant}}\n"
-                  "evaluate: {kind: evaluate.classification, foreach: {rate: [0.05, 1.0e-30]}}\n");
+                  "evaluate: {kind: evaluate.classification}\n");
     if (GetParam().overrides.find("=base") == std::string::npos) return;
-    const std::string one = "train.foreach.rate=[0.05] evaluate.foreach.rate=[0.05] run.dir=donor";
+    const std::string one = "train.foreach.rate=[0.05] run.dir=donor";
     ASSERT_EQ(run(kTower + std::string(kTargets) + one).exit, 0);
     const Ended exported = retort("export donor --merged --out base", folder_.path());
     ASSERT_EQ(exported.exit, 0) << exported.err;
@@ -90,8 +90,7 @@ TEST_P(Foreach, EachTrainingEndsAsItDoesAlone) {
   ASSERT_EQ(nodes("both", "train").size(), 2U);
   for (const std::string rate : {"0.05", "1.0e-30"}) {
     const std::string alone = "alone-" + rate;
-    const Ended ended = run(GetParam().overrides + " train.foreach.rate=[" + rate + "] evaluate.foreach.rate=[" + rate +
-                            "] run.dir=" + alone);
+    const Ended ended = run(GetParam().overrides + " train.foreach.rate=[" + rate + "] run.dir=" + alone);
     ASSERT_EQ(ended.exit, 0) << ended.err;
     ASSERT_EQ(nodes(alone, "train").size(), 1U);
     for (const std::string family : {"train", "evaluate"}) {

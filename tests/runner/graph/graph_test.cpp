@@ -149,6 +149,25 @@ TEST_F(GraphTest, ForeachMakesANodeAnItemAndManyGathers) {
   EXPECT_EQ(to_json(g.nodes[4].options).dump(), R"({"positive":2})");
 }
 
+TEST_F(GraphTest, EvaluationTakesOverTheForeachOfItsTraining) {
+  const std::string rates =
+      "data: {kind: data.two}\nmodel: {kind: model.net}\n"
+      "train: {kind: train.fit, foreach: {rate: [1, 2]}, positive: \"${item.rate}\"}\n";
+  const Graph g = graph(rates + "test: {kind: evaluate.test}\n");
+  EXPECT_THAT(ids(g), ElementsAre("data", "model", "train.1", "train.2", "test.1", "test.2"));
+  EXPECT_EQ(g.nodes[3].title, "train[rate=2]");
+  EXPECT_EQ(g.nodes[5].title, "test[rate=2]");
+  EXPECT_EQ(g.nodes[0].title, "data");
+  const std::string two = rates + "more: {kind: train.fit}\n";
+  EXPECT_THAT(ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: train.checkpoint}}\n")),
+              testing::IsSupersetOf({"test.1", "test.2"}));
+  EXPECT_THAT(ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
+              testing::Contains("test"));
+  // Its own comes first, and what gathers them is one.
+  EXPECT_THAT(ids(graph(rates + "test: {kind: evaluate.test, foreach: {rate: [2]}}\nvote: {kind: evaluate.vote}\n")),
+              testing::IsSupersetOf({"test.2", "vote"}));
+}
+
 TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
   EXPECT_THAT(ids(graph("data: {kind: data.one, foreach: {a: [1, 2], b: [x, 'y z']}}\n")),
               ElementsAre("data.1_x", "data.1_y_z", "data.2_x", "data.2_y_z"));
