@@ -1,6 +1,7 @@
 #include "runner/report/comparison.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -82,8 +83,10 @@ void name_rows(std::vector<Comparison::Row>& rows) {
   for (Comparison::Row& row : rows) {
     const bool shares_name = std::ranges::any_of(
         rows, [&](const Comparison::Row& other) { return other.recipe == row.recipe && other.folder != row.folder; });
-    const auto evaluations = std::ranges::count(rows, row.folder, &Comparison::Row::folder);
-    row.label = (shares_name ? row.folder : row.recipe) + (evaluations > 1 ? ": " + row.evaluation.node : "");
+    const bool is_only = std::ranges::count(rows, row.folder, &Comparison::Row::folder) == 1;
+    const std::string node = is_only ? "" : ": " + row.evaluation.title;
+    row.label = (shares_name ? row.folder : row.recipe) + node;
+    row.title = row.folder + node;
   }
 }
 
@@ -130,12 +133,22 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
   return comparison;
 }
 
+void sort_rows(Comparison& comparison, const std::string& column) {
+  // The smaller, the better.
+  const auto rank = [&](const Comparison::Row& row) {
+    if (column == "loss") return row.evaluation.loss;
+    if (column == "time") return row.seconds > 0 ? row.seconds : std::numeric_limits<double>::infinity();
+    return column == "per_class" ? -row.evaluation.mean_per_class : -row.evaluation.accuracy;
+  };
+  std::ranges::stable_sort(comparison.rows, {}, rank);
+}
+
 std::string comparison_text(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows = {
       {"run", "recipe", "data", "accuracy", "95 % interval", "per class", "loss", "samples", "time"}};
-  for (const auto& [folder, recipe, data, seconds, evaluation, label] : comparison.rows) {
+  for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     rows.push_back(
-        {shortened(folder, 60), shortened(recipe, 60), shortened(data, 30), percent(evaluation.accuracy) + " %",
+        {shortened(title, 60), shortened(recipe, 60), shortened(data, 30), percent(evaluation.accuracy) + " %",
          percent(evaluation.low) + "–" + percent(evaluation.high) + " %", percent(evaluation.mean_per_class) + " %",
          decimal(evaluation.loss, 4), std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"});
   }
@@ -157,9 +170,10 @@ std::string comparison_text(const Comparison& comparison) {
 
 Json to_json(const Comparison& comparison) {
   Json json = {{"runs", Json::array()}, {"differences", Json::array()}};
-  for (const auto& [folder, recipe, data, seconds, evaluation, label] : comparison.rows) {
+  for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     json["runs"].push_back({{"run", folder},
                             {"node", evaluation.node},
+                            {"title", evaluation.title},
                             {"recipe", recipe},
                             {"data", data},
                             {"accuracy", evaluation.accuracy},

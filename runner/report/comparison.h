@@ -20,8 +20,9 @@ struct Comparison {
     std::string folder, recipe, data;  ///< as given; the recipe's name; the name of its data
     double seconds = 0;                ///< of the whole run's work; 0: unknown
     RecordedEvaluation evaluation;
-    std::string label;  ///< the recipe's name, or where several have that the folder; with the node where
-                        ///< a run has several
+    std::string label;       ///< the recipe's name, or where several have that the folder; with the node where
+                             ///< a run has several
+    std::string title = {};  ///< the folder; likewise with the node
   };
   /// A key that the recipes hold differently.
   struct Field {
@@ -36,6 +37,9 @@ struct Comparison {
 /// Of at least two evaluated runs; `sources` takes in the recipes' texts. Those that are not are left out with a
 /// warning (kNoResults); where fewer than two remain, that is the error. kDamagedRecord where a record cannot be read.
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings);
+
+/// Puts the best row first by "accuracy", "per_class", "loss" or "time"; equal ones stay in order.
+void sort_rows(Comparison& comparison, const std::string& column);
 
 /// Two tables: what the runs came to, and in what they differ.
 std::string comparison_text(const Comparison& comparison);

@@ -32,7 +32,7 @@ struct RecordedEvaluation {
     double precision = 0, recall = 0;
     std::int64_t support = 0;
   };
-  std::string node;
+  std::string node, title;                 ///< its id; as people read it, "evaluate[rate=0.001]"
   double accuracy = 0, low = 0, high = 0;  ///< of all samples, with its 95 % interval
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;

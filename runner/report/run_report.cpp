@@ -81,12 +81,13 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch) {
   return text;
 }
 
-std::string training_text(const std::string& node, const TrainingHistory& history) {
+std::string training_text(const std::string& title, const TrainingHistory& history) {
   const auto& epochs = history.epochs();
   double seconds = 0;
   for (const auto& epoch : epochs) seconds += epoch.seconds;
-  std::string text = node + ": " + std::to_string(epochs.size()) + (epochs.size() == 1 ? " epoch" : " epochs") +
-                     " in " + duration_text(seconds) + ", loss " + decimal(epochs.front().train_loss, 4);
+  std::string text = printable(title) + ": " + std::to_string(epochs.size()) +
+                     (epochs.size() == 1 ? " epoch" : " epochs") + " in " + duration_text(seconds) + ", loss " +
+                     decimal(epochs.front().train_loss, 4);
   if (epochs.size() > 1) text += " to " + decimal(epochs.back().train_loss, 4);
   text += "\n";
   const std::size_t best = best_epoch(history);
@@ -96,7 +97,7 @@ std::string training_text(const std::string& node, const TrainingHistory& histor
 }
 
 std::string evaluation_text(const RecordedEvaluation& evaluation) {
-  std::string text = evaluation.node + ": top-1 " + percent(evaluation.accuracy) + " % (95 % interval " +
+  std::string text = printable(evaluation.title) + ": top-1 " + percent(evaluation.accuracy) + " % (95 % interval " +
                      percent(evaluation.low) + "–" + percent(evaluation.high) + " %), mean per class " +
                      percent(evaluation.mean_per_class) + " %, loss " + decimal(evaluation.loss, 4) + ", " +
                      std::to_string(evaluation.samples) + " samples of " + std::to_string(evaluation.classes.size()) +
@@ -125,9 +126,15 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   return text + (confused.empty() ? "" : "\n");
 }
 
+std::string title_of_node(const RunReport& report, const std::string& node) {
+  const auto found = report.titles.find(node);
+  return found == report.titles.end() ? node : found->second;
+}
+
 Json json_of(const RecordedEvaluation& evaluation) {
   Json json = {
       {"node", evaluation.node},
+      {"title", evaluation.title},
       {"accuracy", evaluation.accuracy},
       {"accuracy_interval", {evaluation.low, evaluation.high}},
       {"mean_per_class", evaluation.mean_per_class},
@@ -174,8 +181,10 @@ Result<RunReport> read_report(const RecordedRun& run) {
   std::erase_if(report.trainings, [](const auto& training) { return training.second.epochs().empty(); });
 
   Diagnostics errors;
+  report.titles = node_titles(run.folder);
   for (const std::string& node : evaluated_nodes(run.folder)) {
     auto evaluation = read_evaluation(run.folder, node);
+    if (evaluation) evaluation->title = title_of_node(report, node);
     if (evaluation) report.evaluations.push_back(*std::move(evaluation));
     else errors.insert(errors.end(), evaluation.errors().begin(), evaluation.errors().end());
   }
@@ -186,7 +195,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
 std::string report_text(const RunReport& report) {
   std::string text =
       printable(report.folder) + ": " + printable(report.recipe) + ", " + printable(report.status) + "\n";
-  for (const auto& [node, history] : report.trainings) text += training_text(node, history);
+  for (const auto& [node, history] : report.trainings) text += training_text(title_of_node(report, node), history);
   for (const RecordedEvaluation& evaluation : report.evaluations) text += evaluation_text(evaluation);
   return text;
 }
@@ -195,7 +204,7 @@ Json to_json(const RunReport& report) {
   Json json = {{"run", report.folder},      {"recipe", report.recipe},    {"status", report.status},
                {"seconds", report.seconds}, {"trainings", Json::array()}, {"evaluations", Json::array()}};
   for (const auto& [node, history] : report.trainings) {
-    Json one = {{"node", node}};
+    Json one = {{"node", node}, {"title", title_of_node(report, node)}};
     one.update(history.to_json());
     json["trainings"].push_back(std::move(one));
   }

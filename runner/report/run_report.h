@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,8 @@ struct RunReport {
   double seconds = 0;                                              ///< of work; 0: unknown
   std::vector<std::pair<std::string, TrainingHistory>> trainings;  ///< by node, those that came to an epoch's end
   std::vector<RecordedEvaluation> evaluations;
-  std::size_t damaged_metrics = 0;  ///< lines of metrics.jsonl that were left out
+  std::map<std::string, std::string> titles;  ///< of nodes, as people read them, by their ids
+  std::size_t damaged_metrics = 0;            ///< lines of metrics.jsonl that were left out
 };
 
 /// kDamagedRecord, all of them; a run that has measured nothing gives an empty report.

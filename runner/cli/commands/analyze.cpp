@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/run_selection.h"
 #include "runner/report/evaluation_pictures.h"
 #include "runner/report/picture_folder.h"
 #include "runner/report/run_report.h"
@@ -11,6 +12,8 @@
 
 namespace runner {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// "roc.svg", with the node's name where there are several.
 std::string file_name(const std::string& what, const std::string& node, std::size_t nodes) {
@@ -51,47 +54,61 @@ Diagnostics gaps(const RunReport& report) {
 }
 
 struct AnalyzeFlags {
-  std::string run;
-  std::string out;  ///< empty: the run's analysis/
+  RunSelection runs;
+  std::string out;  ///< empty: each run's analysis/
 };
 
+/// Draws the run's pictures into `folder` and gives back their paths.
+std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report) {
+  PictureFolder pictures(folder);
+  draw(report, pictures);
+  return pictures.written();
+}
+
 ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
-  const auto run = read_run(flags.run);
-  if (!run) return runner::report(console, run.errors());
-  const auto report = read_report(*run);
-  if (!report) return runner::report(console, report.errors());
-  if (report->trainings.empty() && report->evaluations.empty()) {
-    return runner::report(console, {{ErrorCode::kNoResults,
-                                     {},
-                                     "",
-                                     "the run in '" + report->folder + "' has no measurements yet",
-                                     "continue it with `retort resume " + report->folder + "`"}});
-  }
+  const auto runs = selected_runs(flags.runs, console);
+  if (!runs) return runner::report(console, runs.errors());
+  Diagnostics errors, warnings;
+  Json all = Json::array();
+  std::string text;
   try {
-    PictureFolder pictures(flags.out.empty() ? RunLayout(run->folder).analysis() : std::filesystem::path(flags.out));
-    draw(*report, pictures);
-    warn(console, gaps(*report));
-    if (console.json) {
-      nlohmann::ordered_json json = to_json(*report);
-      json["pictures"] = pictures.written();
-      print_result(console, "analyze/1", json);
-    } else {
-      console.out << report_text(*report);
-      for (const std::string& path : pictures.written()) console.out << path << '\n';
+    for (const RecordedRun& run : *runs) {
+      const auto report = read_report(run);
+      if (!report) {
+        errors.insert(errors.end(), report.errors().begin(), report.errors().end());
+        continue;
+      }
+      if (report->trainings.empty() && report->evaluations.empty()) {
+        errors.push_back({ErrorCode::kNoResults,
+                          {},
+                          "",
+                          "the run in '" + report->folder + "' has no measurements yet",
+                          "continue it with `retort resume " + report->folder + "`"});
+        continue;
+      }
+      const std::filesystem::path out =
+          runs->size() == 1 ? std::filesystem::path(flags.out) : flags.out / run.folder.relative_path();
+      const auto pictures = draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report);
+      const Diagnostics missing = gaps(*report);
+      warnings.insert(warnings.end(), missing.begin(), missing.end());
+      all.push_back(to_json(*report));
+      all.back()["pictures"] = pictures;
+      text += (text.empty() ? "" : "\n") + report_text(*report);
+      for (const std::string& path : pictures) text += path + "\n";
     }
   } catch (const WriteError& error) {
     return runner::report(console, {error.diagnostic()});
   }
-  return ExitCode::kDone;
+  warn(console, warnings);
+  if (!console.json) console.out << text;
+  else if (errors.empty()) print_result(console, "analyze/1", all.size() == 1 ? all.front() : Json{{"runs", all}});
+  return errors.empty() ? ExitCode::kDone : runner::report(console, errors);
 }
 
 Invocation declare_analyze() {
   const auto flags = std::make_shared<AnalyzeFlags>();
   Invocation verb;
-  verb.add({.name = "run",
-            .value = &flags->run,
-            .summary = "The run's folder, as `retort run` printed it",
-            .required = true});
+  add_runs(verb, flags->runs, "The run's folder, as `retort run` printed it; several, or a folder that holds runs");
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The folder to draw into, instead of the run's analysis/",

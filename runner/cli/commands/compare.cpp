@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/run_selection.h"
 #include "runner/report/comparison.h"
 #include "runner/report/picture_folder.h"
 
@@ -10,30 +11,27 @@ namespace runner {
 namespace {
 
 struct CompareFlags {
-  std::vector<std::string> runs;
-  std::string out;  ///< empty: nothing is drawn
+  RunSelection runs;
+  std::string sort;  ///< a column; empty: in the order named
+  std::string out;   ///< empty: nothing is drawn
 };
 
 ExitCode compare(const CompareFlags& flags, Console& console) {
-  if (flags.runs.size() < 2) {
+  const auto runs = selected_runs(flags.runs, console);
+  if (!runs) return report(console, runs.errors());
+  if (runs->size() < 2) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
                              "a comparison takes two or more runs",
-                             "name their folders, as in `retort compare " + flags.runs.front() + " outputs/…`"}});
+                             "name their folders, or one that holds them, as in `retort compare " +
+                                 flags.runs.folders.front() + " outputs/…`"}});
   }
-  std::vector<RecordedRun> runs;
-  Diagnostics errors, warnings;
-  for (const std::string& path : flags.runs) {
-    auto run = read_run(path);
-    if (run) runs.push_back(*std::move(run));
-    else errors.insert(errors.end(), run.errors().begin(), run.errors().end());
-  }
-  if (!errors.empty()) return report(console, errors);
-  Sources& sources = console.sources;
-  const auto comparison = compare_runs(runs, sources, warnings);
+  Diagnostics warnings;
+  auto comparison = compare_runs(*runs, console.sources, warnings);
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
+  if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
   try {
     std::vector<std::string> pictures;
     if (!flags.out.empty()) {
@@ -58,7 +56,12 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
 Invocation declare_compare() {
   const auto flags = std::make_shared<CompareFlags>();
   Invocation verb;
-  verb.add({.name = "runs", .value = &flags->runs, .summary = "The folders of two or more runs", .required = true});
+  add_runs(verb, flags->runs, "The folders of two or more runs, or folders that hold runs");
+  verb.add({.name = "--sort",
+            .value = &flags->sort,
+            .summary = "The best first, by this column",
+            .type = "COLUMN",
+            .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add(
       {.name = "--out", .value = &flags->out, .summary = "Draw model_comparison.svg into this folder", .type = "DIR"});
   verb.run = [flags](Console& console) { return compare(*flags, console); };
@@ -68,6 +71,6 @@ Invocation declare_compare() {
 }  // namespace
 
 const Command kCompareCommand = {"compare", "Compares the results and the recipes of runs.",
-                                 "retort compare outputs/a outputs/b --out comparison", declare_compare};
+                                 "retort compare outputs/2026-01-31 --sort accuracy --out comparison", declare_compare};
 
 }  // namespace runner

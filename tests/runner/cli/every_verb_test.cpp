@@ -61,6 +61,7 @@ std::vector<GoodLine> good_lines() {
        "hello read " + quoted(predicted) + " " + quoted(R"(line:{"event":"answer","answer":{}})")},
       {"export", "export finished --merged --out o", answering(R"({"folder":"o","files":["model.safetensors"]})")},
       {"analyze", "analyze finished"},
+      {"analyze", "analyze finished finished"},
       {"compare", "compare finished finished"},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
       {"plan", "plan quickstart", answering(recorded_plan())},
