@@ -41,6 +41,7 @@ class NodeContext final : public RunContext {
     world_.emit(NodeProgress{id_, progress});
   }
   void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
+  void detail(std::string_view line) override { world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)}); }
   void debug(std::string_view line) override { world_.debug(id_, line); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }

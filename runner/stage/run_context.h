@@ -74,6 +74,9 @@ class RunContext {
   virtual void progress(const Progress& progress) = 0;
   /// One line for the user, e.g. an epoch's result.
   virtual void say(std::string_view line) = 0;
+  /// One line for the log, e.g. an epoch's result that is like the one before; shown to those who want to see much
+  /// (-v).
+  virtual void detail(std::string_view /*line*/) {}
   /// One line for the log where that is at level debug, e.g. what was chosen and by which rule. May be dropped.
   virtual void debug(std::string_view /*line*/) {}
 

@@ -1,6 +1,8 @@
 #include "stages/train/memory_log.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <set>
@@ -20,6 +22,11 @@ namespace stages {
 namespace {
 
 constexpr std::size_t kGrowing = 3;  // epochs, each with more than the one before, make a leak
+
+bool is_about_the_same(std::int64_t a, std::int64_t b) {
+  constexpr double kNews = 0.05;
+  return std::abs(static_cast<double>(a - b)) <= kNews * static_cast<double>(b);
+}
 
 std::string gib(std::int64_t bytes) {
   char text[32];
@@ -133,12 +140,18 @@ void MemoryLog::say(const std::string& when) {
   epoch_peak_ = std::max(epoch_peak_, meter_.peak_since_last());
   peak_ = std::max(peak_, epoch_peak_);
   const MemoryUse use = meter_.use();
+  const std::array<std::int64_t, 3> now = {use.allocated, use.reserved, epoch_peak_};
+  const bool is_news =
+      !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
                      (options_.device.is_cpu() ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
                      gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
   if (use.retries > 0)
     line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " refused" : " retries");
   if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
+  if (!is_news) return context_.detail(line);
+  told_ = now;
+  told_retries_ = use.retries;
   context_.say(line);
 }
 

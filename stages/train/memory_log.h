@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -39,9 +40,9 @@ inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_st
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
 /// Tells the run what its memory does while it trains: a line at the start, after every epoch, after the cache was
-/// cleared there, and at the end; metrics every few steps and at the end of an epoch; and whose memory it is that grows
-/// from epoch to epoch. Clears the cache when it is asked to. Where nobody counts a CPU's tensors
-/// (counting_allocator.h) it says nothing.
+/// cleared there, and at the end, a detail where it is what the line before said; metrics every few steps and at the
+/// end of an epoch; and whose memory it is that grows from epoch to epoch. Clears the cache when it is asked to. Where
+/// nobody counts a CPU's tensors (counting_allocator.h) it says nothing.
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
 ///   memory/peak_by_plan                                              measured by planned bytes, at the end
@@ -80,7 +81,9 @@ class MemoryLog {
   Options options_;
   const std::function<std::vector<std::int64_t>(std::int64_t)> live_by_owner_;
   MemoryMeter meter_;
-  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and in all
+  std::int64_t epoch_peak_ = 0, peak_ = 0;           // bytes, since the last line and in all
+  std::optional<std::array<std::int64_t, 3>> told_;  // allocated, reserved and peak in the last line that was news
+  std::int64_t told_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner
 };

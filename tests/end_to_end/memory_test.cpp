@@ -47,7 +47,7 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
 }
 
 TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
-  const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=10");
+  const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=10 -v");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   for (const char* when : {"at the start", "after epoch 1", "after epoch 2", "at the end"})
     EXPECT_THAT(ended.err, HasSubstr(std::string("memory ") + when + ": allocated 0.0"));

@@ -174,9 +174,8 @@ TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
 }
 
 TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
-  const Ended ended =
-      run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify data.root=photos run.dir=run",
-                                folder_.path());
+  const Ended ended = run_shell(
+      "RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify data.root=photos run.dir=run", folder_.path());
   EXPECT_EQ(ended.exit, 64);
   EXPECT_THAT(ended.err, HasSubstr("error[E0501]: RETORT_LOG is 'loud', which is not a log level"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));

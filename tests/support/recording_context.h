@@ -34,6 +34,7 @@ class RecordingContext final : public runner::RunContext {
     if (on_progress) on_progress(progress);
   }
   void say(std::string_view line) override { said.emplace_back(line); }
+  void detail(std::string_view line) override { details.emplace_back(line); }
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
   void resumed(std::int64_t count) override { resumed_at = count; }
@@ -64,7 +65,7 @@ class RecordingContext final : public runner::RunContext {
 
   std::vector<std::tuple<std::string, double, std::int64_t>> metrics;
   std::vector<runner::Progress> all_progress;
-  std::vector<std::string> said;
+  std::vector<std::string> said, details;
   std::function<void(const runner::Progress&)> on_progress;
   runner::NodeFacts& facts = node_;
   bool is_cancelled = false, wants_save = false;

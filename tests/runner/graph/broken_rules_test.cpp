@@ -143,10 +143,11 @@ TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
                   "/train/schedule/kind: the schedule plateau waits for a better validation, and nothing is wired "
                   "to the input 'validation'"));
   for (const char* kind : {"train.supervised", "train.contrastive"}) {
-    EXPECT_THAT(broken(kind, R"({"patience": 3, "keep": "best"})", false),
-                ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
-                            "'validation'",
-                            "/train/keep: keep: best needs a validation, and nothing is wired to the input 'validation'"))
+    EXPECT_THAT(
+        broken(kind, R"({"patience": 3, "keep": "best"})", false),
+        ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
+                    "'validation'",
+                    "/train/keep: keep: best needs a validation, and nothing is wired to the input 'validation'"))
         << kind;
     EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
   }

@@ -51,6 +51,24 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   EXPECT_EQ(context.values("memory/reserved").size(), 3);
 }
 
+TEST(MemoryLog, LineThatIsLikeTheOneBeforeIsADetail) {
+  const CountingAllocator counter;
+  RecordingContext context;
+  const at::Tensor weights = torch::empty({64 * kMiB}, torch::kByte);
+  MemoryLog log(context, {c10::kCPU, 1, 3, {}}, no_owners);
+  log.begin();
+  at::Tensor kept;
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    if (epoch == 3) kept = torch::empty({64 * kMiB}, torch::kByte);
+    torch::empty({128 * kMiB}, torch::kByte);
+    log.end_epoch(epoch, epoch);
+  }
+  EXPECT_THAT(context.said,
+              ElementsAre(MatchesRegex("memory at the start: .*"), MatchesRegex("memory after epoch 1: .*"),
+                          MatchesRegex("memory after epoch 3: allocated 0.125 GiB.*")));
+  EXPECT_THAT(context.details, ElementsAre(MatchesRegex("memory after epoch 2: allocated 0.062 GiB.*")));
+}
+
 TEST(MemoryLog, PeakIsComparedWithThePlan) {
   const CountingAllocator counter;
   RecordingContext context;

@@ -195,7 +195,8 @@ TEST_P(EveryReader, StartsFromNothing) {
 TEST_P(EveryReader, ResumesToTheSameWeights) {
   TinyTraining again;
   again.options = before_.options;
-  std::filesystem::copy(before_.context.node().folder, again.context.node().folder, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(before_.context.node().folder, again.context.node().folder,
+                        std::filesystem::copy_options::recursive);
   again.context.facts.resuming = true;
   const TrainingResult result = again.run();
   EXPECT_EQ(result.step, result_.step);
