@@ -19,7 +19,7 @@ const std::string* text_option(const Value& stage, std::string_view key) {
 
 }  // namespace
 
-ImageFolders look_at_image_folders(const Value& recipe) {
+ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::path& working_folder) {
   ImageFolders result;
   for (const auto& [key, where, stage, type] : *recipe.map()) {
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
@@ -29,13 +29,14 @@ ImageFolders look_at_image_folders(const Value& recipe) {
       error.where = root_option.where;
       result.errors.push_back(std::move(error));
     };
+    const std::filesystem::path folder = working_folder / *root;
     std::error_code unreadable;
     const Value* const make = stage.find("make");
-    if (!std::filesystem::is_directory(*root, unreadable)) {
+    if (!std::filesystem::is_directory(folder, unreadable)) {
       if (!make || make->is_null()) refuse(missing_images_error(*root), *stage.find("root"));
       continue;
     }
-    const Leftovers leftovers = find_leftovers(*root, kMostEntries);
+    const Leftovers leftovers = find_leftovers(folder, kMostEntries);
     const std::string* on_corrupt = text_option(stage, "on_corrupt");
     const std::string text = leftovers.counts.text();
     if (leftovers.counts.count_other_images() > 0 && on_corrupt && *on_corrupt == "stop") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ struct ImageFolders {
 };
 
 /// Looks at the folder of each stage data.image_folder of a resolved recipe; one that is not there, and that the stage
-/// does not make, is an error. Of a large one the
-/// first entries speak for the rest, so that it takes no longer than a blink.
-ImageFolders look_at_image_folders(const Value& recipe);
+/// does not make, is an error. Of a large one the first entries speak for the rest, so that it takes no longer than a
+/// blink. Relative paths stand in `working_folder`.
+ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::path& working_folder = {});
 
 }  // namespace runner

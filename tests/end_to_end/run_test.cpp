@@ -83,6 +83,7 @@ TEST_F(Run, RecordIsRunEvaluatedAndResumedFromAnyFolder) {
   EXPECT_THAT(again.out, testing::StartsWith("outputs/"));
   EXPECT_EQ(file_text(elsewhere / again.out.substr(0, again.out.size() - 1) / "nodes/evaluate/predictions.csv"),
             file_text(folder_ / "a/nodes/evaluate/predictions.csv"));
+  EXPECT_EQ(retort("validate ../a/.retort/recipe.yaml", elsewhere).exit, 0);
   EXPECT_EQ(retort("evaluate ../a run.dir=evaluated", elsewhere).exit, 0);
   EXPECT_TRUE(fs::exists(elsewhere / "evaluated"));
   fs::copy(folder_ / "photos", elsewhere / "pictures", fs::copy_options::recursive);

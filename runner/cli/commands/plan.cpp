@@ -177,7 +177,8 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
   if (!console.is_quiet()) {
-    for (const std::string& line : look_at_image_folders(asked->prepared.recipe.resolved).lines)
+    const auto& [composition, recipe, graph] = asked->prepared;
+    for (const std::string& line : look_at_image_folders(recipe.resolved, graph.working_folder).lines)
       console.err << line << '\n';
   }
   const Diagnostics errors = errors_of(*asked, sources);

@@ -14,7 +14,7 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   const SchemaSet schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved);
+  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);
   if (!folders.errors.empty()) return report(console, folders.errors);
   warn(console, prepared->composition.warnings);
   if (!console.is_quiet()) {
