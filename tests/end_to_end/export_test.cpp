@@ -81,7 +81,8 @@ class Export : public testing::TestWithParam<Backbone> {
     std::string header(size, '\0');
     stream.read(header.data(), static_cast<std::streamsize>(size));
     std::map<std::string, std::string> result;
-    for (const auto& [name, tensor] : json::parse(header).items()) {
+    const json described = json::parse(header);
+    for (const auto& [name, tensor] : described.items()) {
       if (name != "__metadata__") result[name] = tensor["dtype"].get<std::string>() + " " + tensor["shape"].dump();
     }
     return result;
@@ -275,8 +276,8 @@ class DeepExport : public Export {
   /// Exports `run` and holds what the program in the README says of images against `retort predict`.
   void expect_the_same_predictions(const std::string& run, const std::string& flags) {
     const Ended ended = retort("export " + run + " --json " + flags, folder_.path());
-    ASSERT_EQ(ended.exit, 0) << ended.err;
-    const std::string folder = json::parse(ended.out)["folder"];
+    ASSERT_EQ(ended.exit, 0) << run << ' ' << flags << ended.out << ended.err;
+    const std::string folder = json::parse(ended.out)["result"]["folder"];
     const Ended program = other_libraries("predict " + folder + " " + images(), folder_.path());
     ASSERT_EQ(program.exit, 0) << run << flags << program.err;
     const json theirs = json::parse(program.out.substr(program.out.rfind("[["))), ours = predicted(run);
@@ -300,7 +301,7 @@ TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
   expect_the_same_predictions("run", "");
   expect_the_same_predictions("run", "--torchscript");
   expect_the_same_predictions("run", "--adapter");
-  if (GetParam().library == "vit") expect_the_same_predictions("run", "--adapter --head-inside");
+  if (GetParam().library == "vit") expect_the_same_predictions("run", "--adapter --head-inside --out head_inside");
   // On a base that the library saved, by the names of its config.
   const Ended trained = train(GetParam(), "lora", "model.backbone.weights=probe/export/train-merged", "on_base");
   ASSERT_EQ(trained.exit, 0) << trained.err;
