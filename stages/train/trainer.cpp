@@ -77,9 +77,11 @@ class Training {
       return run_epochs();
     } catch (const std::exception& error) {
       pending_.undo_unwritten();
-      if (is_out_of_memory(error))
-        throw explained(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_, context_);
-      throw;
+      if (!is_out_of_memory(error)) throw;
+      const StageError why =
+          explained(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_, context_);
+      save_what_is_done();
+      throw why;
     } catch (...) {
       pending_.undo_unwritten();
       throw;
@@ -109,6 +111,7 @@ class Training {
       if (!batch) break;
       run_step(*batch);
       done_.batches = loader.position();
+      is_whole_ = true;
     }
     pending_.settle(0);
     if (loader.skipped() > 0) {
@@ -129,8 +132,20 @@ class Training {
     throw runner::Cancelled{};
   }
 
+  /// Once memory has run out, in a step of which nothing has been written or in a validation.
+  void save_what_is_done() {
+    if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
+    try {
+      checkpoints_.save(done_);
+      context_.say("saved after step " + std::to_string(done_.steps) + ", the last before memory ran out");
+    } catch (const std::exception& error) {
+      context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
+    }
+  }
+
   void finish_epoch() {
     const std::optional<Means> validation = measure();
+    is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
@@ -142,6 +157,7 @@ class Training {
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
     const bool is_last = done_.epochs == epochs_ || stopping_.exhausted();
     if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric);
+    is_whole_ = true;
     if (done_.epochs < epochs_ && is_last) say_stopped();
   }
 
@@ -155,6 +171,7 @@ class Training {
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
+    is_whole_ = false;
     const std::vector<Rates> rates = learning_rates_.at(done_.steps, done_.epochs);
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
                   std::move(computed.numbers),
@@ -267,6 +284,7 @@ class Training {
   PendingSteps pending_;
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
+  bool is_whole_ = true;  // the weights are those of done_: no step and no end of an epoch is half done
 };
 
 }  // namespace

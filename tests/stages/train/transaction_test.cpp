@@ -1,5 +1,6 @@
 #include "stages/train/trainer.h"
 
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/random/dropout.h"
 #include "stages/numerics/recomputable_module.h"
@@ -205,7 +207,28 @@ TEST(Transaction, WithoutReplaysTheRunStops) {
   training.counter = &counter;
   training.refused = 30;
   EXPECT_THAT(error_in_second_step(training), testing::StartsWith("out of memory in "));
-  EXPECT_THAT(training.context.said, testing::Each(testing::Not(testing::HasSubstr("run again"))));
+  EXPECT_THAT(training.context.said, testing::Each(testing::Not(testing::HasSubstr("is repeated"))));
+}
+
+TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
+  SpoiltTraining training({});
+  training.on_loss = [] { throw std::bad_alloc(); };
+  error_in_second_step(training);
+  EXPECT_THAT(training.context.said, testing::Contains("saved after step 1, the last before memory ran out"));
+  const auto saved =
+      read_checkpoint(training.context.node().folder / "checkpoints/step-00000001", CheckpointPart::kAll);
+  EXPECT_EQ(saved.step, 1);
+  EXPECT_EQ(saved.batch, 1);
+  for (const auto& [name, tensor] : trained_parameters(*training.network)) {
+    EXPECT_TRUE(tensor.equal(saved.model.at(name))) << name;
+  }
+}
+
+TEST(Transaction, AnotherMistakeThanMemorySavesNothing) {
+  SpoiltTraining training({});
+  training.on_loss = [] { throw std::runtime_error("spoilt"); };
+  error_in_second_step(training);
+  EXPECT_FALSE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000001"));
 }
 
 TEST(Transaction, LastingFaultEndsTheReplays) {
