@@ -26,7 +26,17 @@ void compare_multiclass(const RecordedCase& recorded) {
     expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
     expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
   }
-  name_the_rest(recorded, {"ce_weighted", "ce_weighted_smoothed", "focal"});
+  const at::Tensor weights = tensor_of(recorded.json.at("class_weight"));
+  const double divisor =
+      weights.index_select(0, labels).sum().item<double>();  // as torch's mean is, of weighted samples
+  for (const auto& [name, share] : {std::pair("ce_weighted", 0.0), std::pair("ce_weighted_smoothed", smoothing)}) {
+    const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
+    const at::Tensor loss = cross_entropy_sum(logits, labels, share, weights) / divisor;
+    loss.backward();
+    expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
+    expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
+  }
+  name_the_rest(recorded, {"focal"});
 }
 
 /// The covariance of all features of an episode, in both forms.
