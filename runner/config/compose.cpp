@@ -7,7 +7,9 @@
 #include "runner/config/defaults_item.h"
 #include "runner/config/hydra_settings.h"
 #include "runner/config/interpolation.h"
+#include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
+#include "runner/config/resolvers.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -156,6 +158,15 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
   }
 }
 
+/// A value of the user's own that is typed under the name of a secret is in no record, as in that of the overrides.
+/// What an option holds is part of the result, and no secret.
+void hide_secret(Override& override) {
+  if (!override.value || !override.key.starts_with("vars.") || !is_secret_key(override.key)) return;
+  for_all(*override.value, [](Value& part) {
+    if (part.text() && part.text()->find("${") == std::string::npos) part.secret_as = "***";
+  });
+}
+
 /// Makes a sweep its first value; false: it has none that can be named.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
@@ -212,6 +223,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   });
   for (const Override& override : typed) {
     Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
+    if (meant) std::ranges::for_each(*meant, hide_secret);
     if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
     else append(composer.errors_, meant.errors());
   }

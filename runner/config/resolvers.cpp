@@ -204,4 +204,10 @@ bool names_a_secret(std::string name) {
                              [&](std::string_view word) { return name.find(word) != std::string::npos; });
 }
 
+bool is_secret_key(std::string key) {
+  std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
+  return names_a_secret(std::move(key));
+}
+
 }  // namespace runner

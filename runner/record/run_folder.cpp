@@ -77,13 +77,6 @@ std::string local_time(std::chrono::system_clock::time_point now, const char* fo
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
-/// Does the key of an override speak of a secret?
-bool is_secret(std::string key) {
-  std::ranges::transform(key, key.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
-  return names_a_secret(std::move(key));
-}
-
 }  // namespace
 
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
@@ -168,7 +161,7 @@ std::string overrides_yaml(const std::vector<std::string>& overrides) {
   Value::List list;
   for (const std::string& override : overrides) {
     const std::size_t equals = override.find('=');
-    const bool hide = equals != override.npos && is_secret(override.substr(0, equals));
+    const bool hide = equals != override.npos && is_secret_key(override.substr(0, equals));
     list.push_back({hide ? override.substr(0, equals + 1) + "***" : override, {}});
   }
   return write_yaml({std::move(list), {}});

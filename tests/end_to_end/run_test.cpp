@@ -182,6 +182,18 @@ TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+TEST_F(Run, SecretThatIsTypedIsInNoRecord) {
+  const Ended ended = retort(
+      "run classify data.root=photos data.image_size=24 --smoke run.dir=run +vars.api_key=abc-typed "
+      "+vars.column_keys=[abc-typed] +vars.note=kept-note",
+      folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("kept-note"));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "run")) {
+    if (entry.is_regular_file()) EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("abc-typed"))) << entry.path();
+  }
+}
+
 TEST_F(Run, OnlyRunsWhatIsNeeded) {
   const Ended ended =
       retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run", folder_.path());
