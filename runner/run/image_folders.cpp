@@ -24,6 +24,7 @@ ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::p
   for (const auto& [key, where, stage, type] : *recipe.map()) {
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
     if (!kind || *kind != "data.image_folder" || !root) continue;
+    if (root->find("${item.") != root->npos) continue;  // of a foreach: each item has its own
     const auto refuse = [&, &name = key](Diagnostic error, const Value& root_option) {
       error.pointer = pointer_to(pointer_to("", name), "root");
       error.where = root_option.where;
