@@ -8,6 +8,7 @@
 #include "runner/config/job_list.h"
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
+#include "runner/config/secret.h"
 #include "runner/graph/graph.h"
 #include "runner/cli/prepare.h"
 
@@ -56,8 +57,12 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
       read->value = entry.value;
     }
     Result<std::vector<Override>> meant = apply_alias(*read, composer.aliases());
-    if (meant) result.insert(result.end(), meant->begin(), meant->end());
-    else add(errors, meant.errors());
+    if (!meant) {
+      add(errors, meant.errors());
+      continue;
+    }
+    for (Override& one : *meant) hide_secrets(one);
+    result.insert(result.end(), meant->begin(), meant->end());
   }
   return result;
 }

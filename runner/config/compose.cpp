@@ -9,7 +9,7 @@
 #include "runner/config/interpolation.h"
 #include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
-#include "runner/config/resolvers.h"
+#include "runner/config/secret.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -158,15 +158,6 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
   }
 }
 
-/// A value of the user's own that is typed under the name of a secret is in no record, as in that of the overrides.
-/// What an option holds is part of the result, and no secret.
-void hide_secret(Override& override) {
-  if (!override.value || !override.key.starts_with("vars.") || !is_secret_key(override.key)) return;
-  for_all(*override.value, [](Value& part) {
-    if (part.text() && part.text()->find("${") == std::string::npos) part.secret_as = "***";
-  });
-}
-
 /// Makes a sweep its first value; false: it has none that can be named.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
@@ -223,9 +214,12 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   });
   for (const Override& override : typed) {
     Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
-    if (meant) std::ranges::for_each(*meant, hide_secret);
-    if (meant) composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
-    else append(composer.errors_, meant.errors());
+    if (!meant) {
+      append(composer.errors_, meant.errors());
+      continue;
+    }
+    composer.typed_.push_back(without_secrets(override, *meant));
+    composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
   }
   return composer;
 }
@@ -249,6 +243,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   result.has_schema = has_schema;
   for (const ConfigPart& part : defaults->parts) {
     result.layers.push_back(packaged(part, has_schema));
+    hide_secrets(result.layers.back());
     merge(result.unresolved, result.layers.back(), "", errors);
   }
   values.insert(values.begin(), defaults->about_values.begin(), defaults->about_values.end());
@@ -263,6 +258,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   } else {  // nothing is run, so Hydra's settings of runs set nothing
     std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
+  for (Override& override : values) hide_secrets(override);
   for (Diagnostic& found : apply_overrides(
            result.unresolved, values, has_schema ? declared_ : Declared(),
            has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {
@@ -279,6 +275,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     return errors;
   }
   result.overrides = std::move(values);
+  result.typed = typed_;
   return result;
 }
 

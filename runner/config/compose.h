@@ -62,6 +62,7 @@ struct Composition {
   DefaultsList defaults;            ///< the configs it was made of, and the choices
   std::vector<Value> layers;        ///< what was merged, in that order: each config's keys, where its package puts them
   std::vector<Override> overrides;  ///< what was applied after them
+  std::vector<std::string> typed;   ///< the overrides as typed, without secrets: for records
   Diagnostics warnings;
 };
 
@@ -110,6 +111,7 @@ class Composer {
   const ConfigDocument* primary_ = nullptr;  // null: its file is broken
   std::vector<Alias> aliases_;
   std::vector<Override> overrides_;
+  std::vector<std::string> typed_;  // without secrets
   Diagnostics errors_;
 };
 

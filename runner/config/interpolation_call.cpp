@@ -5,6 +5,7 @@
 #include "runner/config/interpolation_parser.h"
 #include "runner/config/merge.h"
 #include "runner/config/resolvers.h"
+#include "runner/config/secret.h"
 #include "runner/text/suggest.h"
 
 namespace runner {

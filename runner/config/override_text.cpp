@@ -58,6 +58,7 @@ std::string key_text(const Entry& entry) {
 }  // namespace
 
 std::string element_text(const Value& value) {
+  if (!value.secret_as.empty()) return value.secret_as;
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag ? "True" : "False";
   if (const auto* text = value.text()) return text_of(*text, value.form);
   std::string result;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/config/secret.h"
 #include "runner/config/yaml_writer.h"
 
 namespace runner {
@@ -62,7 +63,7 @@ Json origin_json(const Value& value) {
   if (value.is_default) return {{"from", "default"}};
   if (!value.where.source) return {{"from", "unknown"}};
   const SourceText& source = *value.where.source;
-  if (is_typed(source)) return {{"from", "override"}, {"override", source.contents}};
+  if (is_typed(source)) return {{"from", "override"}, {"override", without_secrets(source.contents)}};
   return {{"from", "file"}, {"file", source.name}, {"line", value.where.line}, {"column", value.where.column}};
 }
 
@@ -88,7 +89,8 @@ Json origins_json(const Value& value) {
 std::string origin_text(const Location& where) {
   if (!where.source) return "";
   const SourceText& source = *where.source;
-  return is_typed(source) ? "override '" + source.contents + "'" : source.name + ":" + std::to_string(where.line);
+  return is_typed(source) ? "override '" + without_secrets(source.contents) + "'"
+                          : source.name + ":" + std::to_string(where.line);
 }
 
 std::string yaml_with_origins(const Value& value) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <ctime>
 #include <utility>
 
@@ -197,17 +196,5 @@ constexpr std::array kResolvers = {
 }  // namespace
 
 std::span<const Resolver> resolvers() { return kResolvers; }
-
-bool names_a_secret(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return std::ranges::any_of(std::initializer_list<std::string_view>{"TOKEN", "KEY", "SECRET", "PASSWORD"},
-                             [&](std::string_view word) { return name.find(word) != std::string::npos; });
-}
-
-bool is_secret_key(std::string key) {
-  std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (std::size_t at; (at = key.find("tokenizer")) != key.npos;) key.erase(at, 9);
-  return names_a_secret(std::move(key));
-}
 
 }  // namespace runner

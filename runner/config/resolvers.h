@@ -53,10 +53,4 @@ struct Resolver {
 /// All there are.
 std::span<const Resolver> resolvers();
 
-/// Does the name of an environment variable tell that its value is a secret?
-bool names_a_secret(std::string name);
-
-/// The same of the key of an override, "vars.api_key", where a tokenizer is none.
-bool is_secret_key(std::string key);
-
 }  // namespace runner

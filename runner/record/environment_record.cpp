@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/config/resolvers.h"
+#include "runner/config/secret.h"
 #include "runner/protocol/event.h"
 
 namespace runner {
@@ -52,7 +52,7 @@ Json variables(const char* const* environment) {
 }  // namespace
 
 bool is_recorded_variable(std::string_view name) {
-  if (names_a_secret(std::string(name))) return false;
+  if (names_a_secret(name)) return false;
   return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
          std::ranges::find(kPackageVariables, name) != kPackageVariables.end();
 }

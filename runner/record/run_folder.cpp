@@ -13,9 +13,6 @@
 #include "runner/disk/file_system.h"
 #include "runner/disk/make_folders.h"
 #include "runner/record/training_history.h"
-#include "runner/value/value.h"
-#include "runner/config/resolvers.h"
-#include "runner/config/yaml_writer.h"
 
 namespace runner {
 namespace {
@@ -155,16 +152,6 @@ double RunFolder::beginning_of(const std::string& node, std::span<const MetricLi
 
 void RunFolder::summary(const Json& summary) {
   write_atomically(layout_.summary(), summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", storage_);
-}
-
-std::string overrides_yaml(const std::vector<std::string>& overrides) {
-  Value::List list;
-  for (const std::string& override : overrides) {
-    const std::size_t equals = override.find('=');
-    const bool hide = equals != override.npos && is_secret_key(override.substr(0, equals));
-    list.push_back({hide ? override.substr(0, equals + 1) + "***" : override, {}});
-  }
-  return write_yaml({std::move(list), {}});
 }
 
 }  // namespace runner

@@ -63,8 +63,4 @@ class RunFolder {
   Log log_;
 };
 
-/// `overrides` as typed, as a YAML list for the record; the value of one whose key speaks of a token, key, secret or
-/// password is "***".
-std::string overrides_yaml(const std::vector<std::string>& overrides);
-
 }  // namespace runner

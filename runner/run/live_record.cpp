@@ -18,6 +18,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxKeptLog = 1 << 20;  // bytes of it before there is a folder
 
+std::string yaml_list(const std::vector<std::string>& texts) {
+  Value::List list;
+  for (const std::string& text : texts) list.push_back({text, {}});
+  return write_yaml({std::move(list), {}});
+}
+
 }  // namespace
 
 LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary)
@@ -39,7 +45,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
     folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log});
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
-  folder_->record(RunRecord::kOverrides, overrides_yaml(request_.overrides));
+  folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, write_yaml(as_unresolved(request_.recipe.resolved)));
   folder_->record_json(RunRecord::kGraph, graph_record(ready));
   if (!request_.trained.empty()) {

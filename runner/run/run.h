@@ -5,7 +5,6 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
-#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,8 +23,7 @@ struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;              ///< for the order of diagnostics
-  std::vector<std::string> overrides;  ///< as typed
+  const Sources& sources;  ///< for the order of diagnostics
   bool smoke = false;
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
   TrainedNodes trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done

@@ -32,7 +32,7 @@ struct Value {
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  /// The interpolation that every record and print shows instead of `data`; empty: no secret.
+  /// What every record and print shows instead of `data`; empty: no secret (runner/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
   bool is_default = false;  ///< nobody wrote it: a schema filled it in

@@ -56,7 +56,6 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
-                           .overrides = overrides,
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which()};

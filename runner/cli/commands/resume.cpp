@@ -82,7 +82,6 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
-                           .overrides = flags.overrides,
                            .smoke = run->smoke,
                            .resume = run->folder,
                            .reuse = flags.reuse.which()};

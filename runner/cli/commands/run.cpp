@@ -48,7 +48,6 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .recipe = prepared->recipe,
                            .graph = prepared->graph,
                            .sources = sources,
-                           .overrides = flags.recipe.overrides,
                            .smoke = flags.smoke,
                            .reuse = flags.reuse.which()};
   return run(request, surroundings(console, *worker));

@@ -3,18 +3,18 @@
 #include <gtest/gtest.h>
 
 #include "runner/cli/prepare.h"
+#include "runner/config/override_text.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
 namespace {
 
-Result<PreparedSweep> swept(std::vector<std::string> overrides) {
+Result<PreparedSweep> swept(std::vector<std::string> overrides, const std::string& params = "vars.x: [1, 2]") {
   static const SchemaSet schemas = shipped_schemas();
   static Sources sources;
   const TemporaryFolder folder;
-  folder.write(
-      "a.yaml",
-      "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {vars.x: [1, 2]}}\n");
+  folder.write("a.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {" +
+                             params + "}}\n");
   NamedRecipe named;
   named.name = (folder.path() / "a.yaml").string();
   named.overrides = std::move(overrides);
@@ -35,6 +35,16 @@ TEST(PreparedSweep, SameRecipeHasTheSameHashHoweverItIsSaid) {
   ASSERT_TRUE(one && other);
   EXPECT_EQ(one->jobs[0].hash, other->jobs[0].hash);
   EXPECT_NE(one->jobs[0].hash, one->jobs[1].hash);
+}
+
+TEST(PreparedSweep, SecretsAmongItsValuesAreNotShown) {
+  for (const char* params : {"+vars.api_key: 'geheim,other'", "+vars.api_key: [geheim, other]"}) {
+    const auto sweep = swept({}, params);
+    ASSERT_TRUE(sweep) << sweep.errors().front().message;
+    ASSERT_EQ(sweep->jobs.size(), 2u);
+    EXPECT_EQ(override_text(sweep->jobs[0].overrides[0]), "+vars.api_key=***");
+    EXPECT_EQ(*at_key(sweep->jobs[0].recipe, "vars.api_key")->text(), "geheim");
+  }
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ class RunTest : public testing::Test {
                         at(2, 7)};
     composition_.unresolved = recipe_.resolved =
         Value{Value::Map{{"schema", at(1, 1), {std::int64_t{1}, at(1, 9)}}, {"data", at(2, 1), options}}, at(1, 1)};
+    composition_.typed = {"data.api_key=***", "seed=1"};
     recipe_.name = graph_.recipe = "fake";
     graph_.device = "cpu";
     graph_.nodes.push_back({"data", "data", "data.fake", options, "/data", {}, 1});
@@ -45,7 +46,7 @@ class RunTest : public testing::Test {
   ExitCode run_script(std::vector<std::string> acts) {
     results_.str("");
     talk_.str("");
-    RunRequest request{composition_, recipe_, graph_, sources_, {"data.api_key=hunter2"}};
+    RunRequest request{composition_, recipe_, graph_, sources_};
     request.trained = trained_;
     request.source = source_;
     request.resume = resume_;
@@ -227,6 +228,7 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
     EXPECT_THAT(folder_.read(file.path()), Not(HasSubstr("hunter2"))) << file.path();
   }
   EXPECT_THAT(folder_.read("run/.retort/graph.json"), HasSubstr("${oc.env:API_KEY}"));
+  EXPECT_EQ(folder_.read("run/.retort/overrides.yaml"), "- data.api_key=***\n- seed=1\n");
 }
 
 TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {

@@ -1,0 +1,98 @@
+#include "runner/config/secret.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "runner/config/override_text.h"
+
+namespace runner {
+namespace {
+
+constexpr const char* kMask = "***";
+
+std::string in_capitals(std::string_view name) {
+  std::string result(name);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return result;
+}
+
+/// Does the key of a recipe or an override, "+vars.api_key", tell that what it holds is a secret?
+bool is_secret_key(std::string_view key) {
+  constexpr std::string_view kNone = "TOKENIZER";
+  std::string name = in_capitals(key);
+  for (std::size_t at; (at = name.find(kNone)) != name.npos;) name.erase(at, kNone.size());
+  return names_a_secret(name);
+}
+
+/// `key` without what leads to the values of a sweep: "vars.api_key" of "sweep.params.+vars.api_key".
+std::string_view without_sweep(std::string_view key) {
+  constexpr std::string_view kParams = "sweep.params.";
+  if (!key.starts_with(kParams)) return key;
+  key.remove_prefix(kParams.size());
+  return key.substr(std::min(key.find_first_not_of('+'), key.size()));
+}
+
+bool is_secret(std::string_view key, const Value& value) {
+  key = without_sweep(key);
+  return value.text() && key.starts_with("vars.") && is_secret_key(key) &&
+         value.text()->find("${") == std::string::npos;
+}
+
+/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one.
+bool hide_at(const std::string& key, Value& value) {
+  if (!key.empty() && !key.starts_with("vars") && !key.starts_with("sweep")) return false;
+  bool found = is_secret(key, value);
+  if (found) value.secret_as = kMask;
+  if (auto* list = value.list()) {
+    for (Value& item : *list) found |= hide_at(key, item);
+  }
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) found |= hide_at(key.empty() ? entry.key : key + "." + entry.key, entry.value);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool names_a_secret(std::string_view variable) {
+  const std::string name = in_capitals(variable);
+  return std::ranges::any_of(std::array{"TOKEN", "KEY", "SECRET", "PASSWORD"},
+                             [&](const char* word) { return name.find(word) != std::string::npos; });
+}
+
+void hide_secrets(Value& recipe) { hide_at("", recipe); }
+
+bool hide_secrets(Override& override) {
+  bool found = false;
+  const auto hide = [&](Value& value) { found |= hide_at(override.key, value); };
+  if (override.value) hide(*override.value);
+  if (override.edit) std::ranges::for_each(override.edit->values, hide);
+  if (override.sweep) {
+    std::ranges::for_each(override.sweep->choices, hide);
+    for (std::vector<Override>& row : override.sweep->rows) {
+      for (Override& one : row) found |= hide_secrets(one);
+    }
+  }
+  if (found) override.value_text = kMask;
+  return found;
+}
+
+std::string without_secrets(const std::string& typed) {
+  const std::size_t equals = typed.find('=');
+  if (equals == typed.npos) return typed;
+  if (is_secret_key(std::string_view(typed).substr(0, equals))) return typed.substr(0, equals + 1) + kMask;
+  const SourceText source{"", typed};
+  Result<Override> read = parse_override(source);
+  return read && hide_secrets(*read) ? override_text(*read) : typed;
+}
+
+std::string without_secrets(const Override& typed, std::vector<Override>& meant) {
+  const std::string& text = typed.where.source->contents;
+  std::string shown = without_secrets(text);
+  bool found = false;
+  for (Override& one : meant) found |= hide_secrets(one);
+  return found && shown == text ? text.substr(0, text.find('=') + 1) + kMask : shown;
+}
+
+}  // namespace runner

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/config/override.h"
+#include "runner/value/value.h"
+
+namespace runner {
+
+/// What is a secret, and what is shown instead of it: nothing else decides that.
+///
+/// The name tells. It holds TOKEN, KEY, SECRET or PASSWORD, in small letters or capitals; a key with `tokenizer` in it
+/// is judged by the rest of it.
+///
+/// - An environment variable of such a name, and whatever is made of it, is shown as the interpolation that reads it.
+/// - A text in the recipe's `vars` under such a key, however deep, is shown as ***, whether it was written in a file,
+///   in an override or as a value of a sweep. A number is none, for `max_tokens` is read again from the record; a text
+///   with interpolations is as secret as what they name.
+/// - Of an override, as it was typed, the value is *** where the key is such a name, whatever it sets.
+///
+/// What an option of a stage holds is part of the result and is no secret, unless it was made of one.
+///
+/// Such a Value has Value::secret_as. Interpolations hand that on; to_json(), write_yaml(), describe() and
+/// element_text() show it instead of the data.
+
+/// Does the name of an environment variable tell that its value is a secret?
+bool names_a_secret(std::string_view variable);
+
+/// Marks the secrets in the `vars` of a recipe or of a part of one, and in its `sweep.params`.
+void hide_secrets(Value& recipe);
+
+/// Marks those in what an override sets. True: there is one.
+bool hide_secrets(Override& override);
+
+/// An override as it was typed, for people and for records: "vars.api_key=***".
+std::string without_secrets(const std::string& typed);
+
+/// The same of one that stands for others, "login=***", whose secrets are marked.
+std::string without_secrets(const Override& typed, std::vector<Override>& meant);
+
+}  // namespace runner

@@ -1,0 +1,127 @@
+#include "runner/config/secret.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/config/compose.h"
+#include "runner/config/interpolation.h"
+#include "runner/config/job_list.h"
+#include "runner/config/override_text.h"
+#include "runner/config/provenance.h"
+#include "runner/config/yaml_reader.h"
+#include "runner/config/yaml_writer.h"
+#include "tests/support/memory_file_system.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Secrets, AreNamedByFourWordsInAnyCase) {
+  for (const char* name : {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret",
+                           "MYPASSWORDS", "KEYRING"}) {
+    EXPECT_TRUE(names_a_secret(name)) << name;
+  }
+  for (const char* name : {"HOME", "OMP_NUM_THREADS", "PASS", "TOKE", ""}) EXPECT_FALSE(names_a_secret(name)) << name;
+}
+
+TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
+  for (const std::string name : {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "my_password"}) {
+    Sources sources;
+    const std::string written = "plain: ${oc.env:" + name + "}\ninside: user:${oc.env:" + name +
+                                "}@host\nfallback: ${oc.env:UNSET_" + name + ",none}\n" +
+                                "decoded: ${oc.decode:${oc.env:" + name + "}}\n" + "copy: ${plain}\n";
+    const auto recipe = read_yaml(sources.add("a.yaml", written));
+    ASSERT_TRUE(recipe);
+    Diagnostics found;
+    const Environment environment = [&](const std::string& asked) {
+      return asked == name ? std::optional<std::string>("hunter2") : std::nullopt;
+    };
+    const Value resolved = resolve_interpolations(*recipe, {{}, environment, {}}, found);
+    EXPECT_TRUE(found.empty());
+    EXPECT_EQ(*resolved.find("plain")->text(), "hunter2");
+    EXPECT_EQ(*resolved.find("inside")->text(), "user:hunter2@host");
+    EXPECT_EQ(write_yaml(resolved).find("hunter2"), std::string::npos) << write_yaml(resolved);
+  }
+}
+
+TEST(Secrets, ValuesOfTheirKeysAreNotShownAsTyped) {
+  EXPECT_EQ(without_secrets("tracker.api_key=geheim"), "tracker.api_key=***");
+  EXPECT_EQ(without_secrets("+Auth.PASSWORD=geheim"), "+Auth.PASSWORD=***");
+  EXPECT_EQ(without_secrets("hf_token=geheim"), "hf_token=***");
+  for (const char* kept : {"train.epochs=3", "model.tokenizer=clip", "~token", "train.tags=[key,token]"})
+    EXPECT_EQ(without_secrets(kept), kept);
+}
+
+TEST(Secrets, ThoseInAMappingOrARowAreNotShownAsTyped) {
+  EXPECT_EQ(without_secrets("+vars={api_key: geheim, n: 1, deep: [{password: geheim}]}"),
+            "+vars={api_key:***,n:1,deep:[{password:***}]}");
+  EXPECT_EQ(without_secrets("+vars.login={user: me, password: geheim}"), "+vars.login={user:me,password:***}");
+  EXPECT_EQ(without_secrets("sweep.params={vars.token: [geheim]}"), "sweep.params={vars.token:[***]}");
+  EXPECT_THAT(without_secrets("all=zip(vars.token=[geheim,other], seed=[1,2])"), Not(HasSubstr("geheim")));
+}
+
+/// A recipe with its secrets written in the file.
+class ComposedSecrets : public testing::Test {
+ protected:
+  ComposedSecrets() {
+    files_.files = {{"a.yaml",
+                     "aliases: {login: vars.password, every: [vars.hub_token, vars.note]}\n"
+                     "vars: {api_key: geheim, login: {secret: [geheim]}, note: kept, max_tokens: 77,\n"
+                     "  env_key: '${oc.env:MY_TOKEN}'}\n"
+                     "copy: 'x-${vars.api_key}'\n"
+                     "sweep: {params: {+vars.token: [geheim, geheim2]}}\n"}};
+  }
+
+  Composer open(std::vector<std::string> overrides) {
+    ComposeRequest request{"a", std::move(overrides), {}};
+    request.config_folders = {""};
+    request.environment = [](const std::string&) { return std::optional<std::string>("geheim"); };
+    return *Composer::open(std::move(request), files_, {}, sources_);
+  }
+
+  MemoryFileSystem files_;
+  Sources sources_;
+};
+
+TEST_F(ComposedSecrets, WrittenInTheRecipeAreInNoRecord) {
+  Composer composer = open({});
+  const auto composition = composer.compose_once();
+  ASSERT_TRUE(composition);
+  EXPECT_THAT(write_yaml(composition->unresolved), Not(HasSubstr("geheim")));
+  for (const Value& layer : composition->layers) EXPECT_THAT(write_yaml(layer), Not(HasSubstr("geheim")));
+  const auto resolved = composer.resolve(*composition);
+  ASSERT_TRUE(resolved);
+  EXPECT_THAT(write_yaml(*resolved), Not(HasSubstr("geheim")));
+  EXPECT_THAT(write_yaml(*resolved), HasSubstr("note: kept\n  max_tokens: 77\n  env_key: ${oc.env:MY_TOKEN}\n"));
+  EXPECT_EQ(*at_key(*resolved, "vars.api_key")->text(), "geheim");
+  EXPECT_EQ(*at_key(*resolved, "copy")->text(), "x-geheim");
+}
+
+TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
+  Composer composer =
+      open({"+vars.more={api_key: geheim}", "+login=geheim", "+vars.n=1", "sweep.params={vars.token: [geheim]}"});
+  const auto composition = composer.compose_once();
+  ASSERT_TRUE(composition);
+  EXPECT_THAT(composition->typed,
+              ElementsAre("+vars.more={api_key:***}", "+login=***", "+vars.n=1", "sweep.params={vars.token:[***]}"));
+  EXPECT_THAT(write_yaml(composition->unresolved), Not(HasSubstr("geheim")));
+  const auto found = writes(composition->layers, composition->overrides, "vars.more");
+  EXPECT_THAT(provenance_text("vars.more", nullptr, std::nullopt, found), Not(HasSubstr("geheim")));
+}
+
+TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
+  const Composer composer = open({"+vars.token=geheim,geheim2", "+every=choice(geheim,3)", "seed=1,2"});
+  const auto jobs = JobList::make(composer.overrides(), composer.configs(), 0);
+  ASSERT_TRUE(jobs);
+  ASSERT_EQ(jobs->size(), 8u);
+  std::string shown;
+  for (const Override& override : (*jobs)[0]) shown += override_text(override) + " ";
+  EXPECT_EQ(shown, "+vars.token=*** +vars.hub_token=*** +vars.note=geheim seed=1 ");
+  EXPECT_EQ(*(*jobs)[0][0].value->text(), "geheim");
+}
+
+}  // namespace
+}  // namespace runner
