@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runner/cli/version.h"
+#include "runner/protocol/event.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -164,6 +164,12 @@ std::vector<std::string> reversed(std::span<const std::string> words) {
   std::vector<std::string> result(words.rbegin(), words.rend() - 1);
   std::ranges::transform(result, result.begin(), spelled_out);
   return result;
+}
+
+/// Three lines: this program's version and build id, the LibTorch it was built with, the CUDA part of the worker.
+std::string version_text() {
+  return "retort " RETORT_VERSION " (build " + std::string(build_id()) +
+         ")\nLibTorch " RETORT_LIBTORCH_VERSION "\nCUDA " RETORT_CUDA_VERSION "\n";
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/version.h"
-
 namespace runner {
 namespace {
 
@@ -35,7 +33,7 @@ void print_all(Console& console, const Diagnostics& diagnostics) {
   }
 }
 
-Json envelope(std::string_view shape) { return {{"schema", shape}, {"retort", version_number()}}; }
+Json envelope(std::string_view shape) { return {{"schema", shape}, {"retort", RETORT_VERSION}}; }
 
 void print_document(Console& console, Json document, const Diagnostics& errors) {
   for (const Diagnostic& error : errors) document["errors"].push_back(to_json(error));

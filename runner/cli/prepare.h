@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/cli/named_recipe.h"
+#include "runner/cli/command.h"
 #include "runner/cli/console.h"
 #include "runner/config/compose.h"
 #include "runner/graph/graph.h"

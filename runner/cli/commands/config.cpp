@@ -1,13 +1,16 @@
 #include "runner/cli/commands/config.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/command_line.h"
 #include "runner/cli/prepare.h"
 #include "runner/config/composition_views.h"
+#include "runner/config/difference.h"
 #include "runner/config/provenance.h"
 #include "runner/config/yaml_writer.h"
 #include "runner/text/suggest.h"
@@ -40,8 +43,8 @@ Diagnostic no_such_key(const Value& recipe, const std::string& key) {
   return {ErrorCode::kUnknownKey, {}, "", "no key is named", "write --explain train.epochs"};
 }
 
-ExitCode explain(const Composition& composition, const Value& shown, const std::string& key, const SchemaSet& schemas,
-                 Console& console) {
+ExitCode explain_key(const Composition& composition, const Value& shown, const std::string& key,
+                     const SchemaSet& schemas, Console& console) {
   const std::vector<Write> found = writes(composition.layers, composition.overrides, key);
   const std::optional<Value> fallback = schemas.declared(shown, words_of(key));
   const Value* value = at_key(shown, key);
@@ -81,6 +84,35 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
+/// In what the recipe differs from itself without overrides or, where a second one stands among them, from that.
+ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& console) {
+  // The words are: recipe, its overrides, and perhaps another recipe with its own.
+  const auto second = std::ranges::find_if_not(named.overrides, is_override);
+  NamedRecipe before = named, after = named;
+  if (second == named.overrides.end()) {
+    before.overrides.clear();
+  } else {
+    before.overrides.assign(named.overrides.begin(), second);
+    after.name = *second;
+    after.overrides.assign(second + 1, named.overrides.end());
+  }
+  Sources& sources = console.sources;
+  const SchemaSet schemas = shipped_schemas();
+  Diagnostics errors;
+  const auto value_of = [&](const NamedRecipe& side) {
+    const Result<ShownConfig> shown = compose_to_show(side, resolve, schemas, sources);
+    if (shown) return shown->recipe;
+    errors.insert(errors.end(), shown.errors().begin(), shown.errors().end());
+    return Value{};
+  };
+  const Value left = value_of(before), right = value_of(after);
+  if (!errors.empty()) return report(console, errors);
+  const std::vector<Difference> found = differences(left, right);
+  if (console.json) print_result(console, "config_diff/1", {{"differences", differences_json(found)}});
+  else console.out << differences_text(found);
+  return ExitCode::kDone;
+}
+
 struct ConfigFlags {
   std::string action;
   NamedRecipe recipe;
@@ -88,7 +120,7 @@ struct ConfigFlags {
 };
 
 ExitCode look_at_config(const ConfigFlags& flags, Console& console) {
-  return flags.action == "diff" ? show_config_difference(flags.recipe, flags.view.resolve, console)
+  return flags.action == "diff" ? show_difference(flags.recipe, flags.view.resolve, console)
                                 : show_config(flags.recipe, flags.view, console);
 }
 
@@ -143,7 +175,7 @@ ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& 
   const auto shown = compose_to_show(named, view.resolve, schemas, sources);
   if (!shown) return report(console, shown.errors());
   warn(console, shown->composition.warnings);
-  if (!view.explain.empty()) return explain(shown->composition, shown->recipe, view.explain, schemas, console);
+  if (!view.explain.empty()) return explain_key(shown->composition, shown->recipe, view.explain, schemas, console);
   return show(shown->recipe, view, console);
 }
 

@@ -18,7 +18,4 @@ void add_views(Invocation& verb, ConfigView& view);
 
 ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console);
 
-/// In what the recipe differs from itself without overrides or, where a second one stands among them, from that.
-ExitCode show_config_difference(const NamedRecipe& named, bool resolve, Console& console);
-
 }  // namespace runner

@@ -11,7 +11,6 @@
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
 #include "runner/run/shown_conversation.h"
-#include "runner/cli/version.h"
 
 namespace runner {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "runner/cli/console.h"
-#include "runner/cli/log_flags.h"
-#include "runner/cli/named_recipe.h"
+#include "runner/cli/shared_flags.h"
+#include "runner/cli/command.h"
 
 namespace runner {
 

@@ -4,11 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/commands/doctor.h"
-#include "runner/disk/installation.h"
 #include "runner/cli/prepare.h"
-#include "runner/run/determinism_check.h"
-#include "runner/record/run_summary.h"
+#include "runner/disk/installation.h"
 #include "runner/disk/write_error.h"
+#include "runner/record/run_summary.h"
+#include "runner/run/shown_conversation.h"
+#include "runner/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -34,6 +35,49 @@ class ScratchFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// Has two fresh workers, one after the other, make the first `steps` steps of every training of `graph`, and compares
+/// every tensor of every step.
+///
+/// Returns what stages/worker/determinism_check.h says of the second: {"steps", "tensors", "difference"}. Errors of the
+/// runs have pointers into the recipe but no places; kNothingCompared where the graph trains nothing. What the runs
+/// write lies below `scratch`.
+Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
+                               const std::filesystem::path& scratch, ProgressDisplay& display) {
+  Json answer;
+  for (const bool compare : {false, true}) {
+    const std::string run = compare ? "run 2" : "run 1";
+    const std::filesystem::path folder = scratch / run;
+    std::error_code error;
+    std::filesystem::create_directories(RunLayout(folder).records(), error);
+    if (error) return write_diagnostic(folder, error.value(), ErrorCode::kCannotCreate);
+
+    Conversation conversation = shown_conversation(display);
+    conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
+      if (std::holds_alternative<Flush>(event)) process.send(Json{{"flushed", true}}.dump());
+      if (std::holds_alternative<Ready>(event)) process.send(Json{{"go", {{"folder", folder.string()}}}}.dump());
+      if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(run + " " + at->node, at->progress);
+      else if (!std::holds_alternative<Said>(event)) show(event, process);
+    };
+    const Json request = {
+        {"protocol", kProtocolVersion},
+        {"request", "run"},
+        {"graph", to_json(graph)},
+        {"smoke", true},
+        {"check", {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}},
+    };
+    auto given = ask_worker(worker, request, conversation);
+    display.clear();
+    if (!given) return given.errors();
+    answer = *std::move(given);
+  }
+  if (answer["tensors"] != 0) return answer;
+  return Diagnostic{ErrorCode::kNothingCompared,
+                    {},
+                    "",
+                    "nothing was compared: the recipe '" + graph.recipe + "' trains nothing",
+                    "name a recipe with a stage that trains"};
+}
 
 std::string count_of(std::int64_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");

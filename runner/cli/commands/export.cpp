@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 #include "runner/cli/trained_request.h"
 #include "runner/run/shown_conversation.h"
 #include "runner/stage/run_layout.h"

@@ -12,7 +12,7 @@
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
 #include "runner/run/prediction_output.h"
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 #include "runner/cli/trained_request.h"
 #include "runner/run/shown_conversation.h"
 

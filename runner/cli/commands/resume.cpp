@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
-#include "runner/cli/reuse_flags.h"
 #include "runner/record/finished_node.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"

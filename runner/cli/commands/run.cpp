@@ -7,9 +7,8 @@
 #include "runner/cli/command.h"
 #include "runner/cli/commands/config.h"
 #include "runner/cli/commands/sweep.h"
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
-#include "runner/cli/reuse_flags.h"
 
 namespace runner {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
-#include "runner/cli/data_names.h"
+#include "runner/cli/commands/data.h"
 #include "runner/text/bytes.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"

@@ -1,4 +1,4 @@
-#include "runner/cli/explain.h"
+#include "runner/cli/commands/explain.h"
 
 #include <string>
 

@@ -5,9 +5,12 @@
 #include "runner/cli/command.h"
 #include "runner/error/log_level.h"
 #include "runner/error/result.h"
+#include "runner/protocol/earlier_results.h"
 #include "runner/run/worker_process.h"
 
 namespace runner {
+
+/// Flags that several verbs have.
 
 /// How much of what its worker does a verb writes down.
 struct LogFlags {
@@ -24,5 +27,16 @@ enum class LogPlace { kFile, kStandardError };
 
 /// --log-level, of a verb whose lines go to the log.txt of a run, or that leaves no record and shows them.
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
+
+/// Of which nodes the results of earlier runs are taken.
+struct ReuseFlags {
+  bool all = false;   ///< --reuse
+  bool none = false;  ///< --no-reuse
+
+  ReuseOptions::Which which() const;
+};
+
+/// --no-reuse; and, described by `all_summary`, --reuse, where that is not empty.
+void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
 }  // namespace runner

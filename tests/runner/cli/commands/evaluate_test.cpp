@@ -1,4 +1,4 @@
-#include "runner/run/evaluated_data.h"
+#include "runner/cli/commands/evaluate.h"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 
 #include <cstdlib>
 

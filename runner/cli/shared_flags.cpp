@@ -1,4 +1,4 @@
-#include "runner/cli/log_flags.h"
+#include "runner/cli/shared_flags.h"
 
 #include <cstdlib>
 
@@ -41,6 +41,19 @@ void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
             .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
             .type = "LEVEL",
             .choices = known_levels()});
+}
+
+ReuseOptions::Which ReuseFlags::which() const {
+  using Which = ReuseOptions::Which;
+  return none ? Which::kNone : all ? Which::kAll : Which::kCacheable;
+}
+
+void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary) {
+  if (!all_summary.empty()) verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
+  verb.add({.name = "--no-reuse",
+            .value = &flags.none,
+            .summary = "Compute everything, even the features that an earlier run computed",
+            .excludes = all_summary.empty() ? "" : "--reuse"});
 }
 
 }  // namespace runner

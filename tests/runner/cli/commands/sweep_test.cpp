@@ -1,4 +1,4 @@
-#include "runner/cli/sweep.h"
+#include "runner/cli/commands/sweep.h"
 
 #include <gtest/gtest.h>
 
