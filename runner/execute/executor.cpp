@@ -279,7 +279,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   world_.emit(NodeStarted{node.id});
   tell_reused(index, taken);
   try {
-    world_.flush("");
+    world_.sync_metrics("");
     write_finished(folder, {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
     if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
       world_.emit(Said{node.id, *trouble});
@@ -371,7 +371,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     }
     finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
     finished.peak_memory_bytes = world_.measure_peak();
-    world_.flush("");
+    world_.sync_metrics("");
     write_finished(layout.folder(), finished);
     if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
   } catch (const Cancelled&) {

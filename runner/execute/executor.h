@@ -38,7 +38,7 @@ struct ExecutorWorld {
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&, auto) {};
   std::function<bool()> take_save_request = [] { return false; };
   /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
-  std::function<void(const std::string& node)> flush = [](const std::string&) {};
+  std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
   std::function<std::int64_t()> measure_peak = [] { return 0; };  ///< bytes since the last call; 0: unknown
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };

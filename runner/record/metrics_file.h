@@ -29,7 +29,7 @@ class MetricsFile {
 
   void append(const NodeMetric& metric, double seconds);
   /// Everything appended is on the disk.
-  void flush() { file_->sync(); }
+  void sync() { file_->sync(); }
   /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced as a whole.
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
   /// All that the file holds.

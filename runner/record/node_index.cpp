@@ -35,7 +35,7 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
 }
 
 /// What is in the file survives a power cut from here on.
-void flush(const fs::path& path) {
+void sync_file(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file.is_open() || disk().sync(*file) != 0)
     throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
@@ -116,7 +116,7 @@ void give_files(const fs::path& from, const std::vector<NodeFile>& files, const 
       is_linked = !error;
     }
     if (!is_linked) fs::copy_file(source, target);
-    flush(target);
+    sync_file(target);
     sync_folder(target.parent_path());
   }
 }

@@ -170,9 +170,9 @@ void LiveRecord::take_back_metrics(const Event& event) {
   if (has_begun) take_back(std::string(*running_anew_), 0);
 }
 
-void LiveRecord::flush() {
+void LiveRecord::sync_metrics() {
   write_histories();
-  if (folder_) folder_->metrics().flush();
+  if (folder_) folder_->metrics().sync();
 }
 
 void LiveRecord::log(LogLevel level, const std::string& node, const std::string& text) {

@@ -45,7 +45,7 @@ class LiveRecord {
   /// A line of log.txt; kept until the folder is open. `node`: empty for the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Has everything measured so far on the disk.
-  void flush();
+  void sync_metrics();
   /// Writes how it ended.
   void close();
 

@@ -63,7 +63,7 @@ class Run {
                           {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
     const auto ending = supervise(surroundings_.worker, request, std::move(conversation));
     if (!ending) return fail(ending.errors());
-    output_.flush();
+    output_.take_rest();
     judge(*ending);
   }
 
@@ -102,7 +102,7 @@ class Run {
   }
 
   void put_on_disk(const Flush& flush, WorkerProcess& worker) {
-    record_.flush();
+    record_.sync_metrics();
     has_saved_ = has_saved_ || !flush.node.empty();
     worker.send(Json{{"flushed", true}}.dump());
   }

@@ -14,10 +14,10 @@ void WorkerOutput::take(std::string_view text) {
     tell(text_.substr(0, end));
     text_.erase(0, end + 1);
   }
-  if (text_.size() > kLongestLine) flush();
+  if (text_.size() > kLongestLine) take_rest();
 }
 
-void WorkerOutput::flush() {
+void WorkerOutput::take_rest() {
   if (!text_.empty()) tell(text_);
   text_.clear();
 }

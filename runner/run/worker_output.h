@@ -15,7 +15,7 @@ class WorkerOutput {
 
   void take(std::string_view text);
   /// Takes what has come without an end of line for a line.
-  void flush();
+  void take_rest();
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:

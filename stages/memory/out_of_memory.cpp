@@ -97,7 +97,7 @@ std::vector<std::string> live_table(const OutOfMemory& what) {
   return lines;
 }
 
-runner::StageError explained(const OutOfMemory& what) {
+runner::StageError memory_error(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {

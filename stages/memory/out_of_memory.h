@@ -39,6 +39,6 @@ struct OutOfMemory {
 std::vector<std::string> live_table(const OutOfMemory& what);
 
 /// Says what was tried when, and what to change.
-runner::StageError explained(const OutOfMemory& what);
+runner::StageError memory_error(const OutOfMemory& what);
 
 }  // namespace stages

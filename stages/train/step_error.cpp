@@ -60,9 +60,9 @@ void refuse_endless_overflow(const StepPlace& place, double scale) {
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
 }
 
-runner::StageError explained(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
-                             const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
-                             runner::RunContext& context) {
+runner::StageError step_error(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
+                              const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
+                              runner::RunContext& context) {
   auto* const allocator = CountingAllocator::innermost();
   OutOfMemory what{.step = step_number,
                    .refused = allocator ? allocator->take_refused() : std::nullopt,
@@ -77,7 +77,7 @@ runner::StageError explained(const std::exception& error, std::int64_t step_numb
     what.owned.push_back(
         {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
   for (const std::string& line : live_table(what)) context.say(line);
-  return explained(what);
+  return memory_error(what);
 }
 
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {

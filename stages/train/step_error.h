@@ -34,9 +34,9 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
 [[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);
 
 /// In words, why a step ran out of memory; before that, `context` says what was live.
-runner::StageError explained(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
-                             const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
-                             runner::RunContext& context);
+runner::StageError step_error(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
+                              const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
+                              runner::RunContext& context);
 
 /// Throws runner::StageError naming the sample if `step` finds a bad unit in a batch on the host.
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch);

@@ -79,7 +79,7 @@ class Training {
       pending_.undo_unwritten();
       if (!is_out_of_memory(error)) throw;
       const StageError why =
-          explained(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_, context_);
+          step_error(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_, context_);
       save_what_is_done();
       throw why;
     } catch (...) {

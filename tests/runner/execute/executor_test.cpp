@@ -45,7 +45,7 @@ class AddingStage : public Stage {
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_.starts_with("save")) context.flush();
+    if (act_.starts_with("save")) context.sync_metrics();
     if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
     if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
@@ -103,7 +103,7 @@ class ExecutorTest : public testing::Test {
                     {.emit = [this](const Event& e) { events_.push_back(e); },
                      .is_cancelled = [this] { return cancelled_; },
                      .take_save_request = [] { return false; },
-                     .flush = [this](const std::string&) { ++flushes_; },
+                     .sync_metrics = [this](const std::string&) { ++flushes_; },
                      .measure_peak = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
@@ -458,7 +458,7 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   Executor made({"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
                 {.emit = [](const Event&) {},
                  .is_cancelled = [] { return false; },
-                 .flush =
+                 .sync_metrics =
                      [&](const std::string&) {
                        was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
                      },
@@ -475,7 +475,7 @@ TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
       {"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
       {.emit = [&](const Event& event) { is_cancelled = is_cancelled || std::holds_alternative<Said>(event); },
        .is_cancelled = [&] { return is_cancelled; },
-       .flush = [](const std::string&) {},
+       .sync_metrics = [](const std::string&) {},
        .measure_peak = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
   EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kInterrupted);

@@ -160,7 +160,7 @@ class ReuseTest : public testing::Test {
                                        << R"(","value":)" << metric->value << R"(,"step":1,"time":0})" << std::endl;
                            },
                        .is_cancelled = [] { return false; },
-                       .flush = [&](const std::string&) { note_flush(folder_ / name); }});
+                       .sync_metrics = [&](const std::string&) { note_sync(folder_ / name); }});
     EXPECT_TRUE(executor.create().empty());
     RunOptions options{.folder = folder_ / name, .smoke = smoke_, .resume = resume_, .checkpoints = checkpoints_};
     fs::create_directories(options.folder);
@@ -170,7 +170,7 @@ class ReuseTest : public testing::Test {
     return deeds;
   }
   /// Remembers which node's metrics are to be on the disk, and whether that is said too late.
-  void note_flush(const fs::path& run) {
+  void note_sync(const fs::path& run) {
     std::string node;
     for (const Event& event : events_) {
       if (const auto* started = std::get_if<NodeStarted>(&event)) node = started->node;

@@ -59,7 +59,7 @@ TEST_F(MetricsFileTest, WhatWasFlushedSurvivesAPowerCut) {
   sync_folder(folder_.path(), storage);
   file.append({"a", "x", 1, 1}, 0.5);
   file.append({"a", "x", 1, 2}, 1);
-  file.flush();
+  file.sync();
   file.append({"a", "x", 1, 3}, 1.5);
   const TemporaryFolder left;
   storage.leave(left.path());

@@ -161,7 +161,7 @@ TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
     const fs::path path = *create_run_folder(run_dir, base_.path(), kNow, storage);
     RunFolder folder(path, storage);
     folder.metrics().append({"a", "x", 1, 1}, 0.5);
-    folder.metrics().flush();
+    folder.metrics().sync();
     folder.record("recipe.yaml", "a: 1\n");
     const TemporaryFolder left;
     storage.leave(left.path());

@@ -21,7 +21,7 @@ TEST_F(WorkerOutputTest, LinesComeInPieces) {
   EXPECT_THAT(lines_, ElementsAre("one"));
   output_.take("o\r\n\nthree");
   EXPECT_THAT(lines_, ElementsAre("one", "two"));
-  output_.flush();
+  output_.take_rest();
   EXPECT_THAT(lines_, ElementsAre("one", "two", "three"));
 }
 
@@ -33,7 +33,7 @@ TEST_F(WorkerOutputTest, LineWithoutAnEndIsCut) {
 
 TEST_F(WorkerOutputTest, LastFiveAreKept) {
   output_.take("1\n2\n3\n4\n5\n6\n7");
-  output_.flush();
+  output_.take_rest();
   EXPECT_THAT(output_.last_lines(), ElementsAre("3", "4", "5", "6", "7"));
 }
 

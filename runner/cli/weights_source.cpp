@@ -1,0 +1,64 @@
+#include "runner/cli/weights_source.h"
+
+#include <filesystem>
+
+#include "runner/cli/prepare.h"
+#include "runner/protocol/event.h"
+#include "runner/record/recorded_run.h"
+
+namespace runner {
+
+void add_weights_source(Invocation& verb, WeightsSource& flags) {
+  verb.add({.name = "run",
+            .value = &flags.run,
+            .summary = "The run's folder, as `retort run` printed it",
+            .required = true});
+  verb.add({.name = "--checkpoint",
+            .value = &flags.checkpoint,
+            .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
+            .type = "WHICH"});
+}
+
+void add_weights_node(Invocation& verb, WeightsSource& flags) {
+  verb.add(
+      {.name = "--node", .value = &flags.node, .summary = "Which training, if the run has several", .type = "NODE"});
+}
+
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
+                                       const std::vector<std::string>& overrides, Sources& sources) {
+  const auto run = read_run(flags.run);
+  if (!run) return run.errors();
+  const SchemaSet schemas = shipped_schemas();
+  const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
+  if (!before) return before.errors();
+  const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
+  if (!prepared) return prepared.errors();
+  const auto trained = find_checkpoint_sources(*run, prepared->graph, flags.checkpoint);
+  if (!trained) return trained.errors();
+  const auto node = choose_training(*trained, flags.node);
+  if (!node) return node.errors();
+  auto graph = only_without_data(prepared->graph, *node);
+  if (!graph) return graph.errors();
+  if (graph->threads == before->graph.threads) graph->threads = run->threads;
+  if (graph->device == before->graph.device) graph->device = run->device;
+  return WeightsRequest{{{"protocol", kProtocolVersion},
+                         {"request", name},
+                         {"graph", to_json(*graph)},
+                         {"node", *node},
+                         {"checkpoints", to_json(*trained)}},
+                        prepared->recipe.resolved,
+                        *graph};
+}
+
+std::string path_for(const Graph& graph, const std::string& path) {
+  return graph.working_folder.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+}
+
+Diagnostics placed(Diagnostics errors, const Value& recipe) {
+  for (Diagnostic& error : errors) {
+    if (!error.pointer.empty()) error.where = nearest(recipe, error.pointer).where;
+  }
+  return errors;
+}
+
+}  // namespace runner

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/command.h"
+#include "runner/error/result.h"
+#include "runner/graph/graph.h"
+#include "runner/value/value.h"
+
+namespace runner {
+
+/// Whose weights a verb takes.
+struct WeightsSource {
+  std::string run;
+  std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
+  std::string node;        ///< the training, where the run has several; empty: the only one
+};
+
+/// The run's folder and --checkpoint.
+void add_weights_source(Invocation& verb, WeightsSource& flags);
+/// --node.
+void add_weights_node(Invocation& verb, WeightsSource& flags);
+
+/// What a worker is asked about a network that a recorded run has trained.
+struct WeightsRequest {
+  nlohmann::ordered_json json;  ///< {"protocol", "request", "graph", "node", "checkpoints"}
+  Value recipe;                 ///< for the places of what is wrong with an option
+  Graph graph;
+};
+
+/// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
+/// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
+                                       const std::vector<std::string>& overrides, Sources& sources);
+
+/// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
+std::string path_for(const Graph& graph, const std::string& path);
+
+/// The same errors with the places of their pointers.
+Diagnostics placed(Diagnostics errors, const Value& recipe);
+
+}  // namespace runner
