@@ -266,7 +266,7 @@ self_test() {
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
 
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
-    <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/trained_request.cpp'
+    <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/weights_source.cpp'
 
   # A program that names LibTorch: what names it here is only called so.
   found=no

@@ -8,34 +8,34 @@
 
 namespace runner {
 
-void add_weights_source(Invocation& verb, WeightsSource& flags) {
+void add_weights_source(Invocation& verb, WeightsSource& source) {
   verb.add({.name = "run",
-            .value = &flags.run,
+            .value = &source.run,
             .summary = "The run's folder, as `retort run` printed it",
             .required = true});
   verb.add({.name = "--checkpoint",
-            .value = &flags.checkpoint,
+            .value = &source.checkpoint,
             .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
             .type = "WHICH"});
 }
 
-void add_weights_node(Invocation& verb, WeightsSource& flags) {
+void add_weights_node(Invocation& verb, WeightsSource& source) {
   verb.add(
-      {.name = "--node", .value = &flags.node, .summary = "Which training, if the run has several", .type = "NODE"});
+      {.name = "--node", .value = &source.node, .summary = "Which training, if the run has several", .type = "NODE"});
 }
 
-Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources) {
-  const auto run = read_run(flags.run);
+  const auto run = read_run(source.run);
   if (!run) return run.errors();
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return before.errors();
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
-  const auto trained = find_checkpoint_sources(*run, prepared->graph, flags.checkpoint);
+  const auto trained = find_checkpoint_sources(*run, prepared->graph, source.checkpoint);
   if (!trained) return trained.errors();
-  const auto node = choose_training(*trained, flags.node);
+  const auto node = choose_training(*trained, source.node);
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();

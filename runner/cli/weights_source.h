@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// Whose weights a verb takes.
+/// Which run and checkpoint the weights that a verb works with come from.
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
@@ -21,9 +21,9 @@ struct WeightsSource {
 };
 
 /// The run's folder and --checkpoint.
-void add_weights_source(Invocation& verb, WeightsSource& flags);
+void add_weights_source(Invocation& verb, WeightsSource& source);
 /// --node.
-void add_weights_node(Invocation& verb, WeightsSource& flags);
+void add_weights_node(Invocation& verb, WeightsSource& source);
 
 /// What a worker is asked about a network that a recorded run has trained.
 struct WeightsRequest {
@@ -32,9 +32,9 @@ struct WeightsRequest {
   Graph graph;
 };
 
-/// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
+/// The request `name` about the training of `source`; its graph has that node and what it takes in besides
 /// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
-Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
 /// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.

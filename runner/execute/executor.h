@@ -24,9 +24,9 @@ class DryContext;
 struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
-  Observer* observer = nullptr;   ///< borrowed
-  bool resume = false;            ///< it has been at work before: what is finished is not run again, the rest continues
-  TrainedNodes checkpoints = {};  ///< whose training is not run: its result is taken from there
+  Observer* observer = nullptr;  ///< borrowed
+  bool resume = false;           ///< it has been at work before: what is finished is not run again, the rest continues
+  CheckpointSources checkpoints = {};      ///< whose training is not run: its result is taken from there
   std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
 };
 

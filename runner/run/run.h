@@ -26,7 +26,7 @@ struct RunRequest {
   const Sources& sources;  ///< for the order of diagnostics
   bool smoke = false;
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
-  TrainedNodes trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done
+  CheckpointSources trained = {};     ///< trainings that the run in `source` has done; empty: all are to be done
   std::filesystem::path source = {};
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
 };

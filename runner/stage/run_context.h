@@ -32,7 +32,7 @@ class Observer {
 };
 
 /// Where a training finds the weights that it puts out instead of training.
-struct TrainedWeights {
+struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;   ///< of a training's checkpoints; for kThis, of the one checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the training's own options say
@@ -48,7 +48,7 @@ struct NodeFacts {
       {};                 ///< the only one that this node may write to; it exists. Empty: it may write nothing
   bool resuming = false;  ///< this run has been at work before: the node continues from what it saved in its folder
   bool smoke = false;     ///< `run --smoke`: at most two steps of everything, results are not to be trusted
-  std::optional<TrainedWeights> trained = {};  ///< set where this node's training has been done by an earlier run
+  std::optional<CheckpointSource> trained = {};  ///< set where this node's training has been done by an earlier run
   /// The folder holds the files with which a node of the same kind, options and inputs has finished before: a stage
   /// whose schema says x-cacheable reads its outputs from them, as far as they are there.
   bool reuses = false;

@@ -19,7 +19,7 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-using WeightsChoice = runner::TrainedWeights::Choice;
+using WeightsChoice = runner::CheckpointSource::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
@@ -27,7 +27,7 @@ std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep ke
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
-std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
+std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, const TrainerOptions& options) {
   const bool is_this = weights.choice == WeightsChoice::kThis;
   const Checkpoints checkpoints(is_this ? weights.folder.parent_path() : weights.folder,
                                 {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
@@ -50,7 +50,7 @@ std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const
 }
 
 /// Only the very weights that the training ended with: of others, it would give out something else.
-std::optional<Trained> find_reused(const runner::TrainedWeights& weights, const TrainerOptions& options,
+std::optional<Trained> find_reused(const runner::CheckpointSource& weights, const TrainerOptions& options,
                                    runner::RunContext& context) {
   std::string why;
   try {

@@ -193,7 +193,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
   const runner::Graph graph = runner::graph_from_json(request.at("graph"));
-  const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(request.at("checkpoints"));
   const std::string out = request.at("out"), what = request.at("what");
   runner::NewFolder folder(out);
   use_threads(graph.threads);

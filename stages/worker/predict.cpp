@@ -114,7 +114,7 @@ class Prediction {
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   const runner::Graph graph = runner::graph_from_json(request.at("graph"));
-  const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(request.at("checkpoints"));
   const std::int64_t top = request.at("top"), batch_size = request.at("batch_size");
   const bool skip = request.at("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");

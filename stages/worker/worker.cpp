@@ -119,7 +119,8 @@ ExitCode Worker::run(const Json& request) {
   start_log(request);
   runner::Graph graph = runner::graph_from_json(request["graph"]);
   const runner::Determinism determinism_asked_for = graph.determinism;
-  const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
+  const runner::CheckpointSources trained =
+      runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()));
   std::optional<runner::ReuseOptions> reuse;
   if (request.contains("index")) {
     reuse = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",

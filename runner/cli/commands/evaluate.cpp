@@ -9,7 +9,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/recipe_change.h"
 #include "runner/run/run.h"
@@ -75,14 +75,14 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::spa
 namespace {
 
 struct EvaluateFlags {
-  TrainedFlags trained;
+  WeightsSource weights;
   ReuseFlags reuse;
   LogFlags log;
   std::vector<std::string> overrides;
 };
 
 ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
-  const auto run = read_run(flags.trained.run);
+  const auto run = read_run(flags.weights.run);
   if (!run) return report(console, run.errors());
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
@@ -102,7 +102,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
     if (!prepared) return report(console, prepared.errors());
   }
   Graph& graph = prepared->graph;
-  auto trained = find_trained_nodes(*run, graph, flags.trained.checkpoint);
+  auto trained = find_checkpoint_sources(*run, graph, flags.weights.checkpoint);
   if (!trained) return report(console, trained.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
@@ -126,7 +126,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
 Invocation declare_evaluate() {
   const auto flags = std::make_shared<EvaluateFlags>();
   Invocation verb;
-  add_trained(verb, flags->trained);
+  add_weights_source(verb, flags->weights);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "overrides",

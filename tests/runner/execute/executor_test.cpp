@@ -294,7 +294,7 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
 TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
-  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", TrainedWeights::Choice::kBest}}}}, "cpu");
+  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}}, "cpu");
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
   EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));
