@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "runner/error/exit_code.h"
-#include "runner/disk/storage.h"
+#include "runner/disk/fault.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/heap.h"
 #include "stages/worker/requests.h"

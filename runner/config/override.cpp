@@ -3,12 +3,56 @@
 #include <algorithm>
 
 #include "runner/config/override_error.h"
-#include "runner/config/override_key.h"
+#include "runner/config/override_lexer.h"
 #include "runner/config/override_value.h"
 #include "runner/text/utf8.h"
 
 namespace runner {
 namespace {
+
+constexpr std::ptrdiff_t kDeepestKey = 64;
+
+bool begins_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
+bool continues_word(char c) { return begins_word(c) || (c >= '0' && c <= '9') || c == '-'; }
+
+/// [A-Za-z_$][A-Za-z0-9_$-]*
+bool is_key_word(std::string_view text) {
+  return !text.empty() && begins_word(text[0]) && std::ranges::all_of(text, continues_word);
+}
+
+bool is_index(std::string_view text) { return !text.empty() && integer_length(text) == text.size(); }
+
+/// Do all pieces of `text` between `separator`s satisfy `predicate`?
+template <typename Predicate>
+bool is_joined(std::string_view text, char separator, Predicate predicate) {
+  while (true) {
+    const std::size_t end = text.find(separator);
+    if (!predicate(text.substr(0, end))) return false;
+    if (end == text.npos) return true;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool is_dotted(std::string_view text) {
+  const auto is_part = [](std::string_view part) { return is_key_word(part) || is_index(part); };
+  return is_key_word(text) || (text.find('.') != text.npos && is_joined(text, '.', is_part));
+}
+
+/// a[0].b as a.0.b; other brackets stay as they are.
+std::string with_dotted_indices(std::string_view key) {
+  std::string result;
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    const std::size_t end = key[i] == '[' && i > 0 ? key.find(']', i) : key.npos;
+    const bool ends_part = end != key.npos && (end + 1 == key.size() || key[end + 1] == '.' || key[end + 1] == '[');
+    if (!ends_part || !is_index(key.substr(i + 1, end - i - 1))) {
+      result += key[i];
+      continue;
+    }
+    result.append(".").append(key.substr(i + 1, end - i - 1));
+    i = end;
+  }
+  return result;
+}
 
 /// Puts what the value is where the override keeps it.
 void take(Element element, Override& result) {
@@ -30,6 +74,51 @@ void take(Element element, Override& result) {
 }
 
 }  // namespace
+
+void read_override_key(const SourceText& source, std::size_t start, std::size_t end, Override& result) {
+  OverridePlaces places(source);
+  const std::string_view text = std::string_view(source.contents).substr(0, end);
+  if (text.substr(start).starts_with('~')) {
+    result.kind = OverrideKind::kDelete;
+    ++start;
+  } else if (text.substr(start).starts_with('+')) {
+    const bool is_double = text.substr(start).starts_with("++");
+    result.kind = is_double ? OverrideKind::kForceAdd : OverrideKind::kAdd;
+    start += is_double ? 2 : 1;
+  }
+  const std::size_t package = text.find('@', start);
+  const std::string_view key = text.substr(start, package - start);
+  result.key = with_dotted_indices(key);
+  result.key_where = places.at(start);
+  if (package != text.npos) {
+    result.package = text.substr(package + 1);
+    result.package_where = places.at(package + 1);
+    if (!result.package->empty() && !is_dotted(*result.package)) {
+      fail_override(result.package_where, "'" + *result.package + "' is not a package", "a package is written a.b.c");
+    }
+  }
+  if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
+  const auto is_separator = [](char c) { return c == '.' || c == '/'; };
+  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kDeepestKey) {
+    fail_override(result.key_where, "the key is more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
+  }
+  const bool is_group = key.find('/') != key.npos && is_joined(key, '/', is_identifier);
+  if (is_group || is_dotted(result.key)) return;
+  const std::size_t blank = key.find_first_of(" \t");
+  if (blank != key.npos) {
+    fail_override(places.at(start + blank), "a key may not hold blanks", "write key=value without blanks before '='");
+  }
+  const bool has_index = key.find('[') != key.npos;
+  fail_override(result.key_where, "'" + std::string(key) + "' is not a key",
+                has_index ? "write an index with a dot: layers.0" : "a key is written a.b.c, a config group a/b");
+}
+
+std::size_t override_key_length(std::string_view text) {
+  const auto may_be_key = [](char c) {
+    return continues_word(c) || c == '.' || c == '/' || c == '@' || c == '+' || c == '[' || c == ']';
+  };
+  return std::ranges::find_if_not(text, may_be_key) - text.begin();
+}
 
 std::string_view prefix(OverrideKind kind) {
   switch (kind) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/config/edit.h"
@@ -62,9 +64,16 @@ struct Override {
 /// How messages show the prefix of a kind: "", "+", "++" or "~".
 std::string_view prefix(OverrideKind kind);
 
-/// Reads `source`, which holds one override: Hydra's grammar and a little more (override_value.h, override_key.h). An
+/// Reads `source`, which holds one override: Hydra's grammar and a little more (override_value.h). An
 /// empty key is refused, and so are sweeps inside lists, mappings and other sweeps.
 Result<Override> parse_override(const SourceText& source);
+
+/// Reads what stands before '=' in `source`, from byte `start` to `end`: prefix, key and package are put into `result`.
+/// A key is a path `a.b.0` or a config group `a/b`; beyond Hydra's, `a[0].b` is a.0.b. Throws OverrideError.
+void read_override_key(const SourceText& source, std::size_t start, std::size_t end, Override& result);
+
+/// The key of `text` without prefix, package and value, as far as it looks like one; used to look ahead.
+std::size_t override_key_length(std::string_view text);
 
 /// What to say of an override that lists several values where one run is asked for.
 Diagnostic needs_multirun(const Override& override);

@@ -7,7 +7,7 @@
 
 #include "runner/config/override_error.h"
 #include "runner/config/override_function.h"
-#include "runner/config/override_key.h"
+#include "runner/config/override.h"
 #include "runner/config/override_lexer.h"
 #include "runner/config/scalar.h"
 #include "runner/config/zip.h"

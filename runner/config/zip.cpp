@@ -1,7 +1,7 @@
 #include "runner/config/zip.h"
 
 #include "runner/config/override_error.h"
-#include "runner/config/override_key.h"
+#include "runner/config/override.h"
 #include "runner/config/override_text.h"
 
 namespace runner {

@@ -60,4 +60,14 @@ class FaultyStorage final : public Storage {
   bool is_full_ = false;
 };
 
+/// Something that is no call of a storage and may go wrong all the same.
+enum class Milestone { kStep, kEvent };
+
+/// Says that a step or an event comes next. It and the next are in storage.cpp, which alone knows whether faults are
+/// obeyed. True where RETORT_FAULT wants it to fail; it may end the program.
+bool reach(Milestone milestone);
+
+/// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
+std::int64_t allocation_to_refuse();
+
 }  // namespace runner

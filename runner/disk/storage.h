@@ -27,17 +27,8 @@ class Storage {
   virtual std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) = 0;
 };
 
-/// Something that is no call of a storage and may go wrong all the same.
-enum class Milestone { kStep, kEvent };
-
 /// The system's own. In a build with RETORT_FAULTS it obeys the variable RETORT_FAULT (fault.h), whose mistakes it
 /// reports by std::invalid_argument.
 Storage& disk();
-
-/// Says that a step or an event comes next. True where RETORT_FAULT wants it to fail; it may end the program.
-bool reach(Milestone milestone);
-
-/// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
-std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -6,7 +6,7 @@
 #include "runner/stage/family.h"
 #include "runner/text/bytes.h"
 #include "runner/run/devices.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 
 namespace runner {
 namespace {

@@ -270,24 +270,6 @@ Result<Ending> supervise(const WorkerCommand& command, Json request, Conversatio
   return ending;
 }
 
-Result<Json> ask_worker(const WorkerCommand& command, const Json& request, const Conversation& conversation) {
-  std::optional<Json> answer;
-  Diagnostics errors;
-  Conversation listening = conversation;
-  listening.on_event = [&](const Event& event, WorkerProcess& process) {
-    if (const auto* given = std::get_if<Answer>(&event)) answer = given->json;
-    else if (const auto* reported = std::get_if<Reported>(&event)) errors.push_back(reported->diagnostic);
-    else if (conversation.on_event) conversation.on_event(event, process);
-  };
-  const auto ending = supervise(command, request, std::move(listening));
-  if (!ending) return ending.errors();
-  errors.insert(errors.end(), ending->errors.begin(), ending->errors.end());
-  if (ending->interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
-  if (exit_code(errors) != ExitCode::kDone) return errors;
-  if (answer) return *std::move(answer);
-  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"};
-}
-
 std::string signal_name(int number) {
   const char* name = sigabbrev_np(number);
   return name ? "SIG" + std::string(name) : "signal " + std::to_string(number);

@@ -71,10 +71,6 @@ class Supervision {
 /// The same with one worker. Errors where it cannot be started.
 Result<Ending> supervise(const WorkerCommand& command, nlohmann::ordered_json request, Conversation conversation);
 
-/// Starts a worker, asks it one thing that is no run, and gives back its answer; what it says goes to `on_event`.
-Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
-                                          const Conversation& conversation = {});
-
 /// "SIGKILL".
 std::string signal_name(int number);
 

@@ -6,7 +6,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "runner/disk/storage.h"
+#include "runner/disk/fault.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/memory_budget.h"

@@ -11,7 +11,7 @@
 
 #include "runner/execute/executor.h"
 #include "runner/record/run_lock.h"
-#include "runner/disk/storage.h"
+#include "runner/disk/fault.h"
 #include "stages/machine/determinism.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/machine/device.h"

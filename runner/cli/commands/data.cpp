@@ -12,7 +12,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/console.h"
 #include "runner/cli/shared_flags.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 #include "runner/text/suggest.h"
 
 namespace runner {

@@ -10,7 +10,7 @@
 #include "runner/text/bytes.h"
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 
 namespace runner {
 namespace {

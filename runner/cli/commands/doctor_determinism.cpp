@@ -8,7 +8,7 @@
 #include "runner/disk/installation.h"
 #include "runner/disk/write_error.h"
 #include "runner/record/run_summary.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {

@@ -2,7 +2,7 @@
 
 #include "runner/cli/commands/doctor.h"
 #include "runner/disk/installation.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 
 namespace runner {
 namespace {

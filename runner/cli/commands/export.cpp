@@ -5,7 +5,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/weights_source.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {

@@ -14,7 +14,7 @@
 #include "runner/run/prediction_output.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/weights_source.h"
-#include "runner/run/shown_conversation.h"
+#include "runner/run/ask_worker.h"
 
 namespace runner {
 namespace {

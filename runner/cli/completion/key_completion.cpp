@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/config/override_key.h"
+#include "runner/config/override.h"
 #include "runner/text/printable.h"
 
 namespace runner {

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/run/ask_worker.h"
+
 namespace runner {
 namespace {
 
