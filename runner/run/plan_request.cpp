@@ -7,6 +7,7 @@
 #include "runner/text/bytes.h"
 #include "runner/run/devices.h"
 #include "runner/run/ask_worker.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
@@ -91,18 +92,17 @@ std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeR
 }
 
 PlanAnswer plan_answer_from_json(Json json) {
-  try {
-    PlanAnswer answer;
-    for (const Json& plan : json.at("plans")) answer.plans.push_back(memory_plan_from_json(plan));
-    for (const Json& certificate : json.at("certificates"))
-      answer.certificates.push_back(certificate_from_json(certificate));
-    for (const Json& node : json.at("reuse"))
-      answer.reuse.push_back({node.at("node"), node.at("state"), node.value("why", "")});
-    answer.json = std::move(json);
-    return answer;
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(std::string("not an answer: ") + error.what());
+  const JsonFields fields(json, "the answer");
+  PlanAnswer answer;
+  for (const Json& plan : fields.list("plans")) answer.plans.push_back(memory_plan_from_json(plan));
+  for (const Json& certificate : fields.list("certificates"))
+    answer.certificates.push_back(certificate_from_json(certificate));
+  for (const Json& node : fields.list("reuse")) {
+    const JsonFields one(node, "a node of the answer");
+    answer.reuse.push_back({one.text("node"), one.text("state"), one.has("why") ? one.text("why") : ""});
   }
+  answer.json = std::move(json);
+  return answer;
 }
 
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
@@ -130,8 +130,11 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
     answer.diagnostics = std::move(diagnostics);
     return answer;
   } catch (const std::runtime_error& error) {
-    return Diagnostic{
-        ErrorCode::kProtocol, {}, "", std::string("the worker gave what is ") + error.what(), "please report it"};
+    return Diagnostic{ErrorCode::kProtocol,
+                      {},
+                      "",
+                      std::string("the worker's answer cannot be read: ") + error.what(),
+                      "please report it"};
   }
 }
 

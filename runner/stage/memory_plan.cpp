@@ -1,13 +1,16 @@
 #include "runner/stage/memory_plan.h"
 
-#include <stdexcept>
-
 #include "runner/text/bytes.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Fields = JsonFields<Json>;
+
+/// A text that to_json() leaves out where it is empty.
+std::string text_or_none(const Fields& fields, std::string_view key) { return fields.has(key) ? fields.text(key) : ""; }
 
 Json to_json(const NamedBytes& named) {
   Json json = {{"name", named.name}, {"bytes", named.bytes}};
@@ -15,7 +18,10 @@ Json to_json(const NamedBytes& named) {
   return json;
 }
 
-NamedBytes named_bytes(const Json& json) { return {json.at("name"), json.at("bytes"), json.value("note", "")}; }
+NamedBytes named_bytes(const Json& json) {
+  const Fields fields(json, "a part of the memory plan");
+  return {fields.text("name"), fields.integer("bytes"), text_or_none(fields, "note")};
+}
 
 Json to_json(const AliveTensor& tensor) {
   return {{"owner", tensor.owner}, {"name", tensor.name},   {"operation", tensor.operation},
@@ -23,13 +29,17 @@ Json to_json(const AliveTensor& tensor) {
 }
 
 AliveTensor alive_tensor(const Json& json) {
-  return {json.at("owner"), json.at("name"),  json.at("operation"),
-          json.at("shape"), json.at("dtype"), json.at("bytes")};
+  const Fields fields(json, "a tensor of the memory plan");
+  return {fields.text("owner"),     fields.text("name"),  fields.text("operation"),
+          fields.integers("shape"), fields.text("dtype"), fields.integer("bytes")};
 }
 
 Json to_json(const PhaseMark& mark) { return {{"phase", mark.phase}, {"point", mark.point}}; }
 
-PhaseMark phase_mark(const Json& json) { return {json.at("phase"), json.at("point")}; }
+PhaseMark phase_mark(const Json& json) {
+  const Fields fields(json, "a phase of the memory plan");
+  return {fields.text("phase"), static_cast<std::size_t>(fields.count("point"))};
+}
 
 Json to_json(const OptionEffect& effect) {
   Json json = {{"option", effect.option}, {"value", effect.value}, {"bytes", effect.bytes}};
@@ -38,7 +48,8 @@ Json to_json(const OptionEffect& effect) {
 }
 
 OptionEffect option_effect(const Json& json) {
-  return {json.at("option"), json.at("value"), json.at("bytes"), json.value("note", "")};
+  const Fields fields(json, "an option of the memory plan");
+  return {fields.text("option"), fields.text("value"), fields.integer("bytes"), text_or_none(fields, "note")};
 }
 
 Json to_json(const PlanAlternative& alternative) {
@@ -52,8 +63,11 @@ Json to_json(const PlanAlternative& alternative) {
 }
 
 PlanAlternative alternative(const Json& json) {
-  return {json.at("overrides"),      json.at("exactness"),      json.at("predicted"),
-          json.at("relative_flops"), json.value("refused", ""), json.value("relative_operations", 1.0)};
+  const Fields fields(json, "an alternative of the memory plan");
+  PlanAlternative result{fields.texts("overrides"), fields.text("exactness"), fields.integer("predicted"),
+                         fields.number("relative_flops"), text_or_none(fields, "refused")};
+  if (fields.has("relative_operations")) result.relative_operations = fields.number("relative_operations");
+  return result;
 }
 
 template <typename T>
@@ -100,34 +114,32 @@ Json to_json(const MemoryPlan& plan) {
 }
 
 MemoryPlan memory_plan_from_json(const Json& json) {
-  try {
-    MemoryPlan plan;
-    plan.node = json.at("node");
-    plan.device = json.at("device");
-    plan.threads = json.at("threads");
-    plan.live = json.at("live");
-    plan.reserved = json.at("reserved");
-    plan.predicted = json.at("predicted");
-    if (!json.at("budget").is_null()) plan.budget = json["budget"].get<std::int64_t>();
-    plan.budget_from = json.at("budget_from");
-    plan.peak_phase = json.at("peak").at("phase");
-    plan.peak_operation = json.at("peak").at("operation");
-    plan.owners = read_list(json.at("owners"), named_bytes);
-    plan.terms = read_list(json.at("terms"), named_bytes);
-    plan.terms_version = json.at("terms_version");
-    plan.largest = read_list(json.at("largest"), alive_tensor);
-    plan.curve = json.at("curve").get<std::vector<std::int64_t>>();
-    plan.phases = read_list(json.at("phases"), phase_mark);
-    plan.options = read_list(json.at("options"), option_effect);
-    plan.alternatives = read_list(json.at("alternatives"), alternative);
-    plan.flops = json.at("flops");
-    plan.operations = json.value("operations", std::int64_t{0});
-    plan.step = json.at("step");
-    plan.reuse = json.value("reuse", "");
-    return plan;
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(std::string("not a memory plan: ") + error.what());
-  }
+  const Fields fields(json, "the memory plan");
+  const Fields peak(fields.object("peak"), "the peak of the memory plan");
+  MemoryPlan plan;
+  plan.node = fields.text("node");
+  plan.device = fields.text("device");
+  plan.threads = static_cast<int>(fields.integer("threads"));
+  plan.live = fields.integer("live");
+  plan.reserved = fields.integer("reserved");
+  plan.predicted = fields.integer("predicted");
+  if (!fields.at("budget").is_null()) plan.budget = fields.integer("budget");
+  plan.budget_from = fields.text("budget_from");
+  plan.peak_phase = peak.text("phase");
+  plan.peak_operation = peak.text("operation");
+  plan.owners = read_list(fields.list("owners"), named_bytes);
+  plan.terms = read_list(fields.list("terms"), named_bytes);
+  plan.terms_version = fields.text("terms_version");
+  plan.largest = read_list(fields.list("largest"), alive_tensor);
+  plan.curve = fields.integers("curve");
+  plan.phases = read_list(fields.list("phases"), phase_mark);
+  plan.options = read_list(fields.list("options"), option_effect);
+  plan.alternatives = read_list(fields.list("alternatives"), alternative);
+  plan.flops = fields.number("flops");
+  if (fields.has("operations")) plan.operations = fields.integer("operations");
+  plan.step = fields.at("step");
+  plan.reuse = text_or_none(fields, "reuse");
+  return plan;
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

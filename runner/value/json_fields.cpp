@@ -1,5 +1,6 @@
 #include "runner/value/json_fields.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -74,6 +75,22 @@ const Json& JsonFields<Json>::list(std::string_view key) const {
   const Json& value = at(key);
   if (!value.is_array()) fail(key, "list");
   return value;
+}
+
+template <typename Json>
+std::vector<std::string> JsonFields<Json>::texts(std::string_view key) const {
+  const Json& items = list(key);
+  const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_string(); });
+  return fits ? items.template get<std::vector<std::string>>()
+              : (fail(key, "list of texts"), std::vector<std::string>());
+}
+
+template <typename Json>
+std::vector<std::int64_t> JsonFields<Json>::integers(std::string_view key) const {
+  const Json& items = list(key);
+  const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_number_integer(); });
+  return fits ? items.template get<std::vector<std::int64_t>>()
+              : (fail(key, "list of integers"), std::vector<std::int64_t>());
 }
 
 template <typename Json>

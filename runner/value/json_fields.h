@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 namespace runner {
 
@@ -20,6 +21,7 @@ class JsonFields {
   /// `json` is borrowed.
   JsonFields(const Json& json, std::string what);
 
+  bool has(std::string_view key) const { return json_.contains(key); }
   const Json& at(std::string_view key) const;
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
@@ -28,6 +30,8 @@ class JsonFields {
   std::uint64_t seed(std::string_view key) const;  ///< of 64 bits
   double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (json_number.h)
   const Json& list(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
   const Json& object(std::string_view key) const;
 
   /// Throws the error of a member that is no `type`.

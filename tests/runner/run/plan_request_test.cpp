@@ -170,7 +170,10 @@ TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
   }
   Json json = answer();
   json["plans"][0]["predicted"] = "much";
-  EXPECT_FALSE(asked({"hello", "read", line(json), "finished:0"}));
+  const auto result = asked({"hello", "read", line(json), "finished:0"});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.errors()[0].message,
+            "the worker's answer cannot be read: the memory plan has a 'predicted' that is no integer");
 }
 
 TEST(PlanRequest, TheWorkersErrorsAreHandedOn) {

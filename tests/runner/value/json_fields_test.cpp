@@ -61,5 +61,16 @@ TEST(JsonFields, AnythingElseIsRefused) {
             "a thing has a 'a' that is no object");
 }
 
+TEST(JsonFields, ListsHoldTextsOrIntegersAlone) {
+  const nlohmann::json json = {{"words", {"a", "b"}}, {"sizes", {1, -2}}, {"mixed", {1, "a"}}};
+  const JsonFields fields(json, "it");
+  EXPECT_TRUE(fields.has("words"));
+  EXPECT_FALSE(fields.has("other"));
+  EXPECT_EQ(fields.texts("words"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(fields.integers("sizes"), (std::vector<std::int64_t>{1, -2}));
+  EXPECT_THROW(fields.texts("mixed"), std::runtime_error);
+  EXPECT_THROW(fields.integers("mixed"), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace runner
