@@ -1,5 +1,7 @@
 #include "runner/record/finished_node.h"
 
+#include <stdexcept>
+
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/file_system.h"
@@ -8,6 +10,7 @@
 #include "runner/stage/checkpoint_files.h"
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
@@ -44,13 +47,16 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
   const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("schema", nlohmann::json()) != 1) return std::nullopt;
   try {
-    return FinishedNode{json.at("key"),
-                        json.at("seconds"),
-                        json.at("peak_memory_bytes"),
-                        json.value("reused_from", ""),
-                        json.value("reuse_key", ""),
-                        json.value("files", std::map<std::string, std::uintmax_t>())};
-  } catch (const nlohmann::json::exception&) {
+    const JsonFields fields(json, "finished.json");
+    FinishedNode node{fields.text("key"), fields.number("seconds"), fields.integer("peak_memory_bytes")};
+    if (fields.has("reused_from")) node.reused_from = fields.text("reused_from");
+    if (fields.has("reuse_key")) node.reuse_key = fields.text("reuse_key");
+    if (!fields.has("files")) return node;
+    const JsonFields sizes(fields.object("files"), "its list of files");
+    for (const auto& [name, size] : fields.object("files").items())
+      node.files[name] = static_cast<std::uintmax_t>(sizes.count(name));
+    return node;
+  } catch (const std::runtime_error&) {
     return std::nullopt;
   }
 }
