@@ -15,7 +15,7 @@ void add_trained(Invocation& verb, TrainedFlags& flags) {
             .required = true});
   verb.add({.name = "--checkpoint",
             .value = &flags.checkpoint,
-            .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
+            .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",
             .type = "WHICH"});
 }
 

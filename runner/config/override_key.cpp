@@ -85,7 +85,8 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
   if (is_group || is_dotted(result.key)) return;
   const std::size_t blank = key.find_first_of(" \t");
   if (blank != key.npos) {
-    fail_override(places.at(start + blank), "a key may not hold blanks", "write key=value without blanks before '='");
+    fail_override(places.at(start + blank), "a key must not contain spaces",
+                  "write key=value without spaces before '='");
   }
   const bool has_index = key.find('[') != key.npos;
   fail_override(result.key_where, "'" + std::string(key) + "' is not a key",

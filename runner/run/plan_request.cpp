@@ -122,7 +122,7 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
     diagnostics.insert(diagnostics.end(), ending->errors.begin(), ending->errors.end());
     if (ending->interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
     if (exit_code(diagnostics) == ExitCode::kDone)
-      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"});
+      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
     return diagnostics;
   }
   try {
@@ -130,8 +130,11 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
     answer.diagnostics = std::move(diagnostics);
     return answer;
   } catch (const std::runtime_error& error) {
-    return Diagnostic{
-        ErrorCode::kProtocol, {}, "", std::string("the worker gave what is ") + error.what(), "please report it"};
+    return Diagnostic{ErrorCode::kProtocol,
+                      {},
+                      "",
+                      std::string("the worker's answer is not valid: ") + error.what(),
+                      "please report it"};
   }
 }
 

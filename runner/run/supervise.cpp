@@ -132,7 +132,7 @@ class Supervision::Dialogue {
       return give_up(protocol_error(error.what()));
     }
     const auto* hello = std::get_if<Hello>(&*event);
-    if (!greeted_ && !hello) return give_up(protocol_error("its first event is no hello"));
+    if (!greeted_ && !hello) return give_up(protocol_error("its first event is not a hello"));
     if (greeted_ && hello) return give_up(protocol_error("a second hello"));
     if (finished_) return give_up(protocol_error("an event after the last"));
     if (hello) return greet(*hello);
@@ -285,7 +285,7 @@ Result<Json> ask_worker(const WorkerCommand& command, const Json& request, const
   if (ending->interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
   if (exit_code(errors) != ExitCode::kDone) return errors;
   if (answer) return *std::move(answer);
-  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"};
+  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"};
 }
 
 std::string signal_name(int number) {

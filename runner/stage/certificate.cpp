@@ -12,7 +12,7 @@ namespace {
 
 double error_from_json(const Json& json) {
   if (const auto error = number_from_json(json)) return *error;
-  throw std::runtime_error("a relative error is no number");
+  throw std::runtime_error("a relative error is not a number");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Leftovers {
 };
 
 /// Of root/CLASS/IMAGE or, where root has a folder train, validation or test, of root/PART/CLASS/IMAGE. Folders beside
-/// train, validation and test are not looked into. What cannot be read counts as empty.
+/// train, validation and test are not searched. What cannot be read counts as empty.
 Leftovers find_leftovers(const std::filesystem::path& root,
                          std::int64_t most_entries = std::numeric_limits<std::int64_t>::max());
 

@@ -101,7 +101,7 @@ TEST(Explain, CodeTellsCauseExampleAndRemedy) {
             "    train: {epochs: many}\n"
             "\n"
             "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
-            "  The program ends with 78.\n");
+            "  Exit code: 78.\n");
 }
 
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
