@@ -101,8 +101,8 @@ runner::StageError explained(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {
-    message += ": tried to take " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->live) +
-               " of " + bytes_text(*what.refused->limit) + " are taken";
+    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->live) +
+               " of " + bytes_text(*what.refused->limit) + " are in use";
   } else {
     std::string_view cause = what.cause;
     cause = cause.substr(0, cause.find('\n'));

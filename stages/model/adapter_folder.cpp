@@ -285,7 +285,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();
     notes.push_back("of the adapter in '" + saved.folder.string() + "' " + std::to_string(count) +
-                    (count == 1 ? " tensor is" : " tensors are") + " left out: CLIP's text tower is not here");
+                    (count == 1 ? " tensor is" : " tensors are") + " left out: this model has no text tower of CLIP");
   }
   return notes;
 }

@@ -103,7 +103,7 @@ TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
   EXPECT_EQ(failure_of([&] { fetch(); }),
             "E0610: '" + (folder_ / "data/toys").string() +
-                "' is there, and is not the whole of toys: of 3 images it has 1 (remove it to have it fetched, or "
+                "' exists, and is not a complete copy of toys: of 3 images it has 1 (remove it to have it fetched, or "
                 "choose another folder)");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
