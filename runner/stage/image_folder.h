@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// What lies in a folder of images and is not taken, by the names of its entries alone.
+/// The entries of a folder of images that are ignored, by their names alone.
 struct Leftovers {
   NotTaken counts;
   bool complete = true;  ///< false where there were more entries than were to be looked at
