@@ -208,7 +208,7 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kLabelOutOfRange, ExitCode::kBadData, "a label is outside the model's classes",
      "The classes of the data do not match the model's outputs, or those it was trained on.",
      "model.num_classes=10 and a folder of 102 classes", "Leave model.num_classes out: the classes are counted."},
-    {kOutsideRoot, ExitCode::kBadData, "a file lies outside the data's root", "A link leads out of the data's root.",
+    {kOutsideRoot, ExitCode::kBadData, "a file is outside the data's root", "A link leads out of the data's root.",
      "photos/cats/1.jpg -> another folder", "Copy the files, or set data.allow_outside=true if the link is meant."},
     {kTooFewSamples, ExitCode::kBadData, "there are too few samples",
      "A part of the data has no samples, or fewer than are needed.", "data.split.test=0.001 of 200 images",

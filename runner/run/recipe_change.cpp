@@ -21,7 +21,7 @@ std::string pointer_of(const std::vector<std::string>& path) {
 
 std::string change_in_words(const Difference& change) {
   if (!change.before) return "'" + change.key + "' is new";
-  if (!change.after) return "'" + change.key + "' is gone";
+  if (!change.after) return "'" + change.key + "' was removed";
   return "'" + change.key + "' was " + describe(*change.before) + " and is now " + describe(*change.after);
 }
 

@@ -178,7 +178,7 @@ class DatasetFetching {
     }
     throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " + sum +
-                                                    ", and theirs are " + should)
+                                                    ", and the published ones are " + should)
         .with_help("it may be damaged, or not the one that is published; fetch it again");
   }
 

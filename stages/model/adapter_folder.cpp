@@ -179,13 +179,13 @@ std::string described(const ChosenLayer& layer) {
 std::string difference(const std::vector<ChosenLayer>& there, const std::vector<ChosenLayer>& here) {
   for (const ChosenLayer& layer : there) {
     const auto own = std::ranges::find(here, layer.module, &ChosenLayer::module);
-    if (own == here.end()) return "'" + layer.module + "' has an adapter there and none here";
+    if (own == here.end()) return "'" + layer.module + "' has an adapter there, but not here";
     if (*own != layer)
       return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) + " here";
   }
   for (const ChosenLayer& layer : here) {
     if (std::ranges::find(there, layer.module, &ChosenLayer::module) == there.end())
-      return "'" + layer.module + "' has an adapter here and none there";
+      return "'" + layer.module + "' has an adapter here, but not there";
   }
   return "";
 }

@@ -127,8 +127,8 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
   EXPECT_THAT(
       of_training(R"("learning_rate_factors": {"backbone": 0.1},
                              "parameter_groups": [{"match": "head", "frozen": true}])"),
-      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both say the rates of "
-                  "parts of the model"));
+      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both set learning rates "
+                  "of parts of the model"));
   EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
                              "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
               ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is below the schedule's "
