@@ -36,8 +36,9 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # A100, the consumer Ampere and Ada cards, H100; newer ones translate the last. Another nvcc may know other ones.
-  set(CMAKE_CUDA_ARCHITECTURES 80 86 89 90)
+  # Turing, A100, the consumer Ampere and Ada cards, H100; newer ones translate the last, and LibTorch runs on no older
+  # ones. Another nvcc may know other ones.
+  set(CMAKE_CUDA_ARCHITECTURES 75 80 86 89 90)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
     if(NOT known MATCHES "sm_${architecture}\n")

@@ -86,7 +86,7 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
-                    "no recipe is named",
+                    "no recipe given",
                     "write its name or file, as in `retort " + name + action + " classify`"};
 }
 

@@ -8,7 +8,7 @@ void add_runs(Invocation& verb, RunSelection& selection, const std::string& summ
   verb.add({.name = "runs", .value = &selection.folders, .summary = summary, .required = true});
   verb.add({.name = "--all",
             .value = &selection.all,
-            .summary = "Of a folder of runs also those that failed, were stopped or are running"});
+            .summary = "In a folder of runs, include those that failed, were stopped or are running"});
 }
 
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console) {
@@ -30,8 +30,8 @@ Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Co
   }
   if (!errors.empty()) return errors;
   if (left_out > 0 && !console.is_quiet())
-    console.err << left_out << (left_out == 1 ? " run is" : " runs are")
-                << " left out that did not finish: --all takes them\n";
+    console.err << left_out << (left_out == 1 ? " run" : " runs")
+                << " not finished and left out: --all includes them\n";
   return runs;
 }
 

@@ -15,7 +15,7 @@ void add_weights_source(Invocation& verb, WeightsSource& source) {
             .required = true});
   verb.add({.name = "--checkpoint",
             .value = &source.checkpoint,
-            .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
+            .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",
             .type = "WHICH"});
 }
 

@@ -114,7 +114,7 @@ Result<std::vector<Value>> values_of(const Override& override) {
   if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice) return sweep.choices;
   const std::string stands_for = "'" + override.key + "' sets several keys";
   if (sweep.kind != Sweep::Kind::kRange) {
-    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + ", for which values must be listed",
+    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + ", so its values must be listed",
                       "write " + override.key + "=a,b,c"};
   }
   const auto range = NumberRange::make(sweep);
@@ -218,7 +218,7 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
       }
     }
     if (!good || (alias.targets.empty() && alias.cases.empty() && alias.instead.empty())) {
-      errors.push_back(bad_alias(value, name, "the alias '" + name + "' cannot be understood",
+      errors.push_back(bad_alias(value, name, "the alias '" + name + "' is not valid",
                                  "write a key, a list of keys, or {\"value\": [key=value, ...]}"));
       continue;
     }

@@ -81,7 +81,7 @@ DefaultsItem config_item(std::string written, const std::string& group, const Lo
   item.where = where;
   written = take_keywords(std::move(written), item, where);
   if (item.kind == DefaultsItem::Kind::kOverride) {
-    bad_item(where, "'override' wants a group and its option", "write '- override group: option'");
+    bad_item(where, "'override' needs a group and its option", "write '- override group: option'");
   }
   take_package(written, item, where);
   const std::string relative = without_slash(written);

@@ -257,8 +257,8 @@ class Tree {
       std::vector<std::string> keys;
       for (const auto& [key, item] : chosen_) keys.push_back(key);
       const std::string shown = node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
-      error(ErrorCode::kInterpolationUnknown, node->waiting->where, "'" + shown + "' names no choice that was made",
-            keys.empty() ? "" : "choices: " + join(keys, ", "));
+      error(ErrorCode::kInterpolationUnknown, node->waiting->where,
+            "'" + shown + "' refers to a choice that was not made", keys.empty() ? "" : "choices: " + join(keys, ", "));
     }
   }
 

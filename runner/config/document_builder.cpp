@@ -95,7 +95,7 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
     return error(ErrorCode::kUnknownTag, "unknown tag '" + (core ? "!!" + wanted : tag) + "'",
                  "remove the tag; !!str, !!int, !!float, !!bool and !!null are understood");
   }
-  if (plain && text == "=") return error(ErrorCode::kYamlSyntax, "'=' alone means something else to YAML", "quote it");
+  if (plain && text == "=") return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
   std::optional<PlainScalar> read = plain_scalar(text);
   if (!read) {
     return error(ErrorCode::kNumberOutOfRange, "an integer of more than 4300 digits",
@@ -168,7 +168,7 @@ void DocumentBuilder::scalar(const Location& where, const std::string& tag, cons
   const bool plain = tag == "?";
   const bool is_merge = plain && text == "<<";
   if (is_merge && !expects_key()) {
-    error(ErrorCode::kYamlSyntax, where, "'<<' is where a value belongs", "quote it");
+    error(ErrorCode::kYamlSyntax, where, "'<<' cannot be a value", "quote it");
   }
   Value value = yaml_scalar(where, tag, text, errors_);
   if (plain && warnings_.size() < kMaxFound) {

@@ -24,7 +24,7 @@ EditProblem no_item(const Value::List& list, std::int64_t index) {
 std::optional<EditProblem> remove_values(Value::List& list, const Edit& edit) {
   for (const Value& value : edit.values) {
     const bool is_there = std::ranges::any_of(list, [&](const Value& item) { return same_data(item, value); });
-    if (!is_there) return EditProblem{"holds no " + describe(value), ""};
+    if (!is_there) return EditProblem{"does not contain " + describe(value), ""};
   }
   std::erase_if(list, [&](const Value& item) {
     return std::ranges::any_of(edit.values, [&](const Value& value) { return same_data(item, value); });

@@ -41,7 +41,7 @@ class InterpolationPass::Call final : public ResolverContext {
     if (!is_secret_) return value;
     if (pass_.found_.size() > before) {  // what is said quotes the secret
       pass_.found_.resize(before);
-      fail(ErrorCode::kInterpolationSyntax, "its argument holds an interpolation with a mistake", "");
+      fail(ErrorCode::kInterpolationSyntax, "its argument contains an invalid interpolation", "");
     }
     return value;
   }

@@ -136,8 +136,9 @@ InterpolationPass::Found InterpolationPass::declared(const Scope& here, std::spa
 
 void InterpolationPass::report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
   if (!found.parent) {
-    error(scope, ErrorCode::kInterpolationUnknown, quoted_reference(interpolation) + " leads out of the recipe",
-          "write one dot for the same mapping, one more for each further out");
+    error(scope, ErrorCode::kInterpolationUnknown,
+          quoted_reference(interpolation) + "goes above the root of the recipe",
+          "one dot is the same mapping, each further dot is one level up");
     return;
   }
   const std::string shown = found.is_secret ? "the key" : "'" + found.missing_key + "'";

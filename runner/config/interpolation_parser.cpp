@@ -85,7 +85,7 @@ Value read(const Template& written) {
     finish(*element.value(), written);
     return *std::move(element.value());
   } catch (const OverrideError& error) {
-    throw InterpolationSyntaxError{error.diagnostic.message, "an argument with special characters goes in quotes"};
+    throw InterpolationSyntaxError{error.diagnostic.message, "put an argument with special characters in quotes"};
   }
 }
 

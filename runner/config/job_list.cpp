@@ -37,12 +37,12 @@ std::string target_of(const Override& override) {
                                                 : key_text(override).substr(prefix(override.kind).size());
 }
 
-std::string too_many() { return "these are more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
+std::string too_many() { return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
 
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > JobList::kMaxJobs) bad_job(sweep.where, too_many(), "sweep over less at a time");
+  if (range->size() > JobList::kMaxJobs) bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
@@ -56,7 +56,7 @@ bool matches(const std::vector<Value>& patterns, const std::string& name) {
 std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
   const Sweep& sweep = *override.sweep;
   if (!configs.is_group(override.key)) {
-    bad_job(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is none",
+    bad_job(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is not a group",
             did_you_mean(override.key, configs.groups()));
   }
   std::vector<Value> values;
@@ -90,7 +90,8 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
     std::vector<Value> values = values_of(override, configs);
-    if (values.size() > JobList::kMaxJobs) bad_job(override.sweep->where, too_many(), "sweep over less at a time");
+    if (values.size() > JobList::kMaxJobs)
+      bad_job(override.sweep->where, too_many(), "sweep over fewer values at a time");
     Override one_value = override;  // copied for each, so without the whole sweep
     one_value.sweep.reset();
     one_value.value_text.clear();
@@ -148,7 +149,7 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
   }
   if (errors.empty() && list.size() > kMaxJobs) {
     errors.push_back(
-        {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over less at a time"});
+        {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over fewer values at a time"});
   }
   if (!errors.empty()) return errors;
   return list;

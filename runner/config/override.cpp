@@ -65,9 +65,10 @@ void take(Element element, Override& result) {
     result.sweep = std::move(*sweep);
   } else {
     if (result.kind != OverrideKind::kChange) {
-      fail_override(result.where,
-                    "'" + std::string(prefix(result.kind)) + "' does not go with a change of what is there",
-                    "write " + result.key + "=" + result.value_text);
+      fail_override(
+          result.where,
+          "'" + std::string(prefix(result.kind)) + "' cannot be combined with a function that changes the value",
+          "write " + result.key + "=" + result.value_text);
     }
     result.edit = std::get<Edit>(std::move(element.data));
   }
@@ -106,7 +107,8 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
   if (is_group || is_dotted(result.key)) return;
   const std::size_t blank = key.find_first_of(" \t");
   if (blank != key.npos) {
-    fail_override(places.at(start + blank), "a key may not hold blanks", "write key=value without blanks before '='");
+    fail_override(places.at(start + blank), "a key must not contain spaces",
+                  "write key=value without spaces before '='");
   }
   const bool has_index = key.find('[') != key.npos;
   fail_override(result.key_where, "'" + std::string(key) + "' is not a key",
@@ -149,7 +151,7 @@ Result<Override> parse_override(const SourceText& source) {
     read_override_key(source, 0, std::min(equal, text.size()), result);
     if (equal == text.npos) {
       if (result.kind == OverrideKind::kDelete) return result;
-      fail_override(OverridePlaces(source).at(text.size()), "'" + source.contents + "' sets no value",
+      fail_override(OverridePlaces(source).at(text.size()), "'" + source.contents + "' has no value",
                     "write " + source.contents + "=VALUE");
     }
     const std::size_t start = std::min(text.find_first_not_of(" \t", equal + 1), text.size());

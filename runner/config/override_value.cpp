@@ -250,7 +250,7 @@ class Parser {
       return;
     }
     if (!call.named.empty()) {
-      fail_override(start, "an argument without a name after one with a name", "name it, or move it to the front",
+      fail_override(start, "a positional argument follows a named one", "name it, or move it to the front",
                     ErrorCode::kBadFunctionCall);
     }
     call.arguments.push_back(std::move(value));

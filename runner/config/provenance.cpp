@@ -50,7 +50,7 @@ std::string line_of(const Value& value) {
 }
 
 std::string said_by(const Write& write) {
-  if (write.edit) return "changes what is there";
+  if (write.edit) return "changes the existing value";
   return write.value ? line_of(*write.value) : "deletes it";
 }
 
@@ -131,7 +131,7 @@ std::string provenance_text(std::string_view key, const Value* value, const std:
   const bool marks_last = lines.size() > 1 && !(value && value->map());  // of mappings, all count
   for (const auto& line : lines) {
     text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
-    text += marks_last && &line == &lines.back() ? "    <- this one counts\n" : "\n";
+    text += marks_last && &line == &lines.back() ? "    <- this one is used\n" : "\n";
   }
   return text;
 }

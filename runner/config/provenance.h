@@ -43,7 +43,7 @@ std::vector<Write> writes(std::span<const Value> layers, std::span<const Overrid
 ///   train.epochs: 8
 ///     default                               10
 ///     recipes/train/from_scratch.yaml:3     50
-///     override 'train.epochs=8'             8    <- this one counts
+///     override 'train.epochs=8'             8    <- this one is used
 ///
 /// `value` is what it came to and `fallback` the schema's default, where there are such.
 std::string provenance_text(std::string_view key, const Value* value, const std::optional<Value>& fallback,

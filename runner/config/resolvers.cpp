@@ -65,7 +65,7 @@ Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   } catch (const InterpolationSyntaxError& syntax) {
     const std::string why = arguments[0].secret_as.empty() ? ": " + syntax.message : "";
     return failed(context, "cannot read " + context.shown(arguments[0]) + " as a value" + why,
-                  "a text with special characters must hold quotes of its own");
+                  "a text with special characters needs quotes of its own");
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 Element zip(FunctionCall call) {
   if (!call.arguments.empty() || call.named.empty()) {
-    bad_zip(call.where, "zip() takes lists with the keys they are for", "write name=zip(a=[1,2],b.c=[3,4])");
+    bad_zip(call.where, "zip() takes lists named by their keys", "write name=zip(a=[1,2],b.c=[3,4])");
   }
   Sweep result{.kind = Sweep::Kind::kZip, .where = call.where};
   for (auto& [key, element] : call.named) {

@@ -42,7 +42,7 @@ Value named(const std::pair<std::string_view, Value> (&names)[size], std::string
     if (known == name) return value;
     allowed += (allowed.empty() ? "" : ", ") + std::string(known);
   }
-  refuse(text, "'" + std::string(name) + "' is none of " + allowed);
+  refuse(text, "'" + std::string(name) + "' is not one of " + allowed);
 }
 
 [[noreturn]] void end_program(Deed deed) {

@@ -60,7 +60,7 @@ void sync_tree(const fs::path& root, Storage& storage) {
 
 NewFolder::NewFolder(const fs::path& folder, Storage& storage, std::string option)
     : option_(std::move(option)),
-      help_("make room, or choose another folder"),
+      help_("free up space, or choose another folder"),
       folder_(without_slash(folder)),
       storage_(storage) {
   std::error_code error;

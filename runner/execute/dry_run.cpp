@@ -29,7 +29,7 @@ std::string log_text(const DryNode& node) {
       break;
   }
   std::string text = "runs";
-  if (!node.why.empty()) text += ", although one like it has finished before: " + node.why;
+  if (!node.why.empty()) text += ", although an earlier run has finished it: " + node.why;
   if (!node.plan) return text;
   text += "; needs " + size_text(node.plan->predicted);
   if (node.plan->budget) text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";

@@ -114,7 +114,7 @@ class Executor::Artifacts {
     const bool is_data = edge.type == ArtifactType::kDataset;
     return StageError(is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed,
                       "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs")
-        .with_help(is_data ? "give it a " + edge.output + " part, or take this stage away" : "");
+        .with_help(is_data ? "give it a " + edge.output + " part, or remove this stage" : "");
   }
 
   struct Port {
@@ -159,7 +159,7 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
     // Consumers come after what they consume, so it is known by now whether node i is needed.
     bool is_done = finished && finished->key == keys_[i];
     if (const auto missing = is_done ? what_is_missing(folder, *finished) : std::nullopt) {
-      world_.emit(Said{node.id, *missing + ": done again"});
+      world_.emit(Said{node.id, *missing + ": running it again"});
       is_done = false;
     }
     const bool is_taken = reuse && (!is_done || runs[i]) && reuse->take(i, /*needed=*/runs[i]);

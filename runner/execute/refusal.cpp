@@ -84,7 +84,7 @@ Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
                          "): " + size_text(plan.predicted - *plan.budget) + " too much",
                      advice(plan)};
   if (!plan.largest.empty())
-    refusal.notes.push_back({{}, "the largest that is alive then: " + tensor_text(plan.largest.front())});
+    refusal.notes.push_back({{}, "the largest tensor at the peak: " + tensor_text(plan.largest.front())});
   return refusal;
 }
 

@@ -138,7 +138,7 @@ void Reuse::drop(std::size_t index) {
 
 std::optional<std::string> Reuse::why_anew(std::size_t index) const {
   if (!looks_for(index) || nodes_[index].taken || !index_) return std::nullopt;
-  if (nodes_[index].was_damaged) return "what an earlier run computed is gone or has changed since";
+  if (nodes_[index].was_damaged) return "the results of an earlier run are missing or have changed";
   const Node& node = graph_.nodes[index];
   const json now = document(index);
   const auto former = index_->nearest(node.kind, node.id, now);
@@ -177,7 +177,7 @@ std::optional<std::string> Reuse::enter(std::size_t index, std::int64_t metrics)
     if (node.files.empty() && metrics == 0) return std::nullopt;
     index_->put(graph_.nodes[index].kind, graph_.nodes[index].id, own, node);
   } catch (const std::exception& error) {
-    return "later runs cannot find it: " + std::string(error.what());
+    return "later runs cannot reuse it: " + std::string(error.what());
   }
   return std::nullopt;
 }

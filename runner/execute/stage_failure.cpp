@@ -35,11 +35,12 @@ Diagnostic out_of_memory(const Node& node, const std::string& detail) {
 }
 
 Diagnostic not_deterministic(const Node& node, const std::string& operation) {
-  return {ErrorCode::kNotDeterministic,
-          {},
-          node.pointer,
-          nondeterminism_text(operation) + " on this device",
-          "determinism: warn continues with a warning, determinism: off continues; device=cpu has such a form of most"};
+  return {
+      ErrorCode::kNotDeterministic,
+      {},
+      node.pointer,
+      nondeterminism_text(operation) + " on this device",
+      "determinism: warn continues with a warning, determinism: off continues; on device=cpu most operations have one"};
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ Diagnostic stage_failure(const Node& node) {
             {},
             node.pointer,
             first_line_logging_rest(error.what()),
-            is_full ? "make room, then run again" : ""};
+            is_full ? "free up space, then run again" : ""};
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     constexpr std::string_view kSaid = "out of memory: ";

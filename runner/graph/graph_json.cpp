@@ -45,8 +45,8 @@ Node node_from_json(const Json& json, std::size_t index) {
   const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
                        node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
                            std::string::npos;
-  if (!is_name) refuse("a node's id is no file name");
-  if (!node.options.map()) refuse("a node's options are no mapping");
+  if (!is_name) refuse("a node's id is not a file name");
+  if (!node.options.map()) refuse("a node's options are not a mapping");
   for (const Json& edge : fields.list("inputs")) node.inputs.push_back(edge_from_json(edge, index));
   return node;
 }

@@ -46,7 +46,7 @@ void compare(const std::string& name, const json& before, const json& now, std::
 
 void compare_nodes(const std::string& id, const json& before, const json& now, std::vector<std::string>& lines) {
   if (!before.is_object()) return lines.push_back("'" + id + "' is new");
-  if (!now.is_object()) return lines.push_back("'" + id + "' is not there anymore");
+  if (!now.is_object()) return lines.push_back("'" + id + "' was removed");
   for (const std::string& key : keys_of(before, now)) {
     const json was = member(before, key), is = member(now, key);
     if (was == is) continue;

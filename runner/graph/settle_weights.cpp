@@ -61,7 +61,7 @@ class Settling {
       if (error.code != ErrorCode::kMissingWeights) fail(weights_, error.code, error.what(), error.help);
     } catch (const std::invalid_argument& error) {
       fail(weights_, ErrorCode::kOptionConflict,
-           "the config.json beside '" + reference_ + "' is of a model that cannot be computed: " + error.what(),
+           "the config.json beside '" + reference_ + "' describes an unsupported model: " + error.what(),
            "give weights of a CLIP or ViT");
     }
     return std::move(errors_);
@@ -91,7 +91,7 @@ class Settling {
       fail(said.option, ErrorCode::kOptionConflict,
            said.option + " is " + describe(written) + ", and " + describe(said.value) +
                " in the config.json beside the weights '" + reference_ + "'",
-           "leave it out: it is then as the weights have it");
+           "leave it out: it is then taken from the weights");
       errors_.back().notes.push_back({said.value.where, "the weights' config"});
     }
   }

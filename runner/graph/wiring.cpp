@@ -113,7 +113,7 @@ class Wiring {
 
   void unwired(const Port& port) {
     fail(ErrorCode::kUnwiredPort, consumer_.stage->name_where, pointer_,
-         "nothing feeds the input port '" + port.name + "': no other stage puts out a " + std::string(name(port.type)),
+         "nothing feeds the input port '" + port.name + "': no other stage outputs a " + std::string(name(port.type)),
          "add one that does: `retort stages` lists the kinds with their outputs");
   }
 

@@ -35,7 +35,7 @@ Json to_json(const CheckpointSources& nodes) {
 }
 
 CheckpointSources checkpoint_sources_from_json(const Json& json) {
-  if (!json.is_object()) throw std::runtime_error("the checkpoints are no object");
+  if (!json.is_object()) throw std::runtime_error("the checkpoints are not an object");
   CheckpointSources nodes;
   for (const auto& [id, weights] : json.items()) {
     const JsonFields fields(weights, "a checkpoint");

@@ -91,7 +91,7 @@ Event ready(const Fields& f) {
   if (threads < 1 || threads > kMaxThreads) throw std::runtime_error("'threads' is out of range");
   const Json& variables = f.object("variables");
   for (const Json& value : variables) {
-    if (!value.is_string()) throw std::runtime_error("a variable is no string");
+    if (!value.is_string()) throw std::runtime_error("a variable is not a string");
   }
   return Ready{f.text("device"), static_cast<int>(threads), variables};
 }
@@ -101,7 +101,7 @@ Event diagnostic(const Fields& f) {
   if (severity != "error" && severity != "warning") throw std::runtime_error("unknown severity '" + severity + "'");
   result.severity = severity == "error" ? Severity::kError : Severity::kWarning;
   for (const Json& note : f.list("notes")) {
-    if (!note.is_string()) throw std::runtime_error("a note is no string");
+    if (!note.is_string()) throw std::runtime_error("a note is not a string");
     result.notes.push_back({{}, note.get<std::string>()});
   }
   return Reported{std::move(result)};
@@ -144,7 +144,7 @@ Event item(const Fields& f) { return Item{f.at("item")}; }
 Event answer(const Fields& f) { return Answer{f.at("answer")}; }
 Event finished(const Fields& f) {
   const std::int64_t exit = f.integer("exit");
-  if (exit < 0 || exit > 255) throw std::runtime_error("'exit' is no exit code");
+  if (exit < 0 || exit > 255) throw std::runtime_error("'exit' is not an exit code");
   return Finished{static_cast<int>(exit)};
 }
 

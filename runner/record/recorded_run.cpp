@@ -91,8 +91,8 @@ Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {
           "",
           "there is no checkpoint in '" + which + "'",
           names.empty()
-              ? "give best, latest, or the folder of one"
-              : "give best, latest, or the folder of one, such as " + (saved / to_text(names.front())).string()};
+              ? "use best, latest, or a checkpoint's folder"
+              : "use best, latest, or a checkpoint's folder, such as " + (saved / to_text(names.front())).string()};
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
                       {},
                       "",
                       "the run in '" + run.folder.string() + "' has trained nothing",
-                      "its recipe has no stage of the family train"};
+                      "its recipe has no train stage"};
   }
   if (!is_folder) return trained;
   if (trained.size() > 1) {

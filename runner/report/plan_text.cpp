@@ -109,9 +109,7 @@ std::string alternatives_text(const MemoryPlan& plan) {
                     is_one ? decimal(other.relative_flops, 2) + "x" : "–",
                     is_one ? decimal(other.relative_operations, 2) + "x" : "–", margin_text(other, plan)});
   }
-  return section(
-      "considered, the cheapest first; launches are operations started, each of which takes some time of its own",
-      rows);
+  return section("alternatives, cheapest first; launches: operations started, each with a fixed cost", rows);
 }
 
 /// "3.1e-16", "0", "inf".
@@ -151,7 +149,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += curve_text(plan, style);
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
-  text += named_text("in addition to the tensors, by the model of the backend " + plan.terms_version, plan.terms);
+  text += named_text("besides the tensors, estimated for the backend " + plan.terms_version, plan.terms);
   text += options_text(plan);
   text += alternatives_text(plan);
   // What comes from weights' and stages' names is not obeyed by a terminal.

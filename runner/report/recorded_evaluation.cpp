@@ -32,7 +32,7 @@ double share(const Fields& fields, std::string_view key) {
 
 std::int64_t whole(const Json& value, const std::string& what) {
   constexpr double kMost = 1e12;  // so that sums of them are counts too
-  if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost) throw Damage(what + " is no count");
+  if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost) throw Damage(what + " is not a count");
   return value;
 }
 
@@ -68,7 +68,7 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
 RecordedCurve curve(const Json& json) {
   const Fields fields = fields_of(json);
   const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
-  if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are no curve");
+  if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are not a curve");
   RecordedCurve result{json.contains("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};

@@ -37,7 +37,7 @@ Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nl
   if (ending->interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
   if (exit_code(errors) != ExitCode::kDone) return errors;
   if (answer) return *std::move(answer);
-  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"};
+  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"};
 }
 
 }  // namespace runner

@@ -125,7 +125,7 @@ Diagnostic unknown(std::string_view name) {
           {},
           "",
           "no GPU named '" + std::string(name) + "' is known",
-          near.empty() ? "known are " + join(names, ", ") : "did you mean '" + near + "'?"};
+          near.empty() ? "known GPUs: " + join(names, ", ") : "did you mean '" + near + "'?"};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace runner {
 
 /// What can be said of the folders of images that a recipe names before anything is opened.
 struct ImageFolders {
-  std::vector<std::string> lines;  ///< "data: 12 files not taken: 10 .txt, 2 .svg"
+  std::vector<std::string> lines;  ///< "data: 12 files ignored: 10 .txt, 2 .svg"
   Diagnostics errors;
 };
 

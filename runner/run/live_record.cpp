@@ -116,7 +116,7 @@ void LiveRecord::log_event(const Event& event) {
     log(LogLevel::kInfo, reused->node, "reused from " + shown_folder(reused->run));
   } else if (const auto* finished = std::get_if<NodeFinished>(&event)) {
     log(LogLevel::kInfo, finished->node,
-        "finished in " + duration_text(finished->seconds) + ", tensors took at most " +
+        "finished in " + duration_text(finished->seconds) + ", peak memory of its tensors " +
             bytes_text(finished->peak_memory_bytes));
   } else if (const auto* said = std::get_if<Said>(&event)) {
     log(LogLevel::kInfo, said->node, said->line);

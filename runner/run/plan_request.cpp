@@ -122,7 +122,7 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
     diagnostics.insert(diagnostics.end(), ending->errors.begin(), ending->errors.end());
     if (ending->interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
     if (exit_code(diagnostics) == ExitCode::kDone)
-      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker gave no answer", "please report it"});
+      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
     return diagnostics;
   }
   try {
@@ -133,7 +133,7 @@ Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& 
     return Diagnostic{ErrorCode::kProtocol,
                       {},
                       "",
-                      std::string("the worker's answer cannot be read: ") + error.what(),
+                      std::string("the worker's answer is not valid: ") + error.what(),
                       "please report it"};
   }
 }

@@ -21,7 +21,7 @@ std::string pointer_of(const std::vector<std::string>& path) {
 
 std::string change_in_words(const Difference& change) {
   if (!change.before) return "'" + change.key + "' is new";
-  if (!change.after) return "'" + change.key + "' is gone";
+  if (!change.after) return "'" + change.key + "' was removed";
   return "'" + change.key + "' was " + describe(*change.before) + " and is now " + describe(*change.after);
 }
 
@@ -57,7 +57,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
     const bool refused = resume == ResumeClass::kRefused;
     errors.push_back(
         {ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
-         change_in_words(change) + (refused             ? ": what the run has saved does not fit that"
+         change_in_words(change) + (refused             ? ": the saved state does not fit that"
                                     : !schedule.empty() ? ": the schedule '" + schedule +
                                                               "' spans all epochs, so those that are done would have "
                                                               "had other learning rates"

@@ -132,7 +132,7 @@ class Supervision::Dialogue {
       return give_up(protocol_error(error.what()));
     }
     const auto* hello = std::get_if<Hello>(&*event);
-    if (!greeted_ && !hello) return give_up(protocol_error("its first event is no hello"));
+    if (!greeted_ && !hello) return give_up(protocol_error("its first event is not a hello"));
     if (greeted_ && hello) return give_up(protocol_error("a second hello"));
     if (finished_) return give_up(protocol_error("an event after the last"));
     if (hello) return greet(*hello);

@@ -93,15 +93,15 @@ void loosen(Json& value) {
 Json defaults_list() {
   return Json::parse(R"json({
     "type": "array",
-    "description": "The config files that this one is put together from, in order; what comes later wins.",
+    "description": "The configs that this one is composed of, in order; later ones win.",
     "items": {
       "anyOf": [
-        {"type": "string", "minLength": 1, "description": "A config by its name, or _self_: this file."},
+        {"type": "string", "minLength": 1, "description": "The name of a config, or _self_: this file."},
         {
           "type": "object",
           "minProperties": 1,
           "maxProperties": 1,
-          "description": "group: option. `override group: option` changes a choice made by another file; with `optional` there need be no such file.",
+          "description": "group: option. `override group: option` changes a choice made by another file; with `optional` the file may be missing.",
           "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
           "additionalProperties": {
             "anyOf": [
@@ -129,8 +129,7 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
     properties["device"] = {{"description", about},
                             {"anyOf", Json::array({std::move(device), reference_to("device/properties/select")})}};
   }
-  properties["hydra"] = {{"type", "object"},
-                         {"description", "Settings of Hydra's own; run.dir and sweep.dir are obeyed."}};
+  properties["hydra"] = {{"type", "object"}, {"description", "Hydra's own settings; run.dir and sweep.dir are used."}};
   return form;
 }
 
@@ -186,7 +185,7 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
     return Diagnostic{ErrorCode::kUnknownGroup,
                       {},
                       "",
-                      "no form for editors is called " + in_quotes(group),
+                      "there is no editor schema " + in_quotes(group),
                       near.empty() ? "there are " + joined(groups, groups.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kAsWritten);

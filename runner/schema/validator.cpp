@@ -117,7 +117,7 @@ void ValidatorPass::check_combinations(const Value& value, const SchemaNode& sch
     if (passed == 0) no_alternative(value, schema.one_of, place, unit);
     if (passed > 1) {
       fail(ErrorCode::kNoAlternative, value.where, place.pointer(),
-           describe(value) + " fits several of the forms allowed", description_of(schema));
+           describe(value) + " matches several of the allowed forms", description_of(schema));
     }
   }
   if (schema.not_this && passes(schema.not_this)) {

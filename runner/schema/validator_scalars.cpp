@@ -141,7 +141,7 @@ void ValidatorPass::check_text(const Value& value, const SchemaNode& schema, con
     if (schema.pattern && length > Pattern::kMaxText) return wrong("most", Pattern::kMaxText, length);
   }
   if (!schema.pattern || schema.pattern->matches(text)) return;
-  fail(ErrorCode::kBadPattern, value.where, place.pointer(), describe(value) + " does not have the form required",
+  fail(ErrorCode::kBadPattern, value.where, place.pointer(), describe(value) + " does not have the required form",
        schema.description.empty() ? "it must match " + schema.pattern->expression() : schema.description);
 }
 

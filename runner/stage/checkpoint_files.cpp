@@ -48,14 +48,14 @@ std::string read_text(const fs::path& folder, const char* name, std::uintmax_t l
 json read_manifest(const fs::path& folder) {
   const json manifest = json::parse(read_text(folder, kCheckpointManifest, kLargestManifest), nullptr, false);
   if (!manifest.is_object() || !manifest.contains("schema"))
-    damaged_checkpoint(folder, "manifest.json is not one that Retort writes");
+    damaged_checkpoint(folder, "manifest.json was not written by Retort");
   if (manifest["schema"] != kCheckpointSchema) {
     damaged_checkpoint(folder,
                        "manifest.json is of the version " + manifest["schema"].dump() + ", this program reads 1");
   }
   const auto files = manifest.find("files");
   if (manifest.size() != 2 || files == manifest.end() || !files->is_object() || files->size() != kFiles.size()) {
-    damaged_checkpoint(folder, "manifest.json is not one that Retort writes");
+    damaged_checkpoint(folder, "manifest.json was not written by Retort");
   }
   for (const char* name : kFiles) {
     if (!files->contains(name)) damaged_checkpoint(folder, std::string("manifest.json does not name ") + name);

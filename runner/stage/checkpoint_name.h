@@ -28,7 +28,7 @@ std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder
 inline constexpr const char* kLatestCheckpoint = "latest";
 inline constexpr const char* kBestCheckpoint = "best";
 
-/// What the file `pointer` names; nullopt where it is missing or is none that Retort writes.
+/// What the file `pointer` names; nullopt if it is missing or was not written by Retort.
 std::optional<CheckpointName> pointed_to(const std::filesystem::path& pointer);
 /// Says so.
 std::string no_checkpoint_named(const std::filesystem::path& pointer);

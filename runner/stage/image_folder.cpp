@@ -78,7 +78,7 @@ Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken&
           {},
           "",
           "'" + root.string() + "' holds " + std::to_string(count) + (count == 1 ? " image" : " images") +
-              " in a format that is not read: " + counts.other_images(),
+              " in an unsupported format: " + counts.other_images(),
           "convert them to " + std::string(kImageFormats) + ", or leave them out with on_corrupt: skip"};
 }
 

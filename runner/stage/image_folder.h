@@ -9,14 +9,14 @@
 
 namespace runner {
 
-/// What lies in a folder of images and is not taken, by the names of its entries alone.
+/// The entries of a folder of images that are ignored, by their names alone.
 struct Leftovers {
   NotTaken counts;
   bool complete = true;  ///< false where there were more entries than were to be looked at
 };
 
 /// Of root/CLASS/IMAGE or, where root has a folder train, validation or test, of root/PART/CLASS/IMAGE. Folders beside
-/// train, validation and test are not looked into. What cannot be read counts as empty.
+/// train, validation and test are not searched. What cannot be read counts as empty.
 Leftovers find_leftovers(const std::filesystem::path& root,
                          std::int64_t most_entries = std::numeric_limits<std::int64_t>::max());
 

@@ -7,7 +7,7 @@
 
 namespace runner {
 
-/// What lies where in the folder of a node, nodes/<id>/ of a run.
+/// The layout of a node's folder, nodes/<id>/ of a run.
 ///
 ///   finished.json          it has run to its end (finished_node.h)
 ///   reused.json            whose results these are, where they are another run's
@@ -46,7 +46,7 @@ struct RunRecord {
   static constexpr std::string_view kEnvironment = "environment.json";  ///< written last: with it the record is whole
 };
 
-/// What lies where in the folder of a run, for everybody who writes or reads there. No name of a file in it is written
+/// The layout of a run's folder, for everything that writes or reads there. No name of a file in it is written
 /// anywhere else.
 ///
 ///   .retort/            what was asked, by retort: RunRecord; of the first resume in .retort/resume-1/, and so on
@@ -79,7 +79,7 @@ class RunLayout {
   std::filesystem::path folder_;
 };
 
-/// The folder of the run that `path` lies in; nullopt where it lies in none.
+/// The folder of the run that contains `path`; nullopt if there is none.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
 
 /// Below it runs go that are not told where: outputs/<date>/<time>.

@@ -71,7 +71,7 @@ using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
 class Stage {
  public:
   virtual ~Stage() = default;
-  /// Does the work. Throws StageError for what the user can mend, anything else for what they cannot;
+  /// Does the work. Throws StageError for what the user can fix, anything else for what they cannot;
   /// the executor reports both against the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
   /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the Meta device. Returns

@@ -72,12 +72,12 @@ void NotTaken::folder(std::string_view name) { ++(name.starts_with('.') ? hidden
 std::string NotTaken::text() const {
   std::vector<std::string> parts;
   if (!endings_.empty())
-    parts.push_back(counted_things(sum_of(endings_), "file") + " not taken: " + counts_text(endings_));
+    parts.push_back(counted_things(sum_of(endings_), "file") + " ignored: " + counts_text(endings_));
   if (hidden_files_ > 0) parts.push_back(counted_things(hidden_files_, "hidden file"));
-  if (folders_ > 0) parts.push_back(counted_things(folders_, "folder") + " not looked into");
+  if (folders_ > 0) parts.push_back(counted_things(folders_, "folder") + " not searched");
   if (hidden_folders_ > 0) parts.push_back(counted_things(hidden_folders_, "hidden folder"));
   std::string text = join(parts, "; ");
-  if (!text.empty() && endings_.empty()) text = "not taken: " + text;
+  if (!text.empty() && endings_.empty()) text = "ignored: " + text;
   return text;
 }
 

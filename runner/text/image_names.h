@@ -26,7 +26,7 @@ class NotTaken {
   /// A folder in a place where only files are looked at, or a hidden one.
   void folder(std::string_view name);
 
-  /// "12 files not taken: 10 .txt, 2 .svg; 1 hidden folder", the most frequent ending first; empty where there is
+  /// "12 files ignored: 10 .txt, 2 .svg; 1 hidden folder", the most frequent ending first; empty where there is
   /// nothing to tell.
   std::string text() const;
   /// The same of images in other formats alone: "3 .gif, 1 .tiff".

@@ -12,9 +12,9 @@ namespace runner {
 /// Reads the members of a JSON object that one of our programs has written. Each is asked for by its type; what is not
 /// as it must be is a std::runtime_error, of which `what` is the subject:
 ///
-///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is no JSON object"
+///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is not a JSON object"
 ///   const std::int64_t step = state.count("step");          // "the schedule's state has no 'step'"
-///                                                           // "the schedule's state has a 'step' that is no count"
+///                                                           // "the schedule's state has a 'step' that is not a count"
 template <typename Json>
 class JsonFields {
  public:
@@ -34,7 +34,7 @@ class JsonFields {
   std::vector<std::int64_t> integers(std::string_view key) const;
   const Json& object(std::string_view key) const;
 
-  /// Throws the error of a member that is no `type`.
+  /// Throws the error of a member that is not `type`, "a count".
   [[noreturn]] void fail(std::string_view key, const std::string& type) const;
 
  private:

@@ -21,7 +21,8 @@ void read(const json& from, const char* key, std::optional<T>& field) {
   const auto found = from.find(key);
   if (found == from.end() || found->is_null()) return;
   const bool fits = std::is_integral_v<T> ? found->is_number_integer() && *found > 0 : found->is_number() && *found > 0;
-  if (!fits) throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() + ", no positive number");
+  if (!fits)
+    throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() + ", not a positive number");
   field = found->get<T>();
 }
 
@@ -47,9 +48,9 @@ PretrainedConfig of_transformers(const json& config) {
   read(config, "layer_norm_eps", result.layer_norm_eps);
   const std::string activation = word_at(config, "hidden_act");
   refuse_unless(activation.empty() || activation == kGelu || activation == kQuickGelu,
-                "its 'hidden_act' is '" + activation + "', and this program has gelu and quick_gelu");
+                "its 'hidden_act' is '" + activation + "', and only gelu and quick_gelu are supported");
   if (!activation.empty()) result.hidden_act = activation;
-  refuse_unless(config.value("num_channels", json(3)) == 3, "its images have other channels than three");
+  refuse_unless(config.value("num_channels", json(3)) == 3, "its images do not have three channels");
   refuse_unless(config.value("qkv_bias", json(true)) == true, "its attention has no bias ('qkv_bias')");
   return result;
 }
@@ -73,9 +74,9 @@ PretrainedConfig of_timm(const json& config) {
   const std::string architecture = word_at(config, "architecture");
   static const std::regex kName(R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
   std::smatch match;
-  refuse_unless(
-      std::regex_match(architecture, match, kName),
-      "its 'architecture' is '" + architecture + "', and this program has timm's vit_{tiny,small,base,large}_patch…");
+  refuse_unless(std::regex_match(architecture, match, kName),
+                "its 'architecture' is '" + architecture +
+                    "', and of timm's only vit_{tiny,small,base,large}_patch… are supported");
   PretrainedConfig result;
   for (const TimmSize& size : kTimmSizes) {
     if (match[1].str() != size.name) continue;

@@ -53,7 +53,7 @@ fs::path find_in(const fs::path& folder) {
     throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds a model, '" +
                                                      model.filename().string() + "', and an adapter, '" +
                                                      adapter.filename().string() + "'")
-        .with_help("name the file of the one that is meant");
+        .with_help("name the file that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
@@ -93,7 +93,7 @@ std::optional<ConfigBeside> config_beside(const fs::path& weights) {
   ConfigBeside result{path, {std::istreambuf_iterator<char>(file), {}}, {}};
   try {
     result.json = parse_strict_json(result.text, kDepth, "it");
-    if (!result.json.is_object()) throw std::invalid_argument("it is no JSON object");
+    if (!result.json.is_object()) throw std::invalid_argument("it is not a JSON object");
   } catch (const std::invalid_argument& why) {
     refuse(std::string("is not a valid description of a model: ") + why.what());
   }

@@ -36,7 +36,7 @@ json parsed(const std::map<std::string, std::string>& about, const std::string& 
   const auto found = about.find(key);
   if (found == about.end()) refuse(key, "is missing");
   json list = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  if (!list.is_array()) refuse(key, "is no list");
+  if (!list.is_array()) refuse(key, "is not a list");
   return list;
 }
 
@@ -52,18 +52,18 @@ TensorSpec tensor_from(const json& json) {
   }
   TensorSpec tensor;
   if (!json["name"].is_string() || json["name"].get_ref<const std::string&>().size() > kMaxName) {
-    refuse("tensors", "has a name that is none");
+    refuse("tensors", "has an invalid name");
   }
   tensor.name = json["name"];
   const auto* const type = std::ranges::find_if(kTypes, [&](const auto& item) { return json["dtype"] == item.first; });
-  if (type == kTypes.end()) refuse("tensors", "has a type that is not known");
+  if (type == kTypes.end()) refuse("tensors", "has an unknown type");
   tensor.dtype = type->second;
-  if (!json["shape"].is_array() || json["shape"].size() > kMaxDimensions) refuse("tensors", "has a shape that is none");
+  if (!json["shape"].is_array() || json["shape"].size() > kMaxDimensions) refuse("tensors", "has an invalid shape");
   std::int64_t elements = 1;
   for (const auto& length : json["shape"]) {
     const bool is_length = length.is_number_unsigned() && length.get<std::uint64_t>() >= 1 &&
                            length.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements / elements);
-    if (!is_length) refuse("tensors", "has a shape that is none");
+    if (!is_length) refuse("tensors", "has an invalid shape");
     tensor.shape.push_back(length.get<std::int64_t>());
     elements *= tensor.shape.back();
   }
@@ -83,7 +83,7 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
 DatasetDescription described_data(const std::map<std::string, std::string>& about) {
   DatasetDescription data;
   for (const json& name : parsed(about, "classes")) {
-    if (!name.is_string()) refuse("classes", "has a name that is none");
+    if (!name.is_string()) refuse("classes", "has an invalid name");
     data.classes.push_back(name);
   }
   const json tensors = parsed(about, "tensors");

@@ -165,10 +165,10 @@ std::string Checkpoints::advice(const std::string& option) const {
     whole += (whole.empty() ? "" : ", ") + to_text(name);
   }
   const auto run = runner::run_of(folder_);
-  std::string text = run ? "`retort resume " + run->string() + "` makes it again" : "";
+  std::string text = run ? "`retort resume " + run->string() + "` recreates it" : "";
   if (option.empty()) return text;
-  if (first.empty()) return text.empty() ? "no other is whole" : text + "; no other is whole";
-  return text + (text.empty() ? "" : "; ") + "whole: " + whole + "; to use one: " + option + first;
+  if (first.empty()) return text.empty() ? "no other checkpoint is intact" : text + "; no other checkpoint is intact";
+  return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
 /// All, those with a metric first, from the best to the worst and of equals the oldest first; then the others.
@@ -207,7 +207,7 @@ void Checkpoints::make_room(const TrainingState& state) {
                     "cannot save a checkpoint in '" + folder_.string() + "': it takes " + std::to_string(needed) +
                         " bytes and " + std::to_string(*free) + " are free, so " + std::to_string(needed - *free) +
                         " are missing",
-                    "make room, or choose another place with run.dir"});
+                    "free up space, or choose another place with run.dir"});
 }
 
 void Checkpoints::point(const char* name, const CheckpointName& to) {

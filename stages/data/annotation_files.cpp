@@ -13,7 +13,7 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
-constexpr const char* kHelp = "take the file as it was published";
+constexpr const char* kHelp = "use the file as published";
 
 }  // namespace
 
@@ -35,12 +35,12 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
     add(name, ErrorCode::kMissingAnnotations, "there is no file '" + path.string() + "'",
-        "it is published beside the images: put it there");
+        "it is published with the images: put it there");
     return std::nullopt;
   }
   // A pipe would be waited for, and a device has no end.
   if (!fs::is_regular_file(status)) {
-    fault(name, "it is no file");
+    fault(name, "it is not a file");
     return std::nullopt;
   }
   std::ifstream file(path, std::ios::binary);

@@ -147,7 +147,7 @@ class Lister {
         return;
       }
       const auto [same, is_new] = paths.emplace(words[1], line);
-      if (!is_new) files_.fault(kImages, line, "its path stands in line " + std::to_string(same->second) + " too");
+      if (!is_new) files_.fault(kImages, line, "its path is also in line " + std::to_string(same->second) + " too");
       birds_.push_back({.path = std::string(words[1]), .class_number = {}, .is_for_training = {}, .box = {}});
       numbers_.push_back(number);
     });

@@ -61,11 +61,11 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   const Safetensors file = read_safetensors(path);
   const auto recorded = file.metadata.find("sha256");
   if (recorded == file.metadata.end() || recorded->second != digest(file.tensors)) {
-    damaged_table(path, "its digest is not that of its numbers");
+    damaged_table(path, "its digest does not match its numbers");
   }
   for (const auto& [key, text] : describe_data(data)) {
     const auto found = file.metadata.find(key);
-    if (found == file.metadata.end() || found->second != text) damaged_table(path, "its '" + key + "' are others");
+    if (found == file.metadata.end() || found->second != text) damaged_table(path, "its '" + key + "' is not the same");
   }
   check(path, file.tensors, "present", {data.size}, at::kBool);
   if (!file.tensors.contains("features")) damaged_table(path, "there is no 'features'");

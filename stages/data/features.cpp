@@ -141,7 +141,7 @@ class Features final : public runner::Stage {
   }
 
   runner::Outputs run(const runner::Inputs& inputs, RunContext& context) override {
-    if (!config_.cache) context.say("nothing is kept: cache is false");
+    if (!config_.cache) context.say("features are not kept: cache is false");
     else if (!inputs.get<Model>("model")->has_frozen_features()) refuse(inputs.source("model"));
     std::optional<FrozenPart> frozen;
     runner::Outputs outputs;

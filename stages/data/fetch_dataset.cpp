@@ -138,7 +138,7 @@ class DatasetFetching {
     std::error_code error;
     if (!fs::exists(fs::symlink_status(folder_, error))) return;
     if (fs::is_directory(folder_, error) && fs::is_empty(folder_, error)) return;
-    throw StageError(ErrorCode::kFolderExists, "'" + folder_.string() + "' is there, and is not the whole of " +
+    throw StageError(ErrorCode::kFolderExists, "'" + folder_.string() + "' exists, and is not a complete copy of " +
                                                    std::string(dataset_.name) + ": of " +
                                                    std::to_string(dataset_.images) + " images it has " +
                                                    std::to_string(files_below(folder_ / dataset_.pictures)))
@@ -178,7 +178,7 @@ class DatasetFetching {
     }
     throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not one of the files of " +
                                                     std::string(dataset_.name) + ": its MD5 is " + sum +
-                                                    ", and theirs are " + should)
+                                                    ", and the published ones are " + should)
         .with_help("it may be damaged, or not the one that is published; fetch it again");
   }
 
@@ -269,7 +269,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs
-    throw StageError(error.code, error.what()).with_help("make room, or choose another folder");
+    throw StageError(error.code, error.what()).with_help("free up space, or choose another folder");
   }
 }
 

@@ -33,7 +33,7 @@ Box within(const Box& box, int width, int height) {
   if (left >= right || top >= bottom) {
     throw ImageError(ErrorCode::kBadAnnotations, "its box, " + std::to_string(box.width) + " x " +
                                                      std::to_string(box.height) + " at " + std::to_string(box.left) +
-                                                     ", " + std::to_string(box.top) + ", lies outside its picture of " +
+                                                     ", " + std::to_string(box.top) + ", is outside its image of " +
                                                      std::to_string(width) + " x " + std::to_string(height));
   }
   return {left, top, right - left, bottom - top};

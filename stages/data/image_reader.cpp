@@ -69,8 +69,7 @@ Format format_of(Bytes file) {
   if (begins_as(file, "RIFF????WEBP"sv)) return Format::kWebp;
   for (const auto& [start, format] : kOtherFormats) {
     if (!begins_as(file, start)) continue;
-    throw ImageError(ErrorCode::kUnsupportedImage,
-                     "it is " + std::string(format) + " image, a format that is not read");
+    throw ImageError(ErrorCode::kUnsupportedImage, "it is " + std::string(format) + " image, an unsupported format");
   }
   throw ImageError(ErrorCode::kUnsupportedImage, "it is not " + std::string(runner::kImageFormats));
 }

@@ -46,7 +46,7 @@ auto value_of(const Words& words, const json& object, const std::string& key) {
 
 void read_three(const json& list, double smallest, double largest, const std::string& key,
                 std::array<double, 3>& numbers) {
-  if (!list.is_array() || list.size() != numbers.size()) refuse_transform(key, "is no list of three");
+  if (!list.is_array() || list.size() != numbers.size()) refuse_transform(key, "is not a list of three");
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = number_between(list[i], smallest, largest, key);
 }
 
@@ -71,7 +71,7 @@ ImageDatasetOptions transform_from_json(std::string_view text) {
   if (member(document, "kind") != "image") refuse_transform("kind", "is not 'image'");
   ImageDatasetOptions options;
   const json& size = member(document, "image_size");
-  if (!size.is_number_integer()) refuse_transform("image_size", "is no whole number");
+  if (!size.is_number_integer()) refuse_transform("image_size", "is not an integer");
   options.image_size = static_cast<int>(number_between(size, kSmallestImage, kLargestImage, "image_size"));
   options.decode = value_of(kDecodes, document, "decode");
   const json& resize = member(document, "resize");

@@ -113,7 +113,7 @@ void append_numbers(std::string_view data, std::vector<std::int64_t>& values) {
     if constexpr (std::is_floating_point_v<T>) {
       // Written so that a number which is none is refused too.
       if (!(std::abs(value) <= T{1 << 24}) || value != std::trunc(value))
-        refuse_mat("it has a number that is not whole");
+        refuse_mat("it has a number that is not an integer");
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
       if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         refuse_mat("it has a number too large");
@@ -174,28 +174,28 @@ std::optional<MatMatrix> matrix_named(std::string_view wanted, std::string_view 
   MatMatrix matrix{.name = std::string(wanted)};
   const std::string what = "its '" + matrix.name + "'";
   const std::uint32_t array_class = word & 0xff;
-  if (array_class < kFirstNumeric || array_class > kLastNumeric) refuse_mat(what + " is no matrix of numbers");
+  if (array_class < kFirstNumeric || array_class > kLastNumeric) refuse_mat(what + " is not a matrix of numbers");
   if (word & kComplex) refuse_mat(what + " has complex numbers");
   const std::size_t count = dimensions.data.size() / 4;
   if (dimensions.type != kInt32 || dimensions.data.size() % 4 != 0 || count < 2 || count > kMostDimensions) {
-    refuse_mat(what + " has a size that is none");
+    refuse_mat(what + " has an invalid size");
   }
   // Each factor and each product is bounded by the numbers that a file can hold.
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t length = number_at<std::int32_t>(dimensions.data.substr(4 * i));
-    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has a size that is none");
+    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has an invalid size");
     if (i == 0) matrix.rows = length;
     elements *= length;
-    if (elements > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has a size that is none");
+    if (elements > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has an invalid size");
   }
   matrix.columns = matrix.rows > 0 ? elements / matrix.rows : 0;
 
   const Element numbers = parts.next("the numbers of a variable");
   const auto type = number_type(numbers.type);
-  if (!type) refuse_mat(what + " has numbers of a type that is not known");
+  if (!type) refuse_mat(what + " has numbers of an unknown type");
   if (numbers.data.size() != static_cast<std::size_t>(elements) * type->bytes) {
-    refuse_mat(what + " has not as many numbers as its size says");
+    refuse_mat(what + " has a number of elements that does not match its size");
   }
   type->append(numbers.data, matrix.values);
   return matrix;

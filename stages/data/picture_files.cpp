@@ -62,13 +62,13 @@ class Search {
     std::error_code error;
     const fs::path real = fs::canonical(link, error);
     if (error) {
-      fail(ErrorCode::kMissingImage, "the link '" + link.string() + "' leads nowhere", "remove or fix it");
+      fail(ErrorCode::kMissingImage, "the symlink '" + link.string() + "' is broken", "remove or fix it");
       return false;
     }
     if (std::mismatch(real_root_.begin(), real_root_.end(), real.begin(), real.end()).first == real_root_.end()) {
       return true;
     }
-    fail(ErrorCode::kOutsideRoot, "the link '" + link.string() + "' leads out of '" + root_.string() + "'",
+    fail(ErrorCode::kOutsideRoot, "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
          "name the file itself, if it is meant");
     return false;
   }
@@ -111,7 +111,7 @@ runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths)
                         {},
                         "",
                         "there is no file or folder '" + path + "'",
-                        "name images, or folders of images"});
+                        "give images or folders of images"});
     }
   }
   if (!errors.empty()) return errors;

@@ -14,7 +14,7 @@ namespace {
     case VP8_STATUS_SUSPENDED:
       throw ImageError(ErrorCode::kCorruptImage, "the file ends too early");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
-      throw ImageError(ErrorCode::kUnsupportedImage, "it is a variety of WebP that is not read");
+      throw ImageError(ErrorCode::kUnsupportedImage, "it is an unsupported kind of WebP");
     case VP8_STATUS_OUT_OF_MEMORY:
       throw ImageError(ErrorCode::kImageTooLarge, "there is too little memory to decode it");
     case VP8_STATUS_OK:
@@ -34,7 +34,7 @@ ImageHeader read_webp_header(Bytes file) {
   if (status != VP8_STATUS_OK) throw_webp_error(status);
   check_size(features.width, features.height);
   if (features.has_animation)
-    throw ImageError(runner::ErrorCode::kUnsupportedImage, "it is an animated WebP, of which no frame is read");
+    throw ImageError(runner::ErrorCode::kUnsupportedImage, "it is an animated WebP, which is not supported");
   return {features.width, features.height, webp_orientation(file)};
 }
 

@@ -81,7 +81,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
     throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
                                                      " in the test set, and was " + in_words(trained.shape) +
                                                      " in training")
-        .with_help("give the data stage the size it had then");
+        .with_help("give the data stage the size it had in training");
   }
   if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {
     context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +

@@ -137,7 +137,7 @@ class Fetching {
       const std::string range = header(reply, "content-range");
       if (range == "bytes */" + std::to_string(part_.bytes())) return;
       restart("the server's '" + name_ + "' has changed");
-      throw PassingFailure("the server has no bytes after those that are here");
+      throw PassingFailure("the server has no bytes beyond those received");
     }
     if (reply.status != 200 && reply.status != 206) refuse(reply);
     if (!has_begun_) begin(reply);  // an empty file
@@ -170,8 +170,8 @@ class Fetching {
     if (reply.status == 206) {
       const auto range = content_range(header(reply, "content-range"));
       if (!is_resuming_ || !range || range->begin != part_.bytes()) {
-        restart("the server sent another piece than was asked for");
-        throw PassingFailure("the server sent another piece than was asked for");
+        restart("the server sent another range than requested");
+        throw PassingFailure("the server sent another range than requested");
       }
       all_ = range->all;
       was_resumed_ = true;
@@ -198,7 +198,7 @@ class Fetching {
           .with_help(what_.token_help);
     }
     if (reply.status == 404 || reply.status == 410) {
-      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not there")
+      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not found")
           .with_help("check whether the address is right, or has changed");
     }
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + answer);
@@ -272,7 +272,7 @@ void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& sto
   throw StageError(ErrorCode::kDiskFull, "'" + folder.string() + "' has room for " +
                                              runner::bytes_text(static_cast<std::int64_t>(*free)) + ", and " +
                                              runner::bytes_text(bytes) + " are needed")
-      .with_help("make room, or choose another folder");
+      .with_help("free up space, or choose another folder");
 }
 
 }  // namespace stages

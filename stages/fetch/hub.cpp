@@ -61,7 +61,7 @@ std::string escaped(std::string_view text, bool keeps_slash) {
 [[noreturn]] void cannot_create_cache(const fs::path& path, int error) {
   throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
                    "cannot create '" + path.string() + "': " + std::generic_category().message(error))
-      .with_help("make room, or choose another place with HF_HUB_CACHE");
+      .with_help("free up space, or choose another place with HF_HUB_CACHE");
 }
 
 void make_cache_folders(const fs::path& path) {
@@ -87,7 +87,7 @@ class HubFetching {
         token_(variable("HF_TOKEN")) {
     std::string name = "models--" + wish.repository;
     if (safe_parts(wish.repository).empty() || safe_parts(wish.revision).empty()) {
-      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision + "' names no model");
+      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision + "' is not the name of a model");
     }
     if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
     home_ = (wish.cache.empty() ? runner::hub_cache() : wish.cache) / name;
@@ -150,7 +150,7 @@ class HubFetching {
               .with_help(std::string("check whether the name is right; ") + kTokenHelp);
         }
         if (status == 404 || status == 410) {
-          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not there")
+          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not found")
               .with_help("check whether the name and the revision are right");
         }
         if (!is_passing_status(status))
@@ -177,7 +177,7 @@ class HubFetching {
     const json model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
     if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string()) not_understood("no commit");
     commit_ = model["sha"];
-    if (!is_hex(commit_, 40)) not_understood("a commit that is none");
+    if (!is_hex(commit_, 40)) not_understood("an invalid commit");
     std::vector<std::string> all;
     if (model.contains("siblings") && model["siblings"].is_array()) {
       for (const json& sibling : model["siblings"]) {
@@ -301,7 +301,7 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, cons
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs
-    throw StageError(error.code, error.what()).with_help("make room, or choose another place with HF_HUB_CACHE");
+    throw StageError(error.code, error.what()).with_help("free up space, or choose another place with HF_HUB_CACHE");
   }
 }
 

@@ -67,7 +67,7 @@ void PartialFile::publish(const fs::path& file) {
 void PartialFile::cannot_write(const fs::path& path, int error, ErrorCode otherwise) {
   throw runner::StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise,
                            "cannot write '" + path.string() + "': " + std::generic_category().message(error))
-      .with_help("make room, or choose another folder");
+      .with_help("free up space, or choose another folder");
 }
 
 void PartialFile::open() {

@@ -73,7 +73,7 @@ class Unpacking {
     if (type != AE_IFREG && type != AE_IFDIR) refuse("'" + path + "', which is neither a file nor a folder");
     auto parts = safe_parts(path);
     const bool is_root = type == AE_IFDIR && (path == "." || path == "./");
-    if (parts.empty() && !is_root) refuse("'" + path + "', a path that leads elsewhere or is no name");
+    if (parts.empty() && !is_root) refuse("'" + path + "', a path that leads elsewhere or is not a name");
     if (!parts.empty() && !inner_.empty() && parts.front() == inner_) parts.erase(parts.begin());
     if (type == AE_IFDIR) make_folders(parts);
     else if (parts.empty()) refuse("'" + path + "', a file in place of a folder");
@@ -119,7 +119,7 @@ class Unpacking {
 
   static runner::Diagnostic place(const fs::path& path, int error) {
     auto diagnostic = runner::write_diagnostic(path, error, ErrorCode::kCannotCreate);
-    diagnostic.help = "make room, or choose another folder";
+    diagnostic.help = "free up space, or choose another folder";
     return diagnostic;
   }
 

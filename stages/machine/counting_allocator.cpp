@@ -92,8 +92,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
       ++refusals_;
       refused_ = RefusedBlock{bytes, live_, is_too_much ? limit_ : std::nullopt, current_phase(), alive()};
       using runner::bytes_text;
-      message = is_too_much ? "tried to take " + bytes_text(bytes) + " while " + bytes_text(live_) + " of " +
-                                  bytes_text(*limit_) + " are taken"
+      message = is_too_much ? "tried to allocate " + bytes_text(bytes) + " while " + bytes_text(live_) + " of " +
+                                  bytes_text(*limit_) + " are in use"
                             : std::to_string(bytes) + " bytes are refused, as a test asks for";
     }
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);

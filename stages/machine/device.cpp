@@ -47,7 +47,7 @@ Gpus find_gpus() {
 runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpus) {
   if (text == "cpu") return c10::Device(c10::kCPU);
   const auto number = gpu_number(text);
-  if (!number) return unavailable(text, "it is not one that this worker knows", "use cpu, cuda or cuda:K");
+  if (!number) return unavailable(text, "this worker does not know it", "use cpu, cuda or cuda:K");
   if (gpus.count == 0) {
     return unavailable(text, gpus.why_none, "use device=cpu; `retort doctor` says what this machine has");
   }

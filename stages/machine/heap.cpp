@@ -19,7 +19,7 @@ void set_up_heap() {
 
 std::string heap_text() {
   return "malloc maps blocks from " + runner::bytes_text(kMappedFrom) + " on and keeps at most " +
-         runner::bytes_text(kKeptAtMost) + " of what is let go";
+         runner::bytes_text(kKeptAtMost) + " of freed memory";
 }
 
 }  // namespace stages

@@ -8,13 +8,41 @@
 #include "stages/machine/memory_meter.h"
 
 #ifdef RETORT_LIBTORCH_CUDA
+#include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+
+#include "stages/trace/backend_terms.h"
 #endif
 
 namespace stages {
+namespace {
+
+#ifdef RETORT_LIBTORCH_CUDA
+/// What a plan counts for the context, which is not the caching allocator's.
+std::int64_t context_bytes() {
+  std::int64_t bytes = 0;
+  for (const runner::NamedBytes& term : backend_terms({.device = at::kCUDA})) {
+    if (term.name == kContextTerm) bytes += term.bytes;
+  }
+  return bytes;
+}
+
+/// What other processes leave of a GPU. This process' context is there once the GPU is asked.
+std::int64_t gpu_memory_left(c10::Device device) {
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  const auto free = c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first;
+  return static_cast<std::int64_t>(free) + MemoryMeter(device).use().reserved + context_bytes();
+}
+#endif
+
+}  // namespace
 
 runner::NamedBytes device_memory(c10::Device device) {
-  return {device.is_cpu() ? "the machine's memory" : "the GPU's memory", MemoryMeter(device).available()};
+  const std::int64_t all = MemoryMeter(device).available();
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) return {"the GPU's free memory", std::min(all, gpu_memory_left(device))};
+#endif
+  return {device.is_cpu() ? "the machine's memory" : "the GPU's memory", all};
 }
 
 std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
@@ -43,9 +71,11 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
 #ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) {
     using namespace c10::cuda::CUDACachingAllocator;
+    at::globalContext().lazyInitDevice(at::kCUDA);  // before it, the allocator knows no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = getMemoryFraction(device.index());
-    setMemoryFraction(std::min(static_cast<double>(bytes) / all, 1.0), device.index());
+    const auto given = static_cast<double>(std::max<std::int64_t>(bytes - context_bytes(), 0));
+    setMemoryFraction(std::min(given / all, 1.0), device.index());
   }
 #endif
 }
@@ -55,7 +85,12 @@ ScopedMemoryBudget::~ScopedMemoryBudget() {
     if (auto* const allocator = CountingAllocator::innermost()) allocator->set_limit(bytes_before_);
   }
 #ifdef RETORT_LIBTORCH_CUDA
-  if (device_.is_cuda()) c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
+  if (!device_.is_cuda()) return;
+  try {
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
+  } catch (const c10::Error&) {
+    // After a fatal error of CUDA every call fails; the error itself is on its way.
+  }
 #endif
 }
 

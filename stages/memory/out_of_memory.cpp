@@ -1,6 +1,7 @@
 #include "stages/memory/out_of_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <new>
@@ -65,10 +66,15 @@ bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
   // Memory that CUDA itself was asked for, past torch's allocator: cudaErrorMemoryAllocation.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error)) return device->get_error_code() == 2;
-  // The CPU's allocator has no type of its own.
-  const auto* host = dynamic_cast<const c10::Error*>(&error);
-  return host &&
-         std::string_view(host->what_without_backtrace()).find("can't allocate memory") != std::string_view::npos;
+  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not answer (MIG,
+  // containers, Jetson), LibTorch fails when it asks how much memory is left.
+  const auto* other = dynamic_cast<const c10::Error*>(&error);
+  if (!other) return false;
+  const std::string_view message = other->what_without_backtrace();
+  constexpr std::array<std::string_view, 5> kWords = {"can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED",
+                                                      "CUDNN_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED",
+                                                      "NVML_SUCCESS == r"};
+  return std::ranges::any_of(kWords, [&](std::string_view words) { return message.find(words) != message.npos; });
 }
 
 std::vector<std::string> live_table(const OutOfMemory& what) {
@@ -101,8 +107,8 @@ runner::StageError memory_error(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {
-    message += ": tried to take " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->live) +
-               " of " + bytes_text(*what.refused->limit) + " are taken";
+    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->live) +
+               " of " + bytes_text(*what.refused->limit) + " are in use";
   } else {
     std::string_view cause = what.cause;
     cause = cause.substr(0, cause.find('\n'));

@@ -179,13 +179,13 @@ std::string described(const ChosenLayer& layer) {
 std::string difference(const std::vector<ChosenLayer>& there, const std::vector<ChosenLayer>& here) {
   for (const ChosenLayer& layer : there) {
     const auto own = std::ranges::find(here, layer.module, &ChosenLayer::module);
-    if (own == here.end()) return "'" + layer.module + "' has an adapter there and none here";
+    if (own == here.end()) return "'" + layer.module + "' has an adapter there, but not here";
     if (*own != layer)
       return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) + " here";
   }
   for (const ChosenLayer& layer : here) {
     if (std::ranges::find(there, layer.module, &ChosenLayer::module) == there.end())
-      return "'" + layer.module + "' has an adapter here and none there";
+      return "'" + layer.module + "' has an adapter here, but not there";
   }
   return "";
 }
@@ -285,7 +285,7 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();
     notes.push_back("of the adapter in '" + saved.folder.string() + "' " + std::to_string(count) +
-                    (count == 1 ? " tensor is" : " tensors are") + " left out: CLIP's text tower is not here");
+                    (count == 1 ? " tensor is" : " tensors are") + " left out: this model has no text tower of CLIP");
   }
   return notes;
 }

@@ -24,7 +24,7 @@ std::optional<runner::PretrainedConfig> config_of(const std::optional<nlohmann::
     return runner::pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
-                                                     "' is of a model that cannot be computed: " + error.what())
+                                                     "' describes an unsupported model: " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
         .with_help("give weights of a CLIP or ViT");

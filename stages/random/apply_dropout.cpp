@@ -158,7 +158,7 @@ void check(const at::Tensor& x, const at::Tensor& samples) {
     refuse("the input has " + std::to_string(x.size(0)) + " rows, for " + std::to_string(samples.numel()) + " samples");
   }
   if (samples.scalar_type() != at::kLong || samples.device() != x.device()) {
-    refuse("the samples are no int64 on the input's device");
+    refuse("the samples are not int64 on the input's device");
   }
   if (x.numel() > x.size(0) * (std::int64_t{1} << 34)) refuse("a sample has more than 2^34 elements");
 }

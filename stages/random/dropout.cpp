@@ -1,5 +1,6 @@
 #include "stages/random/dropout.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "stages/random/apply_dropout.h"
 #include "stages/random/random.h"
+#include "stages/tensor/send.h"
 
 namespace stages {
 namespace {
@@ -59,7 +61,7 @@ at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) 
     if (sample < 0 || sample > kMostElements)
       throw std::invalid_argument("dropout: the sample " + std::to_string(sample) + " is not a number of 32 bits");
   }
-  return torch::tensor(samples, torch::kLong).to(device);
+  return send_to(device, torch::tensor(samples, torch::kLong));
 }
 
 /// The seed that an input's masks have; that of "" is the step's own.
@@ -99,7 +101,8 @@ void Dropout::restore(Saved& saved) {
 
 ScopedDropout::ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows) {
   Dropout::Saved before = Dropout::names_of(network);
-  if (before.empty()) return;
+  // Layers that never drop anything need no names.
+  if (std::ranges::none_of(before, [](const auto& entry) { return entry.first->probability_ > 0; })) return;
   if (key.step < 0 || key.step > kMostElements)
     throw std::invalid_argument("dropout: the step " + std::to_string(key.step) + " is not a number of 32 bits");
   auto scope = std::make_shared<Dropout::Scope>();

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "stages/tensor/send.h"
+
 namespace stages {
 
 Batch::Batch(NamedTensors tensors, std::int64_t units) : tensors_(std::move(tensors)), units_(units) {
@@ -50,9 +52,7 @@ Batch Batch::with(std::string_view name, at::Tensor tensor) const {
 
 Batch Batch::to(at::Device device) const {
   Batch result = *this;
-  for (const auto& [name, tensor] : tensors_) {
-    result.tensors_.set(name, tensor.to(device, tensor.scalar_type(), /*non_blocking=*/tensor.is_pinned()));
-  }
+  for (const auto& [name, tensor] : tensors_) result.tensors_.set(name, send_to(device, tensor));
   return result;
 }
 

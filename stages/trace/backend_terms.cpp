@@ -11,7 +11,7 @@ constexpr std::int64_t kKiB = 1024, kMebibyte = 1024 * kKiB;
 
 /// A number for the GPUs whose name has one of the words, or for all where there are none. The first that fits counts.
 struct Term {
-  const char* name;
+  std::string_view name;
   std::vector<std::string_view> words;
   std::int64_t bytes;
   const char* source;
@@ -19,7 +19,7 @@ struct Term {
 
 const std::vector<Term>& cuda_terms() {
   static const std::vector<Term> terms = {
-      {"context",
+      {kContextTerm,
        {},
        400 * kMebibyte,
        "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says around 400 MB, older reports 290 "
@@ -52,7 +52,7 @@ std::vector<runner::NamedBytes> backend_terms(const Backend& backend) {
   for (const Term& term : cuda_terms()) {
     const auto is_same = [&](const runner::NamedBytes& taken) { return taken.name == term.name; };
     if (!fits(term, model) || std::ranges::any_of(result, is_same)) continue;
-    result.push_back({.name = term.name, .bytes = term.bytes, .note = term.source});
+    result.push_back({.name = std::string(term.name), .bytes = term.bytes, .note = term.source});
   }
   return result;
 }

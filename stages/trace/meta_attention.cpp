@@ -52,10 +52,17 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {dq, dk, dv};
 }
 
-/// What the CPU's choice looks at.
+/// A GPU's kernels, flash and memory-efficient, load whole words of 16 bytes, and none is for float64. What one of them
+/// takes on some generation and not on another is planned as plain products, which is the upper bound.
+bool has_gpu_kernel(const Tensor& q) {
+  return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 && q.size(3) <= 256;
+}
+
+/// What torch's choice looks at.
 bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout) {
   if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3)) return false;
-  return q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 && k.stride(3) == 1 && v.stride(3) == 1;
+  return (on_cpu() || has_gpu_kernel(q)) && q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 && k.stride(3) == 1 &&
+         v.stride(3) == 1;
 }
 
 /// On Meta torch always computes attention by plain products; the traced device has kernels of its own. The choice is

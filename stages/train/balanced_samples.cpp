@@ -13,7 +13,7 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
   if (std::ssize(labels) != size_) {
     throw runner::StageError(
         runner::ErrorCode::kOptionConflict,
-        "sampling: balanced asks for the class of each sample, and the training data does not say it beforehand")
+        "sampling: balanced needs the class of each sample, and the training data does not give it in advance")
         .at("/sampling")
         .with_help("set sampling: as_is; class_weights can balance the loss");
   }

@@ -18,7 +18,7 @@ namespace {
 std::vector<double> balanced_weights(const Dataset& train, const std::vector<std::string>& classes) {
   const std::vector<std::int64_t> labels = train.labels();
   if (labels.empty()) {
-    refuse_weights("class_weights: balanced asks how frequent each class is, and the training data does not say",
+    refuse_weights("class_weights: balanced needs the frequency of each class, and the training data does not give it",
                    "write a number for each class");
   }
   std::vector<double> weights;
@@ -83,7 +83,7 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
     numbers = named_weights(*named, classes);
   else numbers = balanced_weights(train, classes);
   if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
-    refuse_weights("class_weights are all 0: nothing would be learnt", "give one class at least a weight");
+    refuse_weights("class_weights are all 0: nothing would be learnt", "give at least one class a weight above 0");
   return torch::tensor(numbers, torch::kFloat);
 }
 

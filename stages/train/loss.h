@@ -20,7 +20,7 @@ at::Tensor correct_count(const at::Tensor& logits, const at::Tensor& labels);
 
 /// By which of two products that hold the same numbers a covariance is penalised.
 enum class CovarianceForm {
-  kDirect,  ///< features x features: as the formula stands, d² numbers and four to five times that in all
+  kDirect,  ///< features x features: as the formula is written, d² numbers and four to five times that in all
   kGram,    ///< samples x samples: n² numbers
 };
 

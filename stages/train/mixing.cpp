@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "stages/random/philox.h"
+#include "stages/tensor/send.h"
 
 namespace stages {
 namespace {
@@ -109,8 +110,8 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
     own.push_back(mixtures.back().share);
     everywhere.push_back(mixtures.back().box.height > 0 ? 1 : own.back());
   }
-  const at::Tensor shares = torch::tensor(own, torch::kFloat).to(batch.device());
-  const at::Tensor blended = torch::tensor(everywhere, torch::kFloat).to(batch.device());
+  const at::Tensor shares = send_to(batch.device(), torch::tensor(own, torch::kFloat));
+  const at::Tensor blended = send_to(batch.device(), torch::tensor(everywhere, torch::kFloat));
   for (auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point()) continue;
     at::Tensor mixture = shifted(tensor);

@@ -16,7 +16,7 @@ class Module;
 
 namespace stages {
 
-/// What a recipe says of some of a network's parameters. What is left empty is the optimizer's.
+/// A recipe's options for some of a network's parameters. An empty one is the optimizer's.
 struct ParameterGroupOptions {
   std::string name = {};                ///< shown as train/learning_rate/<name>
   std::vector<std::string> match = {};  ///< patterns, any of which: parameter_pattern.h

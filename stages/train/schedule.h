@@ -96,7 +96,7 @@ struct Rates {
   std::optional<double> momentum;  ///< momentum of SGD or beta1 of Adam, where the schedule cycles it
 };
 
-/// Where a training stands, all counted from 0.
+/// The position in a training, all counted from 0.
 struct SchedulePoint {
   std::int64_t step = 0, steps = 0;  ///< of the optimizer; of the whole training
   std::int64_t epoch = 0;

@@ -40,15 +40,15 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
 
 void check_without_validation(const TrainerOptions& options) {
   const auto refuse = [](const char* option, const std::string& what, const std::string& instead) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is no validation data")
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is none")
         .at(option)
         .with_help("give the data a part for it, such as data.split={train: 0.7, validation: 0.1, test: 0.2}, or set " +
                    instead);
   };
-  if (options.patience) refuse("/patience", "patience waits for a better validation", "patience: null");
+  if (options.patience) refuse("/patience", "patience needs validation data", "patience: null");
   if (std::holds_alternative<PlateauSchedule>(options.schedule))
-    refuse("/schedule", "the schedule plateau waits for a better validation", "another schedule");
-  if (options.keep == Keep::kBest) refuse("/keep", "keep: best needs a validation", "keep: last");
+    refuse("/schedule", "the schedule plateau needs validation data", "another schedule");
+  if (options.keep == Keep::kBest) refuse("/keep", "keep: best needs validation data", "keep: last");
 }
 
 }  // namespace stages

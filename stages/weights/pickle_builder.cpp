@@ -114,7 +114,7 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
                      .offset = as<std::int64_t>(arguments[1], "a tensor's offset"),
                      .sizes = whole_numbers(arguments[2], "a tensor's sizes"),
                      .strides = whole_numbers(arguments[3], "a tensor's strides")};
-  if (__builtin_add_overflow(made.offset, offset, &made.offset)) refuse_pickle("it has a tensor that lies nowhere");
+  if (__builtin_add_overflow(made.offset, offset, &made.offset)) refuse_pickle("it has a tensor without a storage");
   if (least == 7) {
     const auto& type = as<PickledGlobal>(arguments[6], "a type of numbers");
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;

@@ -67,7 +67,7 @@ class Walk {
     std::string name;
     for (const std::string& part : path_) {
       if (part.empty() || runner::invalid_utf8(part))
-        refuse_weights("a key on the way to a tensor is no name, below '" + runner::printable_ascii(name) + "'");
+        refuse_weights("a key that leads to a tensor is not a name, below '" + runner::printable_ascii(name) + "'");
       name += (name.empty() ? "" : ".") + part;
     }
     return name;

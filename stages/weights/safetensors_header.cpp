@@ -71,7 +71,7 @@ std::optional<std::int64_t> count(const json& value) {
 }
 
 std::vector<std::int64_t> parse_shape(const std::string& name, const json& value) {
-  if (!value.is_array()) refuse_header(name, "has a shape that is no list");
+  if (!value.is_array()) refuse_header(name, "has a shape that is not a list");
   if (value.size() > kMostTensorDimensions) refuse_header(name, "has " + std::to_string(value.size()) + " dimensions");
   std::vector<std::int64_t> shape;
   for (const json& item : value) {
@@ -107,7 +107,7 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, std::in
   const json& offsets = value["data_offsets"];
   const bool pair = offsets.is_array() && offsets.size() == 2;
   const auto begin = pair ? count(offsets[0]) : std::nullopt, end = pair ? count(offsets[1]) : std::nullopt;
-  if (!begin || !end || *begin > *end) refuse_header(name, "has data_offsets that are no range");
+  if (!begin || !end || *begin > *end) refuse_header(name, "has data_offsets that are not a range");
   if (*end > data_bytes) {
     refuse_header(name, "ends at byte " + std::to_string(*end) + " of " + std::to_string(data_bytes));
   }
@@ -120,10 +120,10 @@ SafetensorsEntry parse_entry(const std::string& name, const json& value, std::in
 }
 
 std::map<std::string, std::string> parse_metadata(const json& value) {
-  if (!value.is_object()) refuse_header("its __metadata__ is no mapping");
+  if (!value.is_object()) refuse_header("its __metadata__ is not a mapping");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) refuse_header("its __metadata__ '" + shown(key) + "' is no text");
+    if (!text.is_string()) refuse_header("its __metadata__ '" + shown(key) + "' is not a text");
     metadata[key] = text.get<std::string>();
   }
   return metadata;

@@ -122,7 +122,7 @@ class Export {
     auto* tuned = dynamic_cast<FineTunedClassifier*>(&network_);
     if (!tuned || !tuned->lora) {
       refuse_export(std::string("the model has no adapters: ") +
-                        (tuned ? "a linear probe trains only its head" : "all of it was trained"),
+                        (tuned ? "a linear probe trains only its head" : "all its weights were trained"),
                     "export it with --merged");
     }
     const WeightLayout layout = adapter_layout(names, network_, head_inside);
@@ -162,8 +162,8 @@ class Export {
     write_model(folder);
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
     readme_.remarks.emplace_back(
-        "Nobody else has the weights that the adapter was trained on, so they are in `base/`. "
-        "Where the folder is moved, change `base_model_name_or_path` in adapter_config.json.");
+        "The weights that the adapter was trained on are not published, so they are in `base/`. "
+        "If the folder is moved, change `base_model_name_or_path` in adapter_config.json.");
     context.say("the weights below the adapter are written too, in base/: no library has them");
   }
 
@@ -201,7 +201,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   if (!network) {
-    refuse_export("a network of this kind has no form that other libraries load",
+    refuse_export("other libraries cannot load a network of this kind",
                   "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
@@ -209,7 +209,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   if (what == "merged") writer.merged(folder.draft());
   else if (what == "torchscript") writer.torch_script(folder.draft());
   else if (what == "adapter") writer.adapter(folder.draft(), request.at("names"), request.at("head_inside"), context);
-  else throw std::invalid_argument("nothing to export is called '" + what + "'");
+  else throw std::invalid_argument("there is no export format '" + what + "'");
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
   return Json{{"folder", out}, {"files", files}};

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -24,8 +25,18 @@ namespace stages {
 namespace {
 
 /// By which a user may have changed which kernels run, and on how many threads.
-constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY",     "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
-                                         "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS",    "OMP_NUM_THREADS"};
+constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+                                         "MKL_ENABLE_INSTRUCTIONS"};
+constexpr std::array kThreadVariables = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
+
+/// ", NAME=value" for each that is set.
+std::string set_among(std::span<const char* const> names) {
+  std::string text;
+  for (const char* const name : names) {
+    if (const char* const value = std::getenv(name)) text += std::string(", ") + name + "=" + value;
+  }
+  return text;
+}
 
 std::string device_text(c10::Device device) {
   return "device: " + device.str() + ", " + runner::bytes_text(MemoryMeter(device).available()) + " of memory, " +
@@ -35,17 +46,14 @@ std::string device_text(c10::Device device) {
 std::string threads_text(int threads) {
   const std::vector<int> cpus = allowed_cpus();
   return "threads: " + std::to_string(threads) + " for tensor operations; " + std::to_string(cpus.size()) +
-         " CPUs may be used, of " + std::to_string(physical_cores(cpus)) + " cores";
+         " CPUs may be used, of " + std::to_string(physical_cores(cpus)) + " cores" + set_among(kThreadVariables);
 }
 
 std::string kernels_text() {
   std::string text = "kernels: " + at::get_cpu_capability();
   text += at::hasMKLDNN() && at::globalContext().userEnabledMkldnn() ? ", oneDNN" : ", no oneDNN";
   text += at::hasMKL() ? ", MKL" : ", no MKL";
-  for (const char* const name : kKernelVariables) {
-    if (const char* const value = std::getenv(name)) text += std::string(", ") + name + "=" + value;
-  }
-  return text;
+  return text + set_among(kKernelVariables);
 }
 
 std::string allocator_text(c10::Device device) {

@@ -80,7 +80,7 @@ class Checks {
       expect(peak == 4168, "4168 bytes were live and the peak is " + std::to_string(peak));
     }
     expect(allocator_->allocations() == blocks + 2, "2 blocks were taken");
-    expect(allocator_->live_bytes() == before, "what was let go is still counted");
+    expect(allocator_->live_bytes() == before, "freed memory is still counted");
     return "live bytes, peak and blocks are exact";
   }
 
@@ -194,8 +194,8 @@ class Checks {
     const std::int64_t before = cpu.use().reserved;
     torch::ones({kSize}, torch::kByte);
     const std::int64_t kept = cpu.use().reserved - before;
-    expect(kept < kSize / 2, bytes_text(kept) + " of 64 MiB stay resident after they were let go");
-    return "a CPU keeps no cache: 64 MiB that were let go are gone from the process";
+    expect(kept < kSize / 2, bytes_text(kept) + " of 64 MiB stay resident after they were freed");
+    return "a CPU keeps no cache: 64 MiB that were freed are returned by the process";
   }
 
  private:

@@ -156,7 +156,7 @@ TEST_P(Export, FromScratchIsAFolderOfTransformers) {
             "run/export/train-torchscript/README.md\nrun/export/train-torchscript/classes.json\n"
             "run/export/train-torchscript/model.pt\nrun/export/train-torchscript/preprocessor_config.json\n");
   const Ended adapter = retort("export run --adapter", folder_.path());
-  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: all of it was trained"));
+  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: all its weights were trained"));
 }
 
 TEST_P(Export, AdapterNamesItsBaseAndTheModulesOfTransformers5) {
@@ -206,7 +206,7 @@ TEST_P(Export, WhatCannotBeExportedIsRefused) {
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
   const Ended names = retort("export probe --names timm", folder_.path());
   EXPECT_EQ(names.exit, 64);
-  EXPECT_THAT(names.err, HasSubstr("--names belongs to --adapter"));
+  EXPECT_THAT(names.err, HasSubstr("--names applies only to --adapter"));
   EXPECT_EQ(retort("export probe --adapter --torchscript", folder_.path()).exit, 64);
 }
 

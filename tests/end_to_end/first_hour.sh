@@ -76,7 +76,7 @@ run 0 run flowers.yaml epochs=1 run.dir=wrong
 cp "photos/$first/$(ls "photos/$first" | head -1)" one.jpg
 touch "photos/$first/notes.txt" && mkdir "photos/.hidden"
 run 0 validate flowers.yaml
-says err "1 file not taken: 1 .txt; 1 hidden folder"
+says err "1 file ignored: 1 .txt; 1 hidden folder"
 printf 'GIF89a' >"photos/$first/moving.gif"
 run 65 validate flowers.yaml
 says err "1 .gif"

@@ -103,12 +103,12 @@ TEST_F(Trained, OfAnotherFolderAllIsMeasuredUnlessAShareIsAskedFor) {
     const std::string folder = ended.out.substr(0, ended.out.find('\n'));
     return json(folder + "/nodes/evaluate/metrics.json").at("samples").get<int>();
   };
-  EXPECT_EQ(samples("data.root=others run.dir=all", "data: all of 'others' is measured"), 30);
+  EXPECT_EQ(samples("data.root=others run.dir=all", "data: all of 'others' is evaluated"), 30);
   EXPECT_EQ(samples("data.root=others data.split.test=0.2 run.dir=part", "data.split.test=0.2"), 6);
   EXPECT_EQ(samples("data.root=others 'data.split={train: 0, validation: 0, test: 1}' run.dir=whole",
-                    "data: the share for the test of 'others' is measured: data.split.test=1"),
+                    "data: the test share of 'others' is evaluated: data.split.test=1"),
             30);
-  EXPECT_EQ(samples("run.dir=own", "data: the share for the test of 'photos' is measured"), 6);
+  EXPECT_EQ(samples("run.dir=own", "data: the test share of 'photos' is evaluated"), 6);
   EXPECT_THAT(file_text(folder_ / "all/.retort/overrides.yaml"), HasSubstr("data.split={train: 0"));
 }
 
@@ -139,7 +139,7 @@ TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
     EXPECT_THAT(refused.err, HasSubstr("error[E0620]: the checkpoint '"));
     EXPECT_THAT(refused.err,
                 HasSubstr(weights.parent_path().filename().string() + "' is damaged: model.safetensors has "));
-    EXPECT_THAT(refused.err, HasSubstr("`retort resume " + (folder_ / "run").string() + "` makes it again; whole: "));
+    EXPECT_THAT(refused.err, HasSubstr("`retort resume " + (folder_ / "run").string() + "` recreates it; whole: "));
     std::ofstream(weights, std::ios::binary) << before;
   }
   fs::resize_file(weights, fs::file_size(weights) - 1);
@@ -233,7 +233,7 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
 TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
   std::ofstream(folder_ / "photos/labels.csv") << "x";
   fs::create_directory(folder_ / "photos/.trash");
-  const std::string told = "1 file not taken: 1 .csv; 1 hidden folder\n";
+  const std::string told = "1 file ignored: 1 .csv; 1 hidden folder\n";
   const std::string options = " classify data.root=photos data.image_size=24 epochs=1 run.dir=other";
   for (const char* verb : {"validate", "plan", "run"}) {
     const Ended ended = retort(verb + options, folder_.path());

@@ -212,7 +212,7 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
               HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
                         "epochs, so those that are done would have had other learning rates "
                         "[/train/epochs]"));
-  EXPECT_THAT(refused.err, HasSubstr("and is now 32: what the run has saved does not fit that [/model/hidden_size]"));
+  EXPECT_THAT(refused.err, HasSubstr("and is now 32: the saved state does not fit that [/model/hidden_size]"));
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));
   const Ended forced = resume("run", "train.epochs=3 --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
@@ -229,7 +229,7 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
   expect_whole("run", result("whole"));
   const Ended back = resume("run", "train.epochs=3");
   EXPECT_EQ(back.exit, 78);
-  EXPECT_THAT(back.err, HasSubstr("4 epochs are done, and epochs is 3: they cannot be taken back [/train/epochs]"));
+  EXPECT_THAT(back.err, HasSubstr("4 epochs are done, and epochs is 3: they cannot be undone [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {

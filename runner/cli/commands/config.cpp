@@ -40,7 +40,7 @@ Diagnostic no_such_key(const Value& recipe, const std::string& key) {
     }
     return {ErrorCode::kUnknownKey, {}, "", "the recipe has no key '" + next + "'", did_you_mean(word, names)};
   }
-  return {ErrorCode::kUnknownKey, {}, "", "no key is named", "write --explain train.epochs"};
+  return {ErrorCode::kUnknownKey, {}, "", "no key given", "write --explain train.epochs"};
 }
 
 ExitCode explain_key(const Composition& composition, const Value& shown, const std::string& key,

@@ -87,8 +87,8 @@ Result<Json> request_for_model(const DataFlags& flags) {
   const std::size_t at = named.find('@');
   const std::string repository = named.substr(0, at);
   const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
-  if (!is_path(repository, 2)) return misused("'" + flags.what + "' names no model", kForms);
-  if (!is_path(revision, 8)) return misused("'" + flags.what + "' names no revision after its @", kForms);
+  if (!is_path(repository, 2)) return misused("'" + flags.what + "' is not the name of a model", kForms);
+  if (!is_path(revision, 8)) return misused("'" + flags.what + "' has no valid revision after its @", kForms);
   if (!flags.from_files.empty()) return misused("--from-file is for data sets", "leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
               {"revision", revision},         {"files", flags.files},     {"cache", flags.out},

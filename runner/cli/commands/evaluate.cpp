@@ -57,15 +57,15 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::spa
     const std::string* trained_on = root_of(before.find(key));
     const std::string in_quotes = "'" + *root + "'";
     if (has_part_folders(working_folder / *root)) {
-      result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is measured");
+      result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if ((trained_on && is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
-      result.lines.push_back(key + ": the share for the test of " + in_quotes + " is measured: " + key +
+      result.lines.push_back(key + ": the test share of " + in_quotes + " is evaluated: " + key +
                              ".split.test=" + describe(nearest(*split, "/test")));
     } else {
       const std::string all = key + ".split={train: 0, validation: 0, test: 1}";
-      result.lines.push_back(key + ": all of " + in_quotes + " is measured, which is not the folder of the training: " +
-                             all + "; a share of it is measured with " + key + ".split.test");
+      result.lines.push_back(key + ": all of " + in_quotes + " is evaluated, since the training used another folder: " +
+                             all + "; for a share of it set " + key + ".split.test");
       result.overrides.push_back(all);
     }
   }

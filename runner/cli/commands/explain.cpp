@@ -169,7 +169,7 @@ Explanation explain_code(const ErrorInfo& error) {
   const int exit = static_cast<int>(error.exit);
   return {name(error.code) + ": " + std::string(error.title) + "\n  " + std::string(error.cause) +
               "\n\n  For example:\n" + indented(error.example) + "\n\n  " + std::string(error.remedy) +
-              "\n  The program ends with " + std::to_string(exit) + ".\n",
+              "\n  Exit code: " + std::to_string(exit) + ".\n",
           {{"code", name(error.code)},
            {"title", error.title},
            {"cause", error.cause},

@@ -28,16 +28,19 @@ std::string_view asked_for(const ExportFlags& flags) {
 
 ExitCode export_trained(const ExportFlags& flags, Console& console) {
   if (flags.merged + flags.adapter + flags.torchscript > 1) {
-    return report(
-        console,
-        {{ErrorCode::kUsage, {}, "", "--merged, --adapter and --torchscript stand alone", "export one after another"}});
-  }
-  if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             std::string(flags.head_inside ? "--head-inside" : "--names") + " belongs to --adapter",
-                             "add --adapter, or leave it out"}});
+                             "--merged, --adapter and --torchscript cannot be combined",
+                             "run one export for each"}});
+  }
+  if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
+    return report(console,
+                  {{ErrorCode::kUsage,
+                    {},
+                    "",
+                    std::string(flags.head_inside ? "--head-inside" : "--names") + " applies only to --adapter",
+                    "add --adapter, or leave it out"}});
   }
   auto request = weights_request("export", flags.weights, {}, console.sources);
   if (!request) return report(console, request.errors());
@@ -78,13 +81,13 @@ Invocation declare_export() {
             .type = "DIR"});
   verb.add({.name = "--names",
             .value = &flags->names,
-            .summary = "Of an adapter: the names of modules in transformers 5, in transformers 4, or in timm; "
+            .summary = "With --adapter: use the module names of transformers 5, transformers 4 or timm; "
                        "default: the model's own library, in its current version",
             .type = "NAMES",
             .choices = {"transformers", "transformers4", "timm"}});
   verb.add({.name = "--head-inside",
             .value = &flags->head_inside,
-            .summary = "Of an adapter: save the head among its modules_to_save instead of in head.safetensors"});
+            .summary = "With --adapter: save the head in modules_to_save instead of in head.safetensors"});
   add_weights_node(verb, flags->weights);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return export_trained(*flags, console); };

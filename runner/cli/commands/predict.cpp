@@ -58,7 +58,7 @@ Result<Words> sorted_out(const std::vector<std::string>& words) {
   }
   if (!errors.empty()) return errors;
   if (result.paths.empty()) {
-    return Diagnostic{ErrorCode::kUsage, {}, "", "no image is named", "name images, or folders of images"};
+    return Diagnostic{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"};
   }
   return result;
 }

@@ -67,7 +67,9 @@ Invocation declare_run() {
             .choices = {"job", "all"}});
   add_views(verb, flags->view);
   verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "The same as `sweep`"});
-  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "With --multirun: list the runs and start none"});
+  verb.add({.name = "--dry-run",
+            .value = &flags->dry_run,
+            .summary = "With --multirun: list the runs without starting them"});
   verb.run = [flags](Console& console) { return run_recipe(*flags, console); };
   return verb;
 }

@@ -274,7 +274,7 @@ Invocation declare_sweep() {
   const auto flags = std::make_shared<SweepFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
-  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the runs and start none"});
+  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the runs without starting them"});
   verb.run = [flags](Console& console) { return list_sweep(flags->recipe, flags->dry_run, console); };
   return verb;
 }
@@ -291,7 +291,7 @@ ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console) {
     return report(console, {{ErrorCode::kNotBuiltYet,
                              {},
                              "",
-                             "running a sweep is not part of this version",
+                             "this version cannot run a sweep yet",
                              "--dry-run lists its " + std::to_string(sweep->jobs.size()) + " runs"}});
   }
   if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(sweep->jobs)}});

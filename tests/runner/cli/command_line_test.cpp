@@ -103,8 +103,7 @@ TEST(CommandLine, LogLevelIsOneOfItsWords) {
 
 TEST(CommandLine, CertifyTakesARecipe) {
   EXPECT_EQ(parsed({"certify", "classify", "--only", "train"})["--only"], "train");
-  EXPECT_EQ(error_of({"certify"}),
-            "E0501: no recipe is named | write its name or file, as in `retort certify classify`");
+  EXPECT_EQ(error_of({"certify"}), "E0501: no recipe given | write its name or file, as in `retort certify classify`");
 }
 
 TEST(CommandLine, EvaluateTakesARunAndOverrides) {
@@ -156,7 +155,7 @@ TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
   EXPECT_EQ(parsed({"doctor", "determinism", "classify"})["--steps"], "3");
   EXPECT_EQ(parsed({"doctor", "memory"})["check"], "memory");
   EXPECT_EQ(error_of({"doctor", "determinism", "a=1"}),
-            "E0501: no recipe is named | write its name or file, as in `retort doctor determinism classify`");
+            "E0501: no recipe given | write its name or file, as in `retort doctor determinism classify`");
   EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}), testing::StartsWith("E0501: --steps"));
   EXPECT_THAT(error_of({"doctor", "classify"}), testing::StartsWith("E0501: check"));
 }
@@ -217,9 +216,9 @@ TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
 }
 
 TEST(CommandLine, MissingRecipeSaysHow) {
-  EXPECT_EQ(error_of({"run"}), "E0501: no recipe is named | write its name or file, as in `retort run classify`");
+  EXPECT_EQ(error_of({"run"}), "E0501: no recipe given | write its name or file, as in `retort run classify`");
   EXPECT_EQ(error_of({"graph", "a=1"}),
-            "E0501: no recipe is named | write its name or file, as in `retort graph classify`");
+            "E0501: no recipe given | write its name or file, as in `retort graph classify`");
 }
 
 TEST(CommandLine, FormatMustBeKnown) {

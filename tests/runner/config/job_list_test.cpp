@@ -92,7 +92,7 @@ TEST_F(JobListTest, AliasOfSeveralKeysSweepsThemTogether) {
 
 TEST_F(JobListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
   EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not take the value 'of'"));
-  EXPECT_THAT(jobs({"both=interval(0,1)"}), ElementsAre("'both' sets several keys, for which values must be listed"));
+  EXPECT_THAT(jobs({"both=interval(0,1)"}), ElementsAre("'both' sets several keys, so its values must be listed"));
 }
 
 TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
@@ -115,8 +115,8 @@ TEST_F(JobListTest, EverythingWrongIsSaidAtOnce) {
 TEST_F(JobListTest, TooManyJobsAreRefused) {
   EXPECT_THAT(
       jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)", "e=range(0,10000)"}),
-      ElementsAre("these are more than 10000 runs"));
-  EXPECT_THAT(jobs({"a=range(0,10001)"}), ElementsAre("these are more than 10000 runs"));
+      ElementsAre("the sweep has more than 10000 runs"));
+  EXPECT_THAT(jobs({"a=range(0,10001)"}), ElementsAre("the sweep has more than 10000 runs"));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(Override, UnclosedQuoteIsNamed) {
 
 TEST(Override, KeyWithoutValueIsRefused) {
   EXPECT_EQ(errors_of("train.epochs"),
-            "override 1:1:13: error[E0202]: 'train.epochs' sets no value\n"
+            "override 1:1:13: error[E0202]: 'train.epochs' has no value\n"
             "  1 | train.epochs\n"
             "    |             ^\n"
             "  help: write train.epochs=VALUE\n");
@@ -142,13 +142,14 @@ TEST(Override, ArgumentsAreChecked) {
   EXPECT_EQ(said("a=shuffle(interval(1,2))"),
             "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an interval");
   EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs a place and values");
-  EXPECT_EQ(said("+a=append(1)"), "override 1:1:1: error[E0202]: '+' does not go with a change of what is there");
+  EXPECT_EQ(said("+a=append(1)"),
+            "override 1:1:1: error[E0202]: '+' cannot be combined with a function that changes the value");
 }
 
 TEST(Override, NamedArgumentIsSuggested) {
   EXPECT_THAT(errors_of("a=range(1,stpo=3)"), testing::HasSubstr("range() has no argument 'stpo'"));
   EXPECT_THAT(errors_of("a=range(1,stpo=3)"), testing::HasSubstr("did you mean 'stop'?"));
-  EXPECT_THAT(errors_of("a=range(start=1,3)"), testing::HasSubstr("an argument without a name after one with a name"));
+  EXPECT_THAT(errors_of("a=range(start=1,3)"), testing::HasSubstr("a positional argument follows a named one"));
 }
 
 TEST(Override, EditSaysWhatToDoToTheValueThatIsThere) {

@@ -35,7 +35,7 @@ TEST_F(ProvenanceTest, WritesAreListedInTheirOrder) {
             "train.epochs: not there\n"
             "  a.yaml:2                     50\n"
             "  c.yaml:1                     8\n"
-            "  override 'train.epochs=9'    9    <- this one counts\n");
+            "  override 'train.epochs=9'    9    <- this one is used\n");
 }
 
 TEST_F(ProvenanceTest, OfAMappingAllCount) {
@@ -58,7 +58,7 @@ TEST_F(ProvenanceTest, WhatWritesTheMappingAroundItCounts) {
             "  a.yaml:1                              1\n"
             "  b.yaml:1                              null\n"
             "  override 'train.optimizer={lr: 3}'    3\n"
-            "  override '~train'                     deletes it    <- this one counts\n");
+            "  override '~train'                     deletes it    <- this one is used\n");
 }
 
 TEST_F(ProvenanceTest, MappingIsWrittenByWhatWritesBelowIt) {

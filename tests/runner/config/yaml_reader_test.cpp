@@ -107,7 +107,7 @@ TEST(YamlReader, AliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x {r: 1}\ne: &y {q: 3}\nd: {<<: [*x, *y], z: 0}\n"),
             R"({"a":{"r":1},"e":{"q":3},"d":{"q":3,"r":1,"z":0}})");
   EXPECT_THAT(read("d: {<<: 3}\n"), testing::HasSubstr("'<<' takes a mapping or a list of mappings"));
-  EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' is where a value belongs"));
+  EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' cannot be a value"));
 }
 
 TEST(YamlReader, AliasBombIsRefused) {

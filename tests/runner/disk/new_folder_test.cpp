@@ -102,7 +102,7 @@ TEST(NewFolder, WhateverFailsItIsThereWholeOrNotAtAll) {
     if (!failure) break;
     ++failures;
     EXPECT_EQ(failure->option, "/root");
-    EXPECT_EQ(failure->help, "make room, or choose another folder");
+    EXPECT_EQ(failure->help, "free up space, or choose another folder");
   }
   EXPECT_GT(failures, 8);
 }

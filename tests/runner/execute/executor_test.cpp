@@ -367,7 +367,7 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(only_error(),
             "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn continues "
-            "with a warning, determinism: off continues; device=cpu has such a form of most");
+            "with a warning, determinism: off continues; on device=cpu most operations have one");
 }
 
 TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
@@ -383,7 +383,7 @@ TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
 
 TEST_F(ExecutorTest, FullDiskHasItsOwnExitCode) {
   EXPECT_EQ(run({node("train", 1, "disk full")}), ExitCode::kCannotWrite);
-  EXPECT_EQ(only_error(), "E0804 /train: weights: No space left on device | make room, then run again");
+  EXPECT_EQ(only_error(), "E0804 /train: weights: No space left on device | free up space, then run again");
 }
 
 TEST_F(ExecutorTest, ExceptionOfAnyTypeIsCaught) {

@@ -259,7 +259,7 @@ TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
   fs::remove(folder_ / "a/nodes/train/checkpoints/weights");
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(),
-              testing::Contains("train: computed again:  what an earlier run computed is gone or has changed since"));
+              testing::Contains("train: computed again:  the results of an earlier run are missing or have changed"));
 }
 
 TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
@@ -314,7 +314,7 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
   std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // as long as before
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(),
-              ElementsAre("features: computed again:  what an earlier run computed is gone or has changed since"));
+              ElementsAre("features: computed again:  the results of an earlier run are missing or have changed"));
   // The same size and time: only the stage can tell.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
@@ -336,7 +336,7 @@ TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
                 ElementsAre("source", "computed", "trained", "computed"))
         << damage;
     EXPECT_THAT(said(),
-                ElementsAre("features: computed again:  what an earlier run computed is gone or has changed since"));
+                ElementsAre("features: computed again:  the results of an earlier run are missing or have changed"));
   }
 }
 
@@ -409,7 +409,7 @@ TEST_F(ReuseTest, ResumedRunTellsOnceMoreWhatItHasReused) {
 TEST_F(ReuseTest, IndexThatCannotBeWrittenSpoilsNoRun) {
   std::ofstream(folder_ / "index") << "in the way";
   EXPECT_THAT(run("a", {node("features", "test.keeping", 1)}), ElementsAre("computed"));
-  EXPECT_THAT(said(), ElementsAre(HasSubstr("features: later runs cannot find it: ")));
+  EXPECT_THAT(said(), ElementsAre(HasSubstr("features: later runs cannot reuse it: ")));
 }
 
 TEST_F(ReuseTest, DataAreNotComputedForATrainingThatIsDone) {

@@ -84,7 +84,7 @@ TEST(BrokenRules, SchedulesFitTheirOptimizer) {
                 ElementsAre("/train/schedule/min_learning_rate: min_learning_rate" + above));
   }
   EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd"})"),
-              ElementsAre("/train/schedule/cycle_momentum: cycle_momentum finds no momentum in the optimizer"));
+              ElementsAre("/train/schedule/cycle_momentum: cycle_momentum needs an optimizer with momentum"));
   EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd", "momentum": 0.9})"),
               IsEmpty());
   EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "adam"})"), IsEmpty());
@@ -99,10 +99,10 @@ TEST(BrokenRules, WarmUpIsSaidOnce) {
     const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
     EXPECT_THAT(
         of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
-        ElementsAre("/train/schedule/warmup_steps: warmup_steps and warmup_fraction both say how long to warm up"));
-    EXPECT_THAT(
-        of_training(begin + "}"),
-        ElementsAre("/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction says how long to warm up"));
+        ElementsAre(
+            "/train/schedule/warmup_steps: warmup_steps and warmup_fraction both set the length of the warm-up"));
+    EXPECT_THAT(of_training(begin + "}"),
+                ElementsAre("/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction is set"));
   }
 }
 
@@ -116,7 +116,7 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
   EXPECT_THAT(of_training(R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
                              {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
               ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and learning_rate_factor both "
-                          "say the group's learning rate",
+                          "set the group's learning rate",
                           "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no weight decay",
                           "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
   const std::string low = ": the group's learning rate is below the schedule's min_learning_rate";
@@ -127,8 +127,8 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
   EXPECT_THAT(
       of_training(R"("learning_rate_factors": {"backbone": 0.1},
                              "parameter_groups": [{"match": "head", "frozen": true}])"),
-      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both say the rates of "
-                  "parts of the model"));
+      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both set learning rates "
+                  "of parts of the model"));
   EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
                              "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
               ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is below the schedule's "
@@ -136,18 +136,17 @@ TEST(BrokenRules, GroupsOfParametersContradictNothing) {
 }
 
 TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
-  EXPECT_THAT(
-      broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
-      ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
-                  "'validation'",
-                  "/train/schedule/kind: the schedule plateau waits for a better validation, and nothing is wired "
-                  "to the input 'validation'"));
+  EXPECT_THAT(broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
+              ElementsAre("/train/patience: patience needs validation data, and nothing is wired to the input "
+                          "'validation'",
+                          "/train/schedule/kind: the schedule plateau needs validation data, and nothing is wired "
+                          "to the input 'validation'"));
   for (const char* kind : {"train.supervised", "train.contrastive"}) {
     EXPECT_THAT(
         broken(kind, R"({"patience": 3, "keep": "best"})", false),
-        ElementsAre("/train/patience: patience waits for a better validation, and nothing is wired to the input "
+        ElementsAre("/train/patience: patience needs validation data, and nothing is wired to the input "
                     "'validation'",
-                    "/train/keep: keep: best needs a validation, and nothing is wired to the input 'validation'"))
+                    "/train/keep: keep: best needs validation data, and nothing is wired to the input 'validation'"))
         << kind;
     EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
   }
@@ -171,10 +170,9 @@ TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
 }
 
 TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
-  EXPECT_THAT(
-      broken("memory.policy", R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
-      ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb divides segments of a fixed size, and with "
-                  "expandable_segments there are none"));
+  EXPECT_THAT(broken("memory.policy", R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
+              ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb cannot be combined with "
+                          "expandable_segments"));
 }
 
 TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {

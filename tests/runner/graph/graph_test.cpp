@@ -102,9 +102,9 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
 
 TEST_F(GraphTest, EveryUnwiredPortIsReported) {
   EXPECT_THAT(errors("train: {kind: train.fit}\n"),
-              ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage puts out a dataset | "
+              ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage outputs a dataset | "
                           "add one that does: `retort stages` lists the kinds with their outputs",
-                          "2:1: E0401 nothing feeds the input port 'model': no other stage puts out a model | "
+                          "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model | "
                           "add one that does: `retort stages` lists the kinds with their outputs"));
 }
 
@@ -271,10 +271,10 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   EXPECT_EQ(refused(bad), "graph: an edge comes from a node that runs later");
   bad = good;
   bad["nodes"][0]["id"] = "../x";
-  EXPECT_EQ(refused(bad), "graph: a node's id is no file name");
+  EXPECT_EQ(refused(bad), "graph: a node's id is not a file name");
   for (const auto& id : std::vector<std::string>{"", ".a", "a/b", "a b", "a\n", "ä", std::string(121, 'x')}) {
     bad["nodes"][0]["id"] = id;
-    EXPECT_EQ(refused(bad), "graph: a node's id is no file name") << id;
+    EXPECT_EQ(refused(bad), "graph: a node's id is not a file name") << id;
   }
   bad = good;
   bad["nodes"][0]["id"] = std::string(120, 'x');
@@ -285,7 +285,7 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   bad = good;
   bad.erase("seed");
   EXPECT_EQ(refused(bad), "the graph has no 'seed'");
-  EXPECT_EQ(refused(3), "the graph is no JSON object");
+  EXPECT_EQ(refused(3), "the graph is not a JSON object");
 }
 
 }  // namespace

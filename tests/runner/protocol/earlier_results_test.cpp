@@ -28,8 +28,8 @@ TEST(CheckpointSource, TravelAsJson) {
 }
 
 TEST(CheckpointSource, WhatIsNoneIsRefused) {
-  EXPECT_EQ(refusal("[]"), "the checkpoints are no object");
-  EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is no JSON object");
+  EXPECT_EQ(refusal("[]"), "the checkpoints are not an object");
+  EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is not a JSON object");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "a checkpoint has no 'folder'");
   EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"), "a checkpoint has an unknown 'choice'");
 }

@@ -70,27 +70,27 @@ TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused(""), "not JSON");
   EXPECT_EQ(why_refused("Segmentation fault"), "not JSON");
   EXPECT_EQ(why_refused(R"({"event":"say")"), "not JSON");
-  EXPECT_EQ(why_refused("[1]"), "an event is no JSON object");
+  EXPECT_EQ(why_refused("[1]"), "an event is not a JSON object");
   EXPECT_EQ(why_refused("{}"), "an event has no 'event'");
-  EXPECT_EQ(why_refused(R"({"event":3})"), "an event has a 'event' that is no text");
+  EXPECT_EQ(why_refused(R"({"event":3})"), "an event has a 'event' that is not a text");
   EXPECT_EQ(why_refused(R"({"event":"dance"})"), "unknown event 'dance'");
   EXPECT_EQ(why_refused(R"({"event":"log","level":"loud","node":"","line":"a"})"), "unknown level 'loud'");
   EXPECT_EQ(why_refused(R"({"event":"log","level":"off","node":"","line":"a"})"), "unknown level 'off'");
   EXPECT_EQ(why_refused(R"({"event":"finished"})"), "an event has no 'exit'");
-  EXPECT_EQ(why_refused(R"({"event":"finished","exit":256})"), "'exit' is no exit code");
-  EXPECT_EQ(why_refused(R"({"event":"finished","exit":1.5})"), "an event has a 'exit' that is no integer");
+  EXPECT_EQ(why_refused(R"({"event":"finished","exit":256})"), "'exit' is not an exit code");
+  EXPECT_EQ(why_refused(R"({"event":"finished","exit":1.5})"), "an event has a 'exit' that is not an integer");
   EXPECT_EQ(why_refused(R"({"event":"metric","node":"a","name":"b","value":"many","step":0})"),
-            "an event has a 'value' that is no number");
+            "an event has a 'value' that is not a number");
   EXPECT_EQ(why_refused(R"({"event":"metric","node":"a","name":"b","value":1,"step":18446744073709551615})"),
-            "an event has a 'step' that is no integer");
+            "an event has a 'step' that is not an integer");
   EXPECT_EQ(
       why_refused(
           R"({"event":"diagnostic","code":"E9999","pointer":"","message":"","help":"","severity":"error","notes":[]})"),
       "unknown error code 'E9999'");
   EXPECT_EQ(why_refused(R"({"event":"ready","device":"cpu","threads":1,"variables":[]})"),
-            "an event has a 'variables' that is no object");
+            "an event has a 'variables' that is not an object");
   EXPECT_EQ(why_refused(R"({"event":"ready","device":"cpu","threads":1,"variables":{"A":1}})"),
-            "a variable is no string");
+            "a variable is not a string");
   EXPECT_EQ(why_refused(R"({"event":"answer","answer":)" + std::string(100'000, '[')), "nested too deeply");
 }
 

@@ -61,7 +61,7 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
   EXPECT_EQ(found->at("train").folder, one);
   EXPECT_EQ(found->at("train").choice, Choice::kThis);
   EXPECT_EQ(error("nowhere"),
-            "E0808 there is no checkpoint in 'nowhere' | give best, latest, or the folder of one, such as " + one);
+            "E0808 there is no checkpoint in 'nowhere' | use best, latest, or a checkpoint's folder, such as " + one);
   add("train.1", "train.supervised");
   EXPECT_EQ(error(one),
             "E0501 --checkpoint names one checkpoint, and the run has several trainings: 'train', 'train.1' | "
@@ -83,8 +83,8 @@ TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
                 "' is an evaluation and has no weights of its own | name the run that it has evaluated: outputs/a");
   source_.clear();
   graph_.nodes.erase(graph_.nodes.begin() + 2);
-  EXPECT_EQ(error(), "E0808 the run in '" + folder_.path().string() +
-                         "' has trained nothing | its recipe has no stage of the family train");
+  EXPECT_EQ(error(),
+            "E0808 the run in '" + folder_.path().string() + "' has trained nothing | its recipe has no train stage");
 }
 
 std::string chosen(const CheckpointSources& trained, const std::string& wanted) {

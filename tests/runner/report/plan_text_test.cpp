@@ -34,7 +34,7 @@ TEST(PlanText, TellsEverything) {
     49.0 MiB  saved_activation  layer1.0.conv1  (16, 64, 112, 112)  float32  aten::convolution
      2.0 MiB  parameter         head.weight     (1000, 512)         float32
 
-  in addition to the tensors, by the model of the backend 2.11.0-1
+  besides the tensors, estimated for the backend 2.11.0-1
        bytes  of
     80.0 MiB  kernel temporaries  2 threads
 
@@ -42,7 +42,7 @@ TEST(PlanText, TellsEverything) {
     saves  option
       0 B  memory.empty_cache_every=50  it returns unused blocks, and lowers no peak
 
-  considered, the cheapest first; launches are operations started, each of which takes some time of its own
+  alternatives, cheapest first; launches: operations started, each with a fixed cost
         needs  with                  result  compute  launches
      1.25 GiB  as it is              bit       1.00x     1.00x  fits, 6.75 GiB to spare
     700.0 MiB  memory.micro_batch=8  exact     1.00x     1.90x  fits, 7.32 GiB to spare

@@ -74,28 +74,29 @@ TEST_F(RecordedEvaluationTest, DamageIsNamed) {
     metrics_[json::json_pointer(pointer)] = value;
     return damage();
   };
-  EXPECT_EQ(with("/top1", "much"), "metrics.json' is damaged: it has a 'top1' that is no number");
+  EXPECT_EQ(with("/top1", "much"), "metrics.json' is damaged: it has a 'top1' that is not a number");
   EXPECT_EQ(with("/top1", 1.5), "metrics.json' is damaged: 'top1' is not between 0 and 1");
-  EXPECT_EQ(with("/samples", -1), "metrics.json' is damaged: 'samples' is no count");
-  EXPECT_EQ(with("/top1_interval", 3), "metrics.json' is damaged: its 'top1_interval' is no JSON object");
-  EXPECT_EQ(with("/per_class", json::object()), "metrics.json' is damaged: it has a 'per_class' that is no list");
-  EXPECT_EQ(with("/per_class/0/class", 1), "metrics.json' is damaged: it has a 'class' that is no text");
+  EXPECT_EQ(with("/samples", -1), "metrics.json' is damaged: 'samples' is not a count");
+  EXPECT_EQ(with("/top1_interval", 3), "metrics.json' is damaged: its 'top1_interval' is not a JSON object");
+  EXPECT_EQ(with("/per_class", json::object()), "metrics.json' is damaged: it has a 'per_class' that is not a list");
+  EXPECT_EQ(with("/per_class/0/class", 1), "metrics.json' is damaged: it has a 'class' that is not a text");
   EXPECT_EQ(with("/confusion_matrix/0", {1, 2, 3}),
             "metrics.json' is damaged: 'confusion_matrix' is not classes x classes");
-  EXPECT_EQ(with("/confusion_matrix/0/1", 0.5), "metrics.json' is damaged: a cell of 'confusion_matrix' is no count");
+  EXPECT_EQ(with("/confusion_matrix/0/1", 0.5),
+            "metrics.json' is damaged: a cell of 'confusion_matrix' is not a count");
   metrics_ = metrics;
   curves_["roc"]["macro"]["tpr"] = {0};
-  EXPECT_EQ(damage(), "curves.json' is damaged: 'fpr' and 'tpr' are no curve");
+  EXPECT_EQ(damage(), "curves.json' is damaged: 'fpr' and 'tpr' are not a curve");
   curves_ = curves;
   curves_["calibration"] = 1;
-  EXPECT_EQ(damage(), "curves.json' is damaged: its 'calibration' is no JSON object");
+  EXPECT_EQ(damage(), "curves.json' is damaged: its 'calibration' is not a JSON object");
 }
 
 TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
   write("metrics.json", "{\"top1\": 0.");
   const auto result = read_evaluation(folder_.path(), "evaluate");
   ASSERT_FALSE(result);
-  EXPECT_THAT(result.errors().at(0).message, testing::EndsWith("metrics.json' is damaged: it is no JSON object"));
+  EXPECT_THAT(result.errors().at(0).message, testing::EndsWith("metrics.json' is damaged: it is not a JSON object"));
   EXPECT_EQ(result.errors().at(0).help,
             "evaluate the run again with `retort evaluate " + folder_.path().string() + "`");
 }

@@ -173,7 +173,7 @@ TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
   const auto result = asked({"hello", "read", line(json), "finished:0"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.errors()[0].message,
-            "the worker's answer cannot be read: the memory plan has a 'predicted' that is no integer");
+            "the worker's answer is not valid: the memory plan has a 'predicted' that is not an integer");
 }
 
 TEST(PlanRequest, TheWorkersErrorsAreHandedOn) {

@@ -85,9 +85,9 @@ TEST(RecipeChange, MoreEpochsAreSafeWhereTheScheduleDoesNotSpanThemAll) {
 TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
   for (const bool force : {false, true}) {
     EXPECT_THAT(said({"seed=77", "train.batch_size=3"}, force),
-                ElementsAre("/train/batch_size: 'train.batch_size' was 32 and is now 3: what the run has saved does "
-                            "not fit that",
-                            "/seed: 'seed' was 42 and is now 77: what the run has saved does not fit that"));
+                ElementsAre("/train/batch_size: 'train.batch_size' was 32 and is now 3: the saved state does not "
+                            "fit that",
+                            "/seed: 'seed' was 42 and is now 77: the saved state does not fit that"));
     EXPECT_THAT(
         said({"train.optimizer.kind=adam"}, force).front(),
         testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"adam\": "));

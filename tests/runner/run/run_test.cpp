@@ -109,7 +109,7 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
               HasSubstr(R"({"node":"data","name":"loss","value":0.5,"step":1,"time":)"));
   for (const char* line :
        {"  info   early chatter\n", "  info   data: started\n", "  info   data: all is well\n", "  info   chatter\n",
-        "  info   data: finished in 0:00:02, tensors took at most 4.0 KiB\n", "  info   finished\n"}) {
+        "  info   data: finished in 0:00:02, peak memory of its tensors 4.0 KiB\n", "  info   finished\n"}) {
     EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(line));
   }
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
@@ -339,7 +339,7 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2), "forever"}),
             ExitCode::kCannotWrite);
   EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" + (folder_.path() / "run/metrics.jsonl").string() +
-                             "': No space left on device\n  help: make room, or choose another place with run.dir\n"
+                             "': No space left on device\n  help: free up space, or choose another place with run.dir\n"
                              "the record is in " +
                              (folder_.path() / "run").string() + "\n");
 }

@@ -92,7 +92,7 @@ TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
   const std::string start = "E0708: the worker sent a message that cannot be understood: ";
   EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
   EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
-  EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is no hello");
+  EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
   EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
   EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})), start + "an event after the last");
   EXPECT_EQ(only_error(play({"hello", "long:17000000", "forever"})), start + "a line of more than 16 MiB");
@@ -381,7 +381,7 @@ TEST(AskWorker, DiagnosticsAndDeathsAreErrors) {
   const auto died = ask_worker({RETORT_FAKE_WORKER, {"hello", "die:9"}}, {{"request", "versions"}});
   EXPECT_EQ(died.errors().at(0).code, ErrorCode::kWorkerDied);
   const auto silent = ask_worker({RETORT_FAKE_WORKER, {"hello", "finished:0"}}, {{"request", "versions"}});
-  EXPECT_EQ(silent.errors().at(0).message, "the worker gave no answer");
+  EXPECT_EQ(silent.errors().at(0).message, "the worker did not answer");
 }
 
 }  // namespace

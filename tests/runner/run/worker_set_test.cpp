@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace runner {
 namespace {
@@ -25,6 +25,31 @@ TEST(WorkerSet, ProgramThatCannotBeStartedIsReported) {
   ASSERT_FALSE(worker);
   EXPECT_EQ(worker.errors().at(0).message, "cannot start '/nonexistent/retort-worker': No such file or directory");
   EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
+}
+
+std::string environment_of_a_worker() {
+  WorkerSet workers;
+  const auto worker = workers.start({"/usr/bin/env", {}});
+  std::string printed;
+  for (;;) {
+    const auto occurrence = workers.next();
+    const auto* of = std::get_if<NewsOf>(&occurrence);
+    if (!of) continue;
+    if (const auto* output = std::get_if<OutputText>(&of->news)) printed += output->text;
+    if (std::holds_alternative<WorkerExit>(of->news)) return printed;
+  }
+}
+
+TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
+  unsetenv("OMP_WAIT_POLICY");
+  unsetenv("GOMP_SPINCOUNT");
+  EXPECT_THAT(environment_of_a_worker(), testing::HasSubstr("GOMP_SPINCOUNT=1000\n"));
+  setenv("GOMP_SPINCOUNT", "7", 1);
+  EXPECT_THAT(environment_of_a_worker(), testing::HasSubstr("GOMP_SPINCOUNT=7\n"));
+  unsetenv("GOMP_SPINCOUNT");
+  setenv("OMP_WAIT_POLICY", "active", 1);
+  EXPECT_THAT(environment_of_a_worker(), testing::Not(testing::HasSubstr("GOMP_SPINCOUNT")));
+  unsetenv("OMP_WAIT_POLICY");
 }
 
 TEST(WorkerSet, DiesWithItsParent) {

@@ -113,9 +113,8 @@ INSTANTIATE_TEST_SUITE_P(Text, EditorCases, testing::ValuesIn(read_cases(kRoot /
 TEST(EditorSchema, UnknownGroupSuggestsNearest) {
   const SchemaSet schemas = small_schemas();
   const auto help = [&](const std::string& name) { return told(editor_schema(schemas, name).errors()).front(); };
-  EXPECT_EQ(help("trian"), "E0206 : no form for editors is called 'trian' (did you mean 'train'?)");
-  EXPECT_EQ(help("zzz"),
-            "E0206 : no form for editors is called 'zzz' (there are recipe, data, train, train/optimizer)");
+  EXPECT_EQ(help("trian"), "E0206 : there is no editor schema 'trian' (did you mean 'train'?)");
+  EXPECT_EQ(help("zzz"), "E0206 : there is no editor schema 'zzz' (there are recipe, data, train, train/optimizer)");
 }
 
 }  // namespace

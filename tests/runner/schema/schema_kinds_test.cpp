@@ -60,8 +60,8 @@ TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
   EXPECT_THAT(
       recipe(R"("a b": {"kind": "train.fit"})"),
       ElementsAre(
-          "E0312 /a b: the key \"a b\" does not have the form required (Letters, digits, '.', '_' and '-', at most "
-          "120, not starting with a dot: it becomes a file name.)"));
+          "E0312 /a b: the key \"a b\" does not have the required form (At most 120 letters, digits, '.', '_' and "
+          "'-', with no leading dot: it becomes a file name.)"));
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 
@@ -70,7 +70,7 @@ TEST(SchemaKinds, CommonKeysAreTakenByEveryStage) {
       recipe(R"("train": {"kind": "train.fit", "name": "a", "inputs": {"data": "data.train"}, "foreach": {"a": [1]}})"),
       IsEmpty());
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "name": ".a", "inputs": {"data": 1}, "foreach": {"a": []}})"),
-              ElementsAre(testing::StartsWith("E0307 /train/name: \".a\" does not have the form required"),
+              ElementsAre(testing::StartsWith("E0307 /train/name: \".a\" does not have the required form"),
                           "E0310 /train/inputs/data: expected a string, or a list; got 1",
                           "E0308 /train/foreach/a: expected at least 1 item, got an empty list"));
 }

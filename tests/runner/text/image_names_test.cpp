@@ -23,8 +23,8 @@ TEST(NotTaken, CountsByEndingTheMostFrequentFirst) {
   counts.folder("deeper");
   counts.folder("other");
   EXPECT_EQ(counts.text(),
-            "5 files not taken: 2 .txt, 1 without an ending, 1 .gif, 1 .svg; 1 hidden file; 2 folders not looked "
-            "into; 1 hidden folder");
+            "5 files ignored: 2 .txt, 1 without an ending, 1 .gif, 1 .svg; 1 hidden file; 2 folders not "
+            "searched; 1 hidden folder");
   EXPECT_EQ(counts.other_images(), "1 .gif");
   EXPECT_EQ(counts.count_other_images(), 1);
 }
@@ -32,7 +32,7 @@ TEST(NotTaken, CountsByEndingTheMostFrequentFirst) {
 TEST(NotTaken, HiddenFolderAloneIsTold) {
   NotTaken counts;
   counts.folder(".hidden");
-  EXPECT_EQ(counts.text(), "not taken: 1 hidden folder");
+  EXPECT_EQ(counts.text(), "ignored: 1 hidden folder");
 }
 
 TEST(NotTaken, LongListsAndEndingsAreCut) {
@@ -41,7 +41,7 @@ TEST(NotTaken, LongListsAndEndingsAreCut) {
   counts.file("x." + std::string(500, 'z'));
   counts.file("y." + std::string(500, 'z'));
   EXPECT_EQ(counts.text(),
-            "15 files not taken: 2 .zzzzzzzzzzzzzzzzzzz…, 1 .a, 1 .b, 1 .c, 1 .d, 1 .e, 1 .f, 1 .g, 1 .h, 1 .i and 4 "
+            "15 files ignored: 2 .zzzzzzzzzzzzzzzzzzz…, 1 .a, 1 .b, 1 .c, 1 .d, 1 .e, 1 .f, 1 .g, 1 .h, 1 .i and 4 "
             "more");
 }
 

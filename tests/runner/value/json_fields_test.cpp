@@ -41,24 +41,26 @@ TEST(JsonFields, EachIsReadByItsType) {
 }
 
 TEST(JsonFields, AnythingElseIsRefused) {
-  EXPECT_EQ(refusal(json::array(), [](const auto&) {}), "a thing is no JSON object");
+  EXPECT_EQ(refusal(json::array(), [](const auto&) {}), "a thing is not a JSON object");
   EXPECT_EQ(refusal(json::object(), [](const auto& fields) { fields.at("a"); }), "a thing has no 'a'");
-  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.text("a"); }), "a thing has a 'a' that is no text");
-  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.flag("a"); }), "a thing has a 'a' that is no boolean");
+  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.text("a"); }), "a thing has a 'a' that is not a text");
+  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.flag("a"); }),
+            "a thing has a 'a' that is not a boolean");
   EXPECT_EQ(refusal({{"a", 1.5}}, [](const auto& fields) { fields.integer("a"); }),
-            "a thing has a 'a' that is no integer");
+            "a thing has a 'a' that is not an integer");
   EXPECT_EQ(refusal({{"a", std::uint64_t{1} << 63}}, [](const auto& fields) { fields.integer("a"); }),
-            "a thing has a 'a' that is no integer");
-  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.count("a"); }), "a thing has a 'a' that is no count");
+            "a thing has a 'a' that is not an integer");
+  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.count("a"); }),
+            "a thing has a 'a' that is not a count");
   EXPECT_EQ(refusal({{"a", std::uint64_t{1} << 63}}, [](const auto& fields) { fields.count("a"); }),
-            "a thing has a 'a' that is no count");
-  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.seed("a"); }), "a thing has a 'a' that is no seed");
+            "a thing has a 'a' that is not a count");
+  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.seed("a"); }), "a thing has a 'a' that is not a seed");
   EXPECT_EQ(refusal({{"a", "1"}}, [](const auto& fields) { fields.number("a"); }),
-            "a thing has a 'a' that is no number");
+            "a thing has a 'a' that is not a number");
   EXPECT_EQ(refusal({{"a", json::object()}}, [](const auto& fields) { fields.list("a"); }),
-            "a thing has a 'a' that is no list");
+            "a thing has a 'a' that is not a list");
   EXPECT_EQ(refusal({{"a", json::array()}}, [](const auto& fields) { fields.object("a"); }),
-            "a thing has a 'a' that is no object");
+            "a thing has a 'a' that is not an object");
 }
 
 TEST(JsonFields, ListsHoldTextsOrIntegersAlone) {

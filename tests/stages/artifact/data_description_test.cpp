@@ -52,17 +52,17 @@ TEST(DataDescription, IsWrittenInWords) {
 
 TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is no list");
-  EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has a name that is none");
+  EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has an invalid name");
   EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is no list");
   EXPECT_EQ(refusal("tensors", "[1]"), "its 'tensors' lacks a name, a shape or a type");
   const auto tensor = [](const std::string& name, const std::string& shape, const std::string& type) {
     return refusal("tensors", R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
   };
   EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\""), "accepted");
-  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "its 'tensors' has a name that is none");
-  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "its 'tensors' has a type that is not known");
+  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "its 'tensors' has an invalid name");
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "its 'tensors' has an unknown type");
   for (const char* shape : {"3", "[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
-    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "its 'tensors' has a shape that is none") << shape;
+    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "its 'tensors' has an invalid shape") << shape;
   }
   EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
 }

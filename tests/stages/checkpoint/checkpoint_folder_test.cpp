@@ -130,9 +130,8 @@ TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m["schema"] = 2; }),
             "manifest.json is of the version 2, this program reads 1");
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }),
-            "manifest.json is not one that Retort writes");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }),
-            "manifest.json is not one that Retort writes");
+            "manifest.json was not written by Retort");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), "manifest.json was not written by Retort");
   EXPECT_EQ(refusal_of_manifest([](auto& m) {
               m["files"]["x"] = m["files"]["state.json"];
               m["files"].erase("state.json");

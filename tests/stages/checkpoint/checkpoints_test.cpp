@@ -175,7 +175,7 @@ TEST_F(CheckpointsTest, WhereNoneIsWholeATrainingStartsAgain) {
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step));
   damage("step-00000001");
   damage("step-00000002");
-  EXPECT_EQ(saved.advice("--checkpoint "), "no other is whole");
+  EXPECT_EQ(saved.advice("--checkpoint "), "no other checkpoint is intact");
   EXPECT_FALSE(saved.can_continue());
   const Continuation found = saved.load_to_continue();
   EXPECT_FALSE(found.from);
@@ -224,7 +224,7 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
     const std::string message = error.what();
     EXPECT_TRUE(message.starts_with("cannot save a checkpoint in '" + folder().string() + "': it takes ")) << message;
     EXPECT_NE(message.find(" bytes and 1000 are free, so "), message.npos) << message;
-    EXPECT_EQ(error.help, "make room, or choose another place with run.dir");
+    EXPECT_EQ(error.help, "free up space, or choose another place with run.dir");
   }
   EXPECT_EQ(small.created, 0);
   EXPECT_EQ(entries(), Names{});

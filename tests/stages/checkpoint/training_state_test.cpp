@@ -65,13 +65,13 @@ TEST(TrainingState, WhatIsMissingOrOfAnotherKindIsRefused) {
   for (const char* key : {"step", "epoch", "batch", "threads", "seed", "recipe_hash", "metric", "scaler", "plan"}) {
     EXPECT_EQ(refusal(key, none), std::string("its state.json has no '") + key + "'");
   }
-  EXPECT_EQ(refusal("step", -1), "its state.json has a 'step' that is no count");
-  EXPECT_EQ(refusal("step", 1.5), "its state.json has a 'step' that is no count");
-  EXPECT_EQ(refusal("epoch", std::uint64_t{1} << 63), "its state.json has a 'epoch' that is no count");
-  EXPECT_EQ(refusal("seed", -1), "its state.json has a 'seed' that is no seed");
-  EXPECT_EQ(refusal("metric", "0.5"), "its state.json has a 'metric' that is no number");
-  EXPECT_EQ(refusal("recipe_hash", 1), "its state.json has a 'recipe_hash' that is no text");
-  EXPECT_EQ(refusal("schedule", 1), "its state.json has a 'schedule' that is no object");
+  EXPECT_EQ(refusal("step", -1), "its state.json has a 'step' that is not a count");
+  EXPECT_EQ(refusal("step", 1.5), "its state.json has a 'step' that is not a count");
+  EXPECT_EQ(refusal("epoch", std::uint64_t{1} << 63), "its state.json has a 'epoch' that is not a count");
+  EXPECT_EQ(refusal("seed", -1), "its state.json has a 'seed' that is not a seed");
+  EXPECT_EQ(refusal("metric", "0.5"), "its state.json has a 'metric' that is not a number");
+  EXPECT_EQ(refusal("recipe_hash", 1), "its state.json has a 'recipe_hash' that is not a text");
+  EXPECT_EQ(refusal("schedule", 1), "its state.json has a 'schedule' that is not an object");
   EXPECT_EQ(refusal("schedule", nullptr), "it was read");
   for (const char* text : {"", "[]", "{", "null", "{\"step\":1e999}"}) {
     EXPECT_THROW(state_from_json(text), std::runtime_error) << text;

@@ -162,7 +162,7 @@ TEST_F(Cub200List, PathsLeadDownToImages) {
   for (const std::size_t line : {1, 2, 3, 4, 5, 6, 7})
     EXPECT_EQ(all.at(line - 1), "E0612: 'ROOT/images.txt', line " + std::to_string(line) +
                                     ": its path does not lead down to a .jpg, .jpeg, .png or .webp file");
-  EXPECT_EQ(all.at(7), "E0612: 'ROOT/images.txt', line 9: its path stands in line 8 too");
+  EXPECT_EQ(all.at(7), "E0612: 'ROOT/images.txt', line 9: its path is also in line 8 too");
   EXPECT_EQ(all.at(8), "E0612: 'ROOT/images.txt', line 10: the image 8 is listed twice");
 }
 

@@ -123,7 +123,7 @@ TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kBadAnnotations);
     EXPECT_EQ(std::string(error.what()),
-              "image '" + name_ + "': its box, 10 x 10 at 48, 0, lies outside its picture of 48 x 40");
+              "image '" + name_ + "': its box, 10 x 10 at 48, 0, is outside its image of 48 x 40");
     EXPECT_EQ(error.help, "correct the file that lists the boxes, or set crop_to_box: false");
   }
 }

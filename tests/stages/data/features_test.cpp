@@ -171,7 +171,7 @@ TEST_F(FeaturesTest, DamagedFileIsComputedAgain) {
   damage(file("train"), 40);
   context_.facts.reuses = true;
   const auto again = run("train");
-  EXPECT_THAT(context_.said, Contains(HasSubstr("its digest is not that of its numbers")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("its digest does not match its numbers")));
   EXPECT_TRUE(again->sample(0, 29)->at("features").allclose(expected(*train_, 29), 1e-6, 1e-7));
   context_.facts.reuses = true;
   context_.said.clear();
@@ -190,7 +190,7 @@ TEST_F(FeaturesTest, FileOfOtherDataIsComputedAgain) {
   context_.said.clear();
   test_->transform = "another";
   run_all();
-  EXPECT_THAT(context_.said, Contains(HasSubstr("its 'transform' are others")));
+  EXPECT_THAT(context_.said, Contains(HasSubstr("its 'transform' is not the same")));
 }
 
 TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
@@ -207,7 +207,7 @@ TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {
   EXPECT_EQ(run("train", R"({"cache": false})"), train_);
   EXPECT_EQ(run("test", R"({"cache": false})"), test_);
   EXPECT_EQ(model_->built, 0);
-  EXPECT_THAT(context_.said, Contains("nothing is kept: cache is false"));
+  EXPECT_THAT(context_.said, Contains("features are not kept: cache is false"));
 }
 
 TEST_F(FeaturesTest, ModelWithoutAFrozenPartIsRefusedByName) {

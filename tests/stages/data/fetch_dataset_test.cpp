@@ -103,7 +103,7 @@ TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
   EXPECT_EQ(failure_of([&] { fetch(); }),
             "E0610: '" + (folder_ / "data/toys").string() +
-                "' is there, and is not the whole of toys: of 3 images it has 1 (remove it to have it fetched, or "
+                "' exists, and is not a complete copy of toys: of 3 images it has 1 (remove it to have it fetched, or "
                 "choose another folder)");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
@@ -138,8 +138,8 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   const auto file = folder_.write("pictures.tgz", "something");
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
             "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
-                sum_of(runner::DigestKind::kMd5, "something") + ", and theirs are pictures.tgz " + archive_sum_ +
-                ", labels.mat " + labels_sum_ +
+                sum_of(runner::DigestKind::kMd5, "something") + ", and the published ones are pictures.tgz " +
+                archive_sum_ + ", labels.mat " + labels_sum_ +
                 " (it may be damaged, or not the one that is published; fetch it again)");
   EXPECT_THAT(server_.seen(), IsEmpty());
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}); }),

@@ -79,7 +79,7 @@ TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
     write_bytes(data() / name, {});
   run();
   EXPECT_THAT(context_.said,
-              ElementsAre(HasSubstr("2 classes; 16 images"), "3 files not taken: 2 .txt, 1 .svg; 1 hidden folder"));
+              ElementsAre(HasSubstr("2 classes; 16 images"), "3 files ignored: 2 .txt, 1 .svg; 1 hidden folder"));
 }
 
 TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
@@ -87,9 +87,9 @@ TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
   write_bytes(data() / "c0/a.gif", {});
   write_bytes(data() / "c1/b.TIFF", {});
   EXPECT_THAT(errors(), ElementsAre("E0609 /data/root: '" + data().string() +
-                                    "' holds 2 images in a format that is not read: 1 .gif, 1 .tiff"));
+                                    "' holds 2 images in an unsupported format: 1 .gif, 1 .tiff"));
   run(R"({"on_corrupt": "skip"})");
-  EXPECT_THAT(context_.said, testing::Contains("2 files not taken: 1 .gif, 1 .tiff"));
+  EXPECT_THAT(context_.said, testing::Contains("2 files ignored: 1 .gif, 1 .tiff"));
 }
 
 TEST_F(ImageFolder, WebpIsReadBesideTheOthers) {

@@ -48,7 +48,7 @@ TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
   EXPECT_FALSE(list->divided);
   EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
   EXPECT_EQ(list->not_taken.text(),
-            "3 files not taken: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not looked into; 1 hidden "
+            "3 files ignored: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden "
             "folder");
 }
 
@@ -83,7 +83,7 @@ TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   EXPECT_THAT(
       errors(root()),
       ElementsAre(
-          "E0602: classes have no images: 'b', 'c'; 1 file not taken: 1 .txt; 1 hidden file (put .jpg, .jpeg, .png or "
+          "E0602: classes have no images: 'b', 'c'; 1 file ignored: 1 .txt; 1 hidden file (put .jpg, .jpeg, .png or "
           ".webp files there, or remove the folder)"));
 }
 

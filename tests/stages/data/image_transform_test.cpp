@@ -71,7 +71,7 @@ TEST(ImageTransform, EveryFieldIsChecked) {
   for (const json& fraction : {json(0), json(-0.5), json(1.01), json(1e-9), json("1")})
     EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is outside its range") << fraction;
   EXPECT_EQ(refusal("/resize/shape", "square"), "its 'crop_fraction' is outside its range");  // it cuts nothing off
-  EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is no list of three");
+  EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is not a list of three");
   EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is outside its range");
   EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is outside its range");
 }

@@ -149,15 +149,15 @@ TEST(MatFile, RefusesByCause) {
             "it ends within a variable: 72 bytes are announced and 71 are there");
   EXPECT_EQ(problem(changed(128, "\x0d")), "it has an element of type 13 among its variables");
   EXPECT_EQ(problem(written_by_matio<double>({1, 2.5}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_ZLIB)),
-            "it has a number that is not whole");
+            "it has a number that is not an integer");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(problem(written_by_matio<double>({1, nan}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE)),
-            "it has a number that is not whole");
+            "it has a number that is not an integer");
   EXPECT_EQ(problem(written_by_matio<double>({1, 2}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE, MAT_F_COMPLEX)),
             "its 'labels' has complex numbers");
   EXPECT_EQ(
       problem(written_by_matio<std::uint8_t>({'a', 'b', 'c', 'd', 'e'}, MAT_C_CHAR, MAT_T_UINT8, MAT_COMPRESSION_NONE)),
-      "its 'labels' is no matrix of numbers");
+      "its 'labels' is not a matrix of numbers");
 }
 
 TEST(MatFile, CompressedPartsAreBounded) {

@@ -44,8 +44,7 @@ TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
   ASSERT_TRUE(files);
   EXPECT_THAT(files->files,
               ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"), path("a/b/3.jpeg"), path("a/b/4.gif")));
-  EXPECT_EQ(files->not_taken.text(),
-            "1 file not taken: 1 .txt; 1 hidden file; 1 folder not looked into; 1 hidden folder");
+  EXPECT_EQ(files->not_taken.text(), "1 file ignored: 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden folder");
 }
 
 TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
@@ -70,8 +69,8 @@ TEST_F(Pictures, LinksOutOfTheFolderAndNowhereAreRefused) {
   fs::create_symlink(path("b/2.jpg"), path("a/outside.jpg"));
   fs::create_symlink(path("b/none.jpg"), path("a/nowhere.jpg"));
   EXPECT_THAT(errors({"a"}), testing::UnorderedElementsAre(
-                                 "E0607 the link '" + path("a/outside.jpg") + "' leads out of '" + path("a") + "'",
-                                 "E0603 the link '" + path("a/nowhere.jpg") + "' leads nowhere"));
+                                 "E0607 the symlink '" + path("a/outside.jpg") + "' leads out of '" + path("a") + "'",
+                                 "E0603 the symlink '" + path("a/nowhere.jpg") + "' is broken"));
 }
 
 TEST_F(Pictures, AreReadAsInEvaluation) {

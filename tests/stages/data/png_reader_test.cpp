@@ -81,7 +81,7 @@ TEST(ImageReader, TellsFormatsByTheirBytesAndNamesTheRest) {
             "E0609: it is not JPEG, PNG or WebP");
   const std::string text = "GIF89a";
   EXPECT_EQ(failure({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}),
-            "E0609: it is a GIF image, a format that is not read");
+            "E0609: it is a GIF image, an unsupported format");
 }
 
 TEST(ImageReader, FileOfMoreThanAGibibyteIsNotRead) {

@@ -68,7 +68,7 @@ TEST(WebpReader, IsShownAsTheCameraWasHeld) {
 }
 
 TEST(WebpReader, AnimationIsRefused) {
-  EXPECT_EQ(failure(golden("animated.webp")), "E0609: it is an animated WebP, of which no frame is read");
+  EXPECT_EQ(failure(golden("animated.webp")), "E0609: it is an animated WebP, which is not supported");
 }
 
 TEST(WebpReader, CutOffFileIsCorrupt) {

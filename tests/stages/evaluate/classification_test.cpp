@@ -192,7 +192,8 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
 TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
   EXPECT_EQ(refusal(flowers()),
-            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage the size it had then");
+            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage the size it had in "
+            "training");
 }
 
 TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {

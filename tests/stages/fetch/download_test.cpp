@@ -199,7 +199,7 @@ TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0631: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                ": the server answers 404, not there (check whether the address is right, or has changed)");
+                ": the server answers 404, not found (check whether the address is right, or has changed)");
   EXPECT_EQ(server.seen().size(), 1u);
   EXPECT_THAT(names(), IsEmpty());
 }
@@ -266,7 +266,7 @@ TEST_F(DownloadTest, RoomIsLookedForFirst) {
   what.also_needs = 200'000;
   EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
             "E0804: '" + folder_.path().string() +
-                "' has room for 391 KiB, and 488 KiB are needed (make room, or choose another folder)");
+                "' has room for 391 KiB, and 488 KiB are needed (free up space, or choose another folder)");
   EXPECT_THAT(names(), IsEmpty());
 }
 

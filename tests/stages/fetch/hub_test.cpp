@@ -102,7 +102,7 @@ TEST_F(HubTest, DamagedWeightsAreNotTaken) {
 TEST_F(HubTest, UnknownModelAndFile) {
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/none"}); }),
             "E0631: cannot fetch 'org/none': " + hub_.url() +
-                "/api/models/org/none/revision/main: the server answers 404, not there (check whether the name and the "
+                "/api/models/org/none/revision/main: the server answers 404, not found (check whether the name and the "
                 "revision are right)");
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/secret"}); }),
             "E0631: cannot fetch 'org/secret': " + hub_.url() +
@@ -129,8 +129,7 @@ TEST_F(HubTest, ServerThatIsNotAHub) {
   };
   const std::string help = " (check whether HF_ENDPOINT is right)";
   EXPECT_EQ(failure("<html>"), "does not answer as the Hugging Face Hub does: no commit" + help);
-  EXPECT_EQ(failure(R"({"sha": "../.."})"),
-            "does not answer as the Hugging Face Hub does: a commit that is none" + help);
+  EXPECT_EQ(failure(R"({"sha": "../.."})"), "does not answer as the Hugging Face Hub does: an invalid commit" + help);
   const std::string sha(40, 'a');
   EXPECT_EQ(failure(R"({"sha": ")" + sha + R"(", "siblings": [{"rfilename": 3}, {"rfilename": "a\\b.safetensors"}]})"),
             "does not answer as the Hugging Face Hub does: a file that is named 'a\\b.safetensors'" + help);

@@ -47,10 +47,10 @@ TEST_F(UnpackTest, PathsThatLeadOutAreRefused) {
   for (const std::string path :
        {"../evil", "jpg/../../evil", "/tmp/evil", "jpg/..", "a\\..\\b", "a\nb", "inner/../../evil"}) {
     EXPECT_EQ(unpacked({{.path = path, .text = "x"}}),
-              refused("'" + path + "', a path that leads elsewhere or is no name"));
+              refused("'" + path + "', a path that leads elsewhere or is not a name"));
   }
   EXPECT_EQ(unpacked({{.path = "../evil", .type = AE_IFDIR}}),
-            refused("'../evil/', a path that leads elsewhere or is no name"));
+            refused("'../evil/', a path that leads elsewhere or is not a name"));
   EXPECT_FALSE(fs::exists(folder_ / "evil"));
   EXPECT_TRUE(fs::is_empty(folder_ / "out"));
 }

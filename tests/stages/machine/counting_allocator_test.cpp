@@ -116,7 +116,7 @@ TEST(CountingAllocator, TheLimitIsHeldToTheByte) {
   CountingAllocator counter;
   counter.set_limit(100);
   std::optional<at::Tensor> kept = torch::empty({60}, torch::kByte);
-  EXPECT_EQ(refusal_of(41), "out of memory: tried to take 41 B while 60 B of 100 B are taken");
+  EXPECT_EQ(refusal_of(41), "out of memory: tried to allocate 41 B while 60 B of 100 B are in use");
   EXPECT_EQ(counter.live_bytes(), 60);
   EXPECT_EQ(counter.peak_bytes(), 60);
   EXPECT_EQ(counter.refusals(), 1);
@@ -133,7 +133,7 @@ TEST(CountingAllocator, LimitBelowWhatIsLiveTakesNothingAway) {
   CountingAllocator counter;
   const at::Tensor kept = torch::empty({60}, torch::kByte);
   counter.set_limit(10);
-  EXPECT_EQ(refusal_of(1), "out of memory: tried to take 1 B while 60 B of 10 B are taken");
+  EXPECT_EQ(refusal_of(1), "out of memory: tried to allocate 1 B while 60 B of 10 B are in use");
   EXPECT_EQ(counter.live_bytes(), 60);
 }
 

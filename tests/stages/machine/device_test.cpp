@@ -30,7 +30,7 @@ TEST(Device, MissingGpuSaysWhy) {
 TEST(Device, AnythingElseIsRefused) {
   for (const char* text : {"", "auto", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999999999999", "mps"}) {
     EXPECT_EQ(chosen(text, {2, ""}), "E0703 /device/select: device '" + std::string(text) +
-                                         "' is not available: it is not one that this worker knows");
+                                         "' is not available: this worker does not know it");
   }
 }
 

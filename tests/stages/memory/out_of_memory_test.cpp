@@ -25,7 +25,14 @@ TEST(OutOfMemory, IsDistinguishedFromOtherErrors) {
   EXPECT_TRUE(runs_out_of_memory([] { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full"); }));
   EXPECT_TRUE(runs_out_of_memory([] { throw std::bad_alloc(); }));
   EXPECT_TRUE(runs_out_of_memory([] { throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 2, "full"); }));
+  for (const char* const words :
+       {"CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED",
+        "NVML_SUCCESS == r INTERNAL ASSERT FAILED at \"CUDACachingAllocator.cpp\":1"}) {
+    EXPECT_TRUE(runs_out_of_memory([&] { TORCH_CHECK(false, words); })) << words;
+  }
   EXPECT_FALSE(runs_out_of_memory([] { throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 700, "lost"); }));
+  EXPECT_FALSE(runs_out_of_memory([] { TORCH_CHECK(false, "CUBLAS_STATUS_NOT_INITIALIZED"); }));
   EXPECT_FALSE(runs_out_of_memory([] { torch::ones({2, 3}).mm(torch::ones({2, 3})); }));
   EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("can't allocate memory"); }));
 }
@@ -86,20 +93,21 @@ std::string in_words(const OutOfMemory& what) {
 }
 
 TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
-  EXPECT_EQ(
-      in_words(example()),
-      "/memory/budget: out of memory in phase 'backward' of step 2: tried to take 4.0 MiB while 61 MiB of 64 MiB are "
-      "taken | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes is the smallest "
-      "budget that gets further");
+  EXPECT_EQ(in_words(example()),
+            "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 "
+            "MiB are "
+            "taken | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes is the smallest "
+            "budget that gets further");
 }
 
 TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
   OutOfMemory what = example();
   what.has_own_budget = false;
   what.micro_batch = 16;
-  EXPECT_EQ(in_words(what),
-            ": out of memory in phase 'backward' of step 2: tried to take 4.0 MiB while 61 MiB of 64 MiB are taken | "
-            "lower memory.micro_batch, which is 16");
+  EXPECT_EQ(
+      in_words(what),
+      ": out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 MiB are in use | "
+      "lower memory.micro_batch, which is 16");
   what.refused->limit.reset();
   what.can_be_cut = false;
   EXPECT_EQ(in_words(what),

@@ -151,7 +151,7 @@ TEST(ApplyDropout, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(message(torch::ones({2, 3}), ids({1})), "dropout: the input has 2 rows, for 1 samples");
   EXPECT_EQ(message(torch::ones({}), ids({1})), "dropout: the input has no rows");
   EXPECT_EQ(message(torch::ones({1, 3}, torch::kInt), ids({1})), "dropout: the input's type is Int");
-  EXPECT_EQ(message(torch::ones({1, 3}), torch::ones(1)), "dropout: the samples are no int64 on the input's device");
+  EXPECT_EQ(message(torch::ones({1, 3}), torch::ones(1)), "dropout: the samples are not int64 on the input's device");
 }
 
 }  // namespace

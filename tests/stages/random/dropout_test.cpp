@@ -124,6 +124,15 @@ TEST(Dropout, EvaluationAndProbabilityZeroAreTheIdentity) {
   EXPECT_TRUE(net.first->forward(x).is_same(x));
 }
 
+TEST(Dropout, NothingIsNamedWhereNothingCanBeDropped) {
+  Net never(0);
+  const CountingAllocator counter;
+  const auto dropout = scope(never, {0, 1, 2});
+  EXPECT_EQ(counter.allocations(), 0);
+  const at::Tensor x = torch::ones({2, 6});
+  EXPECT_TRUE(never.first->forward(x).is_same(x)) << "another number of rows than names, and no error";
+}
+
 TEST(Dropout, ProbabilityOneIsZeroWithAZeroGradient) {
   Net net(1);
   const auto dropout = scope(net, {0, 1});

@@ -47,8 +47,8 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   const Tried enough = under(peak), too_little = under(peak - 1);
   EXPECT_EQ(enough.error, "");
   EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bit";
-  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*step [0-9]+: tried to take .* while "
-                                                      ".* of .* are taken"));
+  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*step [0-9]+: tried to allocate .* while "
+                                                      ".* of .* are in use"));
   EXPECT_THAT(too_little.help, testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the "
                                                      "budget: [0-9]+ bytes is the smallest budget that gets further"));
   EXPECT_EQ(too_little.place, "/memory/budget");

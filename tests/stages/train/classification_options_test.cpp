@@ -149,8 +149,9 @@ TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   EXPECT_EQ(OptionRun(R"("class_weights": {"clas1": 2})").error(),
             "class_weights names a class that the training data lacks: 'clas1' [/class_weights] | did you mean "
             "'class1'?");
-  EXPECT_EQ(OptionRun(R"("class_weights": [0, 0, 0])").error(),
-            "class_weights are all 0: nothing would be learnt [/class_weights] | give one class at least a weight");
+  EXPECT_EQ(
+      OptionRun(R"("class_weights": [0, 0, 0])").error(),
+      "class_weights are all 0: nothing would be learnt [/class_weights] | give at least one class a weight above 0");
   OptionRun absent(R"("class_weights": "balanced")");
   for (std::int64_t i = 0; i < 30; ++i) absent.train->relabelled[i] = i % 2;
   EXPECT_EQ(absent.error(),
@@ -184,7 +185,7 @@ TEST(Sampling, BalancedNeedsLabelsBeforehand) {
   OptionRun run(R"("sampling": "balanced")");
   run.train->tells_labels = false;
   EXPECT_EQ(run.error(),
-            "sampling: balanced asks for the class of each sample, and the training data does not say it beforehand "
+            "sampling: balanced needs the class of each sample, and the training data does not give it in advance "
             "[/sampling] | set sampling: as_is; class_weights can balance the loss");
 }
 

@@ -73,10 +73,10 @@ TEST(Plateau, WhatIsNotAStateIsRefused) {
     }
     return "taken";
   };
-  EXPECT_EQ(refusal("[]"), "the schedule's state is no JSON object");
-  EXPECT_EQ(refusal(R"({"best": "good"})"), "the schedule's state has a 'best' that is no number");
+  EXPECT_EQ(refusal("[]"), "the schedule's state is not a JSON object");
+  EXPECT_EQ(refusal(R"({"best": "good"})"), "the schedule's state has a 'best' that is not a number");
   EXPECT_EQ(refusal(R"({"best": 1, "bad_validations": -1})"),
-            "the schedule's state has a 'bad_validations' that is no count");
+            "the schedule's state has a 'bad_validations' that is not a count");
   EXPECT_EQ(refusal(R"({"best": 1, "bad_validations": 1, "cooldown_left": 0})"),
             "the schedule's state has no 'reductions'");
 }

@@ -106,7 +106,7 @@ TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
   EXPECT_EQ(supervised.error(R"({"schedule": {"kind": "plateau"}})"),
-            "the schedule plateau waits for a better validation, and there is no validation data");
+            "the schedule plateau needs validation data, and there is none");
 }
 
 TEST(Supervised, TrainsAModelAndHandsItOn) {

@@ -426,7 +426,7 @@ TEST(Trainer, PlateauWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.schedule = PlateauSchedule{};
-  EXPECT_EQ(training.error(), "the schedule plateau waits for a better validation, and there is no validation data");
+  EXPECT_EQ(training.error(), "the schedule plateau needs validation data, and there is none");
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 
@@ -464,7 +464,7 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
   TinyTraining training;
   training.validation = nullptr;
   training.options.patience = 3;
-  EXPECT_EQ(training.error(), "patience waits for a better validation, and there is no validation data");
+  EXPECT_EQ(training.error(), "patience needs validation data, and there is none");
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 

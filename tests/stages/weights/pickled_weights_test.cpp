@@ -127,9 +127,9 @@ TEST(PickledWeights, RepeatedNameIsRefused) {
 }
 
 TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
-  EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"), "a key on the way to a tensor is no name, below 'a'");
-  EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"), "a key on the way to a tensor is no name, below ''");
-  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key on the way to a tensor is no name, below ''");
+  EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"), "a key that leads to a tensor is not a name, below 'a'");
+  EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"), "a key that leads to a tensor is not a name, below ''");
+  EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, below ''");
 }
 
 TEST(PickledWeights, WithoutATensorThereIsNothing) {

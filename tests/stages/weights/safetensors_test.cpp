@@ -333,9 +333,9 @@ TEST_F(SafetensorsTest, ImpossibleTensorIsRefused) {
   EXPECT_EQ(refused(entry("[18446744073709551615]", "[0,4]")),
             "the tensor 'a' has the size 18446744073709551615 in its shape");
   EXPECT_EQ(refused(entry("[1.0]", "[0,4]")), "the tensor 'a' has the size 1.0 in its shape");
-  EXPECT_EQ(refused(entry("4", "[0,4]")), "the tensor 'a' has a shape that is no list");
-  EXPECT_EQ(refused(entry("[1]", "[4,0]")), "the tensor 'a' has data_offsets that are no range");
-  EXPECT_EQ(refused(entry("[1]", "[0]")), "the tensor 'a' has data_offsets that are no range");
+  EXPECT_EQ(refused(entry("4", "[0,4]")), "the tensor 'a' has a shape that is not a list");
+  EXPECT_EQ(refused(entry("[1]", "[4,0]")), "the tensor 'a' has data_offsets that are not a range");
+  EXPECT_EQ(refused(entry("[1]", "[0]")), "the tensor 'a' has data_offsets that are not a range");
   EXPECT_EQ(refused(entry("[1]", "[0,4]", "\"F33\"")), "the tensor 'a' has the unknown type 'F33'");
   EXPECT_EQ(refused(entry("[1]", "[0,4]", "7")), "the tensor 'a' has the unknown type '7'");
   EXPECT_EQ(refused("{}"), "the tensor 'a' needs exactly dtype, shape and data_offsets");
@@ -366,9 +366,9 @@ TEST_F(SafetensorsTest, BooleanThatIsNeitherIsRefused) {
 
 TEST_F(SafetensorsTest, MetadataMustBeTexts) {
   put_header(R"({"__metadata__":{"epoch":3}})", 0);
-  EXPECT_EQ(refusal(), "its __metadata__ 'epoch' is no text");
+  EXPECT_EQ(refusal(), "its __metadata__ 'epoch' is not a text");
   put_header(R"({"__metadata__":[]})", 0);
-  EXPECT_EQ(refusal(), "its __metadata__ is no mapping");
+  EXPECT_EQ(refusal(), "its __metadata__ is not a mapping");
 }
 
 TEST_F(SafetensorsTest, NamesAreShownWithoutControlCharacters) {

@@ -87,8 +87,9 @@ TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
 TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
-  const std::pair<const char*, const char*> configs[] = {
-      {"[", "it is not JSON"}, {"[]", "it is no JSON object"}, {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
+  const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},
+                                                         {"[]", "it is not a JSON object"},
+                                                         {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
     EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
@@ -137,7 +138,7 @@ TEST_F(SavedWeightsTest, FolderOfAModelAndAnAdapterIsAmbiguous) {
   write_safetensors(at("adapter_model.safetensors"), {});
   EXPECT_EQ(refusal(at("."), ErrorCode::kMissingWeights),
             "'@/.' holds a model, 'model.safetensors', and an adapter, 'adapter_model.safetensors' | "
-            "name the file of the one that is meant");
+            "name the file that you mean");
 }
 
 TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {

@@ -38,7 +38,7 @@ TEST(EvaluatedData, FolderOfTheTrainingIsSplitAsItWas) {
     const EvaluatedData data = taken("a", overrides);
     EXPECT_THAT(data.overrides, IsEmpty());
     ASSERT_EQ(data.lines.size(), 1U);
-    EXPECT_THAT(data.lines[0], testing::EndsWith("a' is measured: data.split.test=0.1"));
+    EXPECT_THAT(data.lines[0], testing::EndsWith("a' is evaluated: data.split.test=0.1"));
   }
 }
 
@@ -46,8 +46,8 @@ TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
   const EvaluatedData data = taken("a", {"data.root=b"});
   EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
   EXPECT_THAT(data.lines,
-              ElementsAre("data: all of 'b' is measured, which is not the folder of the training: data.split={train: "
-                          "0, validation: 0, test: 1}; a share of it is measured with data.split.test"));
+              ElementsAre("data: all of 'b' is evaluated, since the training used another folder: data.split={train: "
+                          "0, validation: 0, test: 1}; for a share of it set data.split.test"));
 }
 
 TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
@@ -55,7 +55,7 @@ TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
                             "++data.split.test=0.1", "data.split.seed=3"}) {
     const EvaluatedData data = taken("a", {"data.root=b", split});
     EXPECT_THAT(data.overrides, IsEmpty()) << split;
-    EXPECT_THAT(data.lines, ElementsAre("data: the share for the test of 'b' is measured: data.split.test=0.1"));
+    EXPECT_THAT(data.lines, ElementsAre("data: the test share of 'b' is evaluated: data.split.test=0.1"));
   }
 }
 
@@ -65,7 +65,7 @@ TEST(EvaluatedData, FoldersForThePartsSayWhatTheTestIs) {
   const std::string root = folder.path().string();
   const EvaluatedData data = taken("a", {"data.root='" + root + "'"});
   EXPECT_THAT(data.overrides, IsEmpty());
-  EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is measured"));
+  EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
 }
 
 TEST(EvaluatedData, LinkToTheFolderOfTheTrainingIsThatFolder) {

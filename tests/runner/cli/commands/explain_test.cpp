@@ -62,11 +62,11 @@ TEST(Explain, KindTellsPortsAndOptions) {
       "  size: an integer from 1 to 4096 (pixels); default 96\n"
       "      Side.\n"
       "  name: a string\n"
-      "      A word for use in interpolations, such as ${model.name}.\n"
+      "      A name for interpolations, such as ${model.name}.\n"
       "  inputs: a mapping\n"
-      "      Wires input ports by hand: {port: stage.port}; a list for a port that takes many.\n"
+      "      Wires input ports explicitly: {port: stage.port}, or a list for a port that takes several.\n"
       "  foreach: a mapping\n"
-      "      One node per item: {key: [values]}; several keys form their product. Options may say ${item.key}.\n");
+      "      One node per item: {key: [values]}; several keys form their product. Options may use ${item.key}.\n");
 }
 
 TEST(Explain, OptionsThatAreNotBuiltAreListedApart) {
@@ -101,7 +101,7 @@ TEST(Explain, CodeTellsCauseExampleAndRemedy) {
             "    train: {epochs: many}\n"
             "\n"
             "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
-            "  The program ends with 78.\n");
+            "  Exit code: 78.\n");
 }
 
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {

@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/machine/memory_meter.h"
+#include "stages/memory/memory_budget.h"
+#include "stages/memory/out_of_memory.h"
+#include "tests/support/needs_gpu.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+const at::Device kGpu(at::kCUDA, 0);
+
+at::Tensor bytes(std::int64_t count) { return torch::empty({count}, at::device(kGpu).dtype(torch::kByte)); }
+
+// The first of this file, so that nothing has used the GPU before it.
+TEST(GpuBudget, HoldsBeforeTheGpuHasBeenUsed) {
+  NEEDS_GPU();
+  {
+    const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
+    EXPECT_NO_THROW(bytes(256 * kMiB));
+    EXPECT_THROW(bytes(1024 * kMiB), c10::OutOfMemoryError) << "the context counts too";
+  }
+  EXPECT_NO_THROW(bytes(1024 * kMiB));
+}
+
+TEST(GpuBudget, IsWhatOthersLeave) {
+  NEEDS_GPU();
+  const std::int64_t before = device_memory(kGpu).bytes, all = MemoryMeter(kGpu).available();
+  EXPECT_LE(before, all);
+  EXPECT_EQ(device_memory(kGpu).name, "the GPU's free memory");
+  const at::Tensor own = bytes(512 * kMiB);
+  EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before), 64.0 * kMiB)
+      << "what this process holds is its own to use";
+}
+
+TEST(GpuBudget, OutOfMemoryIsRecognised) {
+  NEEDS_GPU();
+  try {
+    bytes(std::int64_t{1} << 50);
+    FAIL() << "a pebibyte was given";
+  } catch (const std::exception& error) {
+    EXPECT_TRUE(is_out_of_memory(error));
+  }
+}
+
+// A child of its own: after such an error nothing in a process can use the GPU.
+TEST(GpuBudgetDeathTest, EndsQuietlyAfterAFatalError) {
+  NEEDS_GPU();
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(
+      {
+        try {
+          const ScopedMemoryBudget budget(1024 * kMiB, kGpu);
+          const at::Tensor row = torch::zeros({4}, at::device(kGpu));
+          row.index_select(0, torch::full({1}, 9, at::device(kGpu).dtype(torch::kLong))).cpu();
+        } catch (const std::exception&) {
+          std::_Exit(3);
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(3), "");
+}
+
+}  // namespace
+}  // namespace stages
