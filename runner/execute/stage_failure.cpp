@@ -22,7 +22,7 @@ std::string first_line_logging_rest(const char* what) {
 }
 
 /// LibTorch's own exception types cannot be named here, so its texts must do.
-bool is_out_of_memory(std::string_view what) {
+bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
 }
 
@@ -62,7 +62,7 @@ Diagnostic stage_failure(const Node& node) {
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     constexpr std::string_view kSaid = "out of memory: ";
-    if (is_out_of_memory(line)) return out_of_memory(node, line.substr(line.starts_with(kSaid) ? kSaid.size() : 0));
+    if (says_out_of_memory(line)) return out_of_memory(node, line.substr(line.starts_with(kSaid) ? kSaid.size() : 0));
     if (const auto operation = nondeterministic_operation(line)) return not_deterministic(node, *operation);
     return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
   } catch (...) {

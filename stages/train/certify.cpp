@@ -9,8 +9,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/train/gradient.h"
-#include "stages/train/step_assembly.h"
-#include "stages/train/step_snapshot.h"
+#include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

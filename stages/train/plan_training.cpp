@@ -10,8 +10,7 @@
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
 #include "stages/train/plan_alternatives.h"
-#include "stages/train/step_assembly.h"
-#include "stages/train/step_snapshot.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 

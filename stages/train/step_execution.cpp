@@ -1,8 +1,12 @@
 #include "stages/train/step_execution.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
+#include "runner/stage/run_context.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/parameter_groups.h"
 
 namespace stages {
 
@@ -69,6 +73,32 @@ void StepExecution::commit(const Computed& computed, const std::vector<Rates>& r
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();
+}
+
+StepSnapshot::StepSnapshot(torch::nn::Module& network, at::Device device)
+    : network_(&network), generators_(generator_states(device)) {
+  const torch::NoGradGuard no_graph;
+  for (const at::Tensor& buffer : network.buffers()) buffers_.emplace_back(buffer, buffer.clone());
+}
+
+void StepSnapshot::restore() const {
+  const torch::NoGradGuard no_graph;
+  network_->zero_grad();
+  for (const auto& [own, copy] : buffers_) own.copy_(copy);
+  set_generator_states(generators_);
+}
+
+StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
+                            const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
+                            runner::RunContext& context) {
+  network.train();
+  const std::vector<ParameterGroup> groups = divide_parameters(network, options.optimizer, options.parameter_groups);
+  StepPlan plan = make_step_plan(
+      step, policy, std::min(options.batch_size, samples),
+      choose_numerics(policy.numerics(), network, options.model_stage, context),
+      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
+      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
+  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
 }
 
 }  // namespace stages

@@ -19,7 +19,7 @@
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
 #include "stages/worker/export_readme.h"
-#include "stages/worker/trained_checkpoint.h"
+#include "stages/worker/network_of_run.h"
 
 namespace stages {
 namespace {
@@ -197,7 +197,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   const std::string out = request.at("out"), what = request.at("what");
   runner::NewFolder folder(out);
   use_threads(graph.threads);
-  const auto loaded = load_trained(graph, request.at("node").get<std::string>(), trained, "cpu", context);
+  const auto loaded = load_network_of_run(graph, request.at("node").get<std::string>(), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   if (!network) {

@@ -15,7 +15,7 @@
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
 #include "stages/numerics/prepared_network.h"
-#include "stages/worker/trained_checkpoint.h"
+#include "stages/worker/network_of_run.h"
 
 namespace stages {
 namespace {
@@ -128,7 +128,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) return device.errors();
   use_threads(graph.threads);
-  const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
+  const auto checkpoint =
+      load_network_of_run(graph, request.at("node").get<std::string>(), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);

@@ -1,4 +1,4 @@
-#include "stages/train/trained_weights.h"
+#include "stages/train/earlier_weights.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -11,7 +11,6 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/checkpoint/checkpoint_folder.h"
-#include "stages/checkpoint/training_state.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -50,13 +49,13 @@ std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const
 }
 
 /// Only the very weights that the training ended with: of others, it would give out something else.
-std::optional<Trained> find_reused(const runner::TrainedWeights& weights, const TrainerOptions& options,
-                                   runner::RunContext& context) {
+std::optional<EarlierWeights> find_reused(const runner::TrainedWeights& weights, const TrainerOptions& options,
+                                          runner::RunContext& context) {
   std::string why;
   try {
     if (auto found = load(weights, options)) {
       DatasetDescription data = described_data(found->state.about);
-      return Trained{*std::move(found), std::move(data)};
+      return EarlierWeights{*std::move(found), std::move(data)};
     }
     why = "there is no checkpoint in '" + weights.folder.string() + "'";
   } catch (const std::exception& error) {
@@ -78,7 +77,7 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
       .with_help("give the model the weights that it had, or train again");
 }
 
-std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
+std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context) {
   const auto weights = context.node().trained;
   if (!weights) return std::nullopt;
   if (weights->reused) return find_reused(*weights, options, context);
@@ -92,7 +91,7 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
   }
   try {
     DatasetDescription data = described_data(found->state.about);
-    return Trained{*std::move(found), std::move(data)};
+    return EarlierWeights{*std::move(found), std::move(data)};
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
                                                      "' does not say what data it was trained on: " + error.what())
@@ -100,7 +99,8 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
   }
 }
 
-TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context) {
+TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
+                                    runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
   check_base(network, found.state);
   network.to(at::Device(context.node().device));
