@@ -76,7 +76,7 @@ DryRun dry_run(const Training& training, std::int64_t steps) {
     }
     const auto computed = execution.compute(images(size, training.side, trace), {7, number++});
     own_all(trace, *network, execution.optimizer());
-    execution.commit(computed, {{.learning_rate = 1e-3}});
+    execution.commit(computed);
   }
   finish(run, trace);
   return run;

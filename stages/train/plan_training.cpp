@@ -83,7 +83,7 @@ class TracedTraining {
     }
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
-    execution.commit(computed, std::vector<Rates>(execution.optimizer().groups().size()));
+    execution.commit(computed);
     for (const auto& [name, tensor] : execution.state()) trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 

@@ -64,12 +64,12 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip), key.step};
 }
 
-void StepExecution::commit(const Computed& computed, const std::vector<Rates>& rates) {
+void StepExecution::commit(const Computed& computed) {
   const ScopedPhase phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_graph;
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
-  optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
+  optimizer_.step(computed.skip, clips ? divisor : std::nullopt);
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();

@@ -36,7 +36,7 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 /// One optimizer step after another, each in two halves:
 ///
 ///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
-///   execution.commit(computed, rates);                       // allocates nothing, and cannot fail
+///   execution.commit(computed);                              // allocates nothing, and cannot fail
 ///
 /// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers,
 /// random numbers), a StepSnapshot puts back.
@@ -59,8 +59,8 @@ class StepExecution {
   };
   /// `after_micro_batch` as accumulate_gradient() has it.
   Computed compute(const Batch& batch, const StepKey& key, const std::function<void()>& after_micro_batch = {});
-  /// Also drops the gradients.
-  void commit(const Computed& computed, const std::vector<Rates>& rates);
+  /// One step of the optimizer, at its rates. Also drops the gradients.
+  void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
   const PreparedNetwork& network() const { return network_; }

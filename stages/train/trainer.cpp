@@ -173,16 +173,16 @@ class Training {
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
     is_whole_ = false;
-    const std::vector<Rates> rates = learning_rates_.at(done_.steps, done_.epochs);
+    execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
                   std::move(computed.numbers),
-                  rates,
+                  execution_.optimizer().rates(),
                   std::move(before)});
     pending_.settle(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
     // From here on nothing is allocated and nothing can fail.
-    execution_.commit(computed, rates);
+    execution_.commit(computed);
     pending_.mark_written();
     if (observer_) show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);
