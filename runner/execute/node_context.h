@@ -50,7 +50,7 @@ class NodeContext final : public RunContext {
     metrics_ = metrics;
     world_.emit(Resumed{id_, metrics});
   }
-  std::int64_t flush() override {
+  std::int64_t wait_for_metrics() override {
     world_.flush(id_);
     has_saved_ = true;
     return metrics_;

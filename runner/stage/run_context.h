@@ -89,7 +89,7 @@ class RunContext {
   virtual void resumed(std::int64_t /*metrics*/) {}
   /// Returns once every metric so far is on the disk, and how many of this node there are, for resumed(). Called before
   /// each save, so that no save knows of a step that the record does not.
-  virtual std::int64_t flush() { return 0; }
+  virtual std::int64_t wait_for_metrics() { return 0; }
   /// Says that the files that the node reuses, or the weights that it was to reuse, are damaged, and how; they are gone
   /// from its folder and the stage does its work again.
   virtual void not_reused(std::string_view /*why*/) {

@@ -167,7 +167,7 @@ ExitCode Worker::run(const Json& request) {
                                    log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
                                  },
                              .take_save_request = [this] { return wants_save_.exchange(false); },
-                             .flush = [this](const std::string& node) { flush(node); },
+                             .flush = [this](const std::string& node) { wait_for_record(node); },
                              .measure_peak = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
@@ -273,7 +273,7 @@ void Worker::start_log(const Json& request) {
 }
 
 /// Until retort has put on the disk what it was told. Without it there is nobody to work for.
-void Worker::flush(const std::string& node) {
+void Worker::wait_for_record(const std::string& node) {
   emit(runner::Flush{node});
   const auto answer = next_line(/*despite_signals=*/true);
   if (!answer) throw runner::Cancelled{};

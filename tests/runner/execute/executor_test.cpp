@@ -45,7 +45,7 @@ class AddingStage : public Stage {
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_.starts_with("save")) context.flush();
+    if (act_.starts_with("save")) context.wait_for_metrics();
     if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
     if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
