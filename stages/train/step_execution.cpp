@@ -40,7 +40,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
   StepNumbers numbers =
-      accumulate_gradient(step_, network_.module(), step_.prepare(network_.placed(batch), key), weight, plan_, key,
+      accumulate_gradient(step_, network_, step_.prepare(network_.placed(batch), key), weight, plan_, key,
                           scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
