@@ -1,21 +1,11 @@
 #include "runner/stage/certificate.h"
 
-#include <stdexcept>
-
+#include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
 
 namespace runner {
 
 using Json = nlohmann::ordered_json;
-
-namespace {
-
-double error_from_json(const Json& json) {
-  if (const auto error = number_from_json(json)) return *error;
-  throw std::runtime_error("a relative error is no number");
-}
-
-}  // namespace
 
 Json to_json(const Certificate& certificate) {
   Json parameters = Json::array();
@@ -33,18 +23,19 @@ Json to_json(const Certificate& certificate) {
 }
 
 Certificate certificate_from_json(const Json& json) {
-  try {
-    Certificate certificate;
-    certificate.node = json.at("node");
-    certificate.compared = json.at("compared");
-    for (const Json& parameter : json.at("parameters"))
-      certificate.parameters.push_back({parameter.at("name"), error_from_json(parameter.at("relative_error"))});
-    certificate.changed = json.at("changed").get<std::vector<std::string>>();
-    certificate.refused = json.at("refused");
-    return certificate;
-  } catch (const std::exception& error) {  // of the JSON, or of error_from_json()
-    throw std::runtime_error(std::string("not a certificate: ") + error.what());
+  const JsonFields fields(json, "the certificate");
+  fields.only({"schema", "node", "compared", "holds", "worst", "limit", "parameters", "changed", "refused"});
+  Certificate certificate;
+  certificate.node = fields.text("node");
+  certificate.compared = fields.text("compared");
+  for (const Json& parameter : fields.list("parameters")) {
+    const JsonFields one(parameter, "a parameter of the certificate");
+    one.only({"name", "relative_error"});
+    certificate.parameters.push_back({one.text("name"), one.number("relative_error")});
   }
+  certificate.changed = fields.texts("changed");
+  certificate.refused = fields.text("refused");
+  return certificate;
 }
 
 }  // namespace runner

@@ -1,5 +1,6 @@
 #include "runner/value/json_fields.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -13,6 +14,14 @@ namespace runner {
 template <typename Json>
 JsonFields<Json>::JsonFields(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
   if (!json.is_object()) throw std::runtime_error(what_ + " is no JSON object");
+}
+
+template <typename Json>
+void JsonFields<Json>::only(std::initializer_list<std::string_view> keys) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      throw std::runtime_error(what_ + " has an unknown '" + key + "'");
+  }
 }
 
 template <typename Json>
@@ -74,6 +83,16 @@ const Json& JsonFields<Json>::list(std::string_view key) const {
   const Json& value = at(key);
   if (!value.is_array()) fail(key, "list");
   return value;
+}
+
+template <typename Json>
+std::vector<std::string> JsonFields<Json>::texts(std::string_view key) const {
+  std::vector<std::string> all;
+  for (const Json& text : list(key)) {
+    if (!text.is_string()) fail(key, "list of texts");
+    all.push_back(text.template get<std::string>());
+  }
+  return all;
 }
 
 template <typename Json>

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,6 +22,9 @@ class JsonFields {
   /// `json` is borrowed.
   JsonFields(const Json& json, std::string what);
 
+  /// Throws where there is a member of another name.
+  void only(std::initializer_list<std::string_view> keys) const;
+
   const Json& at(std::string_view key) const;
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
@@ -28,6 +33,7 @@ class JsonFields {
   std::uint64_t seed(std::string_view key) const;  ///< of 64 bits
   double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (json_number.h)
   const Json& list(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;  ///< a list of them
   const Json& object(std::string_view key) const;
 
   /// Throws the error of a member that is no `type`.

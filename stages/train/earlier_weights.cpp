@@ -92,7 +92,7 @@ std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options
   try {
     DatasetDescription data = described_data(found->state.about);
     return EarlierWeights{*std::move(found), std::move(data)};
-  } catch (const std::invalid_argument& error) {
+  } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
                                                      "' does not say what data it was trained on: " + error.what())
         .with_help("use one that this version has trained");

@@ -59,6 +59,16 @@ TEST(JsonFields, AnythingElseIsRefused) {
             "a thing has a 'a' that is no list");
   EXPECT_EQ(refusal({{"a", json::array()}}, [](const auto& fields) { fields.object("a"); }),
             "a thing has a 'a' that is no object");
+  EXPECT_EQ(refusal({{"a", {"b", 1}}}, [](const auto& fields) { fields.texts("a"); }),
+            "a thing has a 'a' that is no list of texts");
+}
+
+TEST(JsonFields, UnknownMemberIsRefusedWhereAllAreNamed) {
+  const json object = {{"a", {"x", "y"}}, {"b", 1}};
+  const JsonFields fields(object, "a thing");
+  EXPECT_NO_THROW(fields.only({"b", "a", "c"}));
+  EXPECT_EQ(fields.texts("a"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(refusal(object, [](const auto& given) { given.only({"a"}); }), "a thing has an unknown 'b'");
 }
 
 }  // namespace
