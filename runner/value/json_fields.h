@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +22,7 @@ class JsonFields {
   JsonFields(const Json& json, std::string what);
 
   /// Throws where there is a member of another name.
-  void only(std::initializer_list<std::string_view> keys) const;
+  void only(const std::vector<std::string_view>& keys) const;
 
   const Json& at(std::string_view key) const;
   std::string text(std::string_view key) const;

@@ -192,12 +192,13 @@ std::vector<std::string> files_in(const fs::path& folder) {
 }  // namespace
 
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
-  const runner::Graph graph = runner::graph_from_json(request.at("graph"));
-  const runner::TrainedNodes trained = runner::trained_from_json(request.at("checkpoints"));
-  const std::string out = request.at("out"), what = request.at("what");
+  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "what", "out", "names", "head_inside"});
+  const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
+  const runner::TrainedNodes trained = runner::trained_from_json(fields.object("checkpoints"));
+  const std::string out = fields.text("out"), what = fields.text("what");
   runner::NewFolder folder(out);
   use_threads(graph.threads);
-  const auto loaded = load_network_of_run(graph, request.at("node").get<std::string>(), trained, "cpu", context);
+  const auto loaded = load_network_of_run(graph, fields.text("node"), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   if (!network) {
@@ -208,7 +209,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   Export writer(out, **loaded, *network);
   if (what == "merged") writer.merged(folder.draft());
   else if (what == "torchscript") writer.torch_script(folder.draft());
-  else if (what == "adapter") writer.adapter(folder.draft(), request.at("names"), request.at("head_inside"), context);
+  else if (what == "adapter") writer.adapter(folder.draft(), fields.text("names"), fields.flag("head_inside"), context);
   else throw std::invalid_argument("nothing to export is called '" + what + "'");
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
