@@ -4,7 +4,6 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/protocol/event.h"
-#include "runner/record/recorded_run.h"
 
 namespace runner {
 
@@ -17,11 +16,24 @@ void add_trained(Invocation& verb, TrainedFlags& flags) {
             .value = &flags.checkpoint,
             .summary = "best, latest, or a checkpoint's folder; without it, the one that the training keeps",
             .type = "WHICH"});
+  verb.add({.name = "--weights",
+            .value = &flags.weights,
+            .summary = "Of a training with train.ema: the average of its weights, or the weights as trained; default: "
+                       "what train.ema.result says",
+            .type = "WHICH",
+            .choices = {"averaged", "trained"}});
 }
 
 void add_trained_node(Invocation& verb, TrainedFlags& flags) {
   verb.add(
       {.name = "--node", .value = &flags.node, .summary = "Which training, if the run has several", .type = "NODE"});
+}
+
+Result<TrainedNodes> trained_nodes(const RecordedRun& run, const Graph& graph, const TrainedFlags& flags) {
+  auto trained = find_trained_nodes(run, graph, flags.checkpoint);
+  if (!trained || flags.weights.empty()) return trained;
+  for (auto& [id, weights] : *trained) weights.averaged = flags.weights == "averaged";
+  return trained;
 }
 
 Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
@@ -33,7 +45,7 @@ Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags
   if (!before) return before.errors();
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
-  const auto trained = find_trained_nodes(*run, prepared->graph, flags.checkpoint);
+  const auto trained = trained_nodes(*run, prepared->graph, flags);
   if (!trained) return trained.errors();
   const auto node = choose_trained_node(*trained, flags.node);
   if (!node) return node.errors();

@@ -14,7 +14,8 @@ namespace runner {
 /// Trainings that an earlier run has done, by node.
 using TrainedNodes = std::map<std::string, TrainedWeights>;
 
-/// As protocol.md has it: {node: {"folder", "choice"}}. trained_from_json throws std::runtime_error on anything else.
+/// As protocol.md has it: {node: {"folder", "choice"}}, and "weights" where that is asked for. trained_from_json throws
+/// std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const TrainedNodes& nodes);
 TrainedNodes trained_from_json(const nlohmann::ordered_json& json);
 

@@ -54,6 +54,7 @@ class TrainingStage final : public runner::Stage {
     checkpoint.epoch = result.epoch;
     checkpoint.step = result.step;
     checkpoint.file = result.file;
+    if (trained) checkpoint.weights = trained->weights;
     return {{"checkpoint", setup.checkpoint}};
   }
 

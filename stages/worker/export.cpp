@@ -100,6 +100,10 @@ class Export {
     readme_.feature = network.options().feature;
     readme_.classes = checkpoint.classes.size();
     readme_.remarks = lost_in_preprocessor(transform_);
+    if (!checkpoint.weights.empty())
+      readme_.remarks.push_back("These are the weights " + std::string(checkpoint.weights == "averaged"
+                                                                           ? "averaged over the steps of the training."
+                                                                           : "as trained, not their average."));
   }
 
   void merged(const fs::path& folder) {
@@ -213,7 +217,9 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   else throw std::invalid_argument("nothing to export is called '" + what + "'");
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
-  return Json{{"folder", out}, {"files", files}};
+  Json answer = {{"folder", out}, {"files", files}};
+  if (!(*loaded)->weights.empty()) answer["weights"] = (*loaded)->weights;
+  return answer;
 }
 
 }  // namespace stages

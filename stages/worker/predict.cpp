@@ -135,7 +135,9 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
-  return Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
+  Json answer = Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
+  if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
+  return answer;
 }
 
 }  // namespace stages

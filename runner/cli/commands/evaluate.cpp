@@ -41,7 +41,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
     if (!prepared) return report(console, prepared.errors());
   }
   Graph& graph = prepared->graph;
-  auto trained = find_trained_nodes(*run, graph, flags.trained.checkpoint);
+  auto trained = trained_nodes(*run, graph, flags.trained);
   if (!trained) return report(console, trained.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());

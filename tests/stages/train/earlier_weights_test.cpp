@@ -4,6 +4,7 @@
 #include <set>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "stages/checkpoint/checkpoint_folder.h"
@@ -263,6 +264,57 @@ TEST_F(EarlierWeightsFound, OfAnotherNetworkAreRefused) {
     EXPECT_EQ(error.code, ErrorCode::kChangedRun);
     EXPECT_THAT(error.what(), HasSubstr("does not fit this model: "));
   }
+}
+
+/// A training that averages its weights, and another run that takes either kind.
+class EarlierAverage : public testing::TestWithParam<bool> {
+ protected:
+  EarlierAverage() {
+    before_.options.average = {.decay = 0.9, .is_result = GetParam()};
+    before_.options.keep = Keep::kLast;
+    before_.run();
+    context_.facts.trained = {before_.context.node().folder / "checkpoints", Choice::kKept};
+  }
+  NamedTensors taken(std::optional<bool> averaged) {
+    context_.facts.trained->averaged = averaged;
+    context_.said.clear();
+    const auto network = before_.step.model.build(before_.train_data->describe(), 99);
+    load_earlier_weights(find_earlier_weights(before_.options, context_).value(), *network, context_);
+    return weights(*network);
+  }
+  static bool are_equal(const NamedTensors& a, const NamedTensors& b) {
+    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return x.second.equal(y.second); });
+  }
+  nlohmann::json record() const {
+    std::ifstream file(context_.node().folder / "checkpoint.json");
+    return nlohmann::json::parse(file);
+  }
+
+  TinyTraining before_;
+  RecordingContext context_;
+};
+INSTANTIATE_TEST_SUITE_P(Result, EarlierAverage, testing::Bool());
+
+TEST_P(EarlierAverage, EitherKindOfWeightsCanBeTaken) {
+  TinyTraining without;
+  without.options.keep = Keep::kLast;
+  without.run();
+  const NamedTensors trained = taken(false);
+  EXPECT_TRUE(are_equal(trained, weights(*without.network)));  // an average changes no training
+  EXPECT_EQ(record()["weights"], "trained");
+  EXPECT_THAT(context_.said, ElementsAre(testing::StartsWith("the trained weights after step ")));
+  const NamedTensors averaged = taken(true);
+  EXPECT_FALSE(are_equal(averaged, trained));
+  EXPECT_EQ(record()["weights"], "averaged");
+  EXPECT_TRUE(are_equal(taken(std::nullopt), GetParam() ? averaged : trained));
+}
+
+TEST_F(EarlierWeightsFound, AverageThatWasNotKeptIsRefused) {
+  context_.facts.trained->averaged = true;
+  EXPECT_THAT(error(), testing::EndsWith("the training has kept no average of its weights"));
+  context_.facts.trained->averaged = false;
+  EXPECT_EQ(error(), "taken");
+  EXPECT_TRUE(has_the_trained_weights());
 }
 
 }  // namespace

@@ -266,6 +266,13 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
   EXPECT_EQ(refusal("log", "info"), "the request has no 'node'");
 }
 
+TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
+  request_["checkpoints"]["train"]["weights"] = "averaged";
+  EXPECT_THAT(error(), HasSubstr("the training has kept no average of its weights | leave out --weights averaged"));
+  request_["checkpoints"]["train"]["weights"] = "trained";
+  EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
+}
+
 TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
   request_["paths"] = {"no/such.jpg"};
   EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");
