@@ -26,7 +26,7 @@ struct RunOptions {
   bool smoke = false;
   Observer* observer = nullptr;   ///< borrowed
   bool resume = false;            ///< it has been at work before: what is finished is not run again, the rest continues
-  TrainedNodes checkpoints = {};  ///< whose training is not run: its result is taken from there
+  CheckpointSources checkpoints = {};  ///< whose training is not run: its result is taken from there
   std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
 };
 

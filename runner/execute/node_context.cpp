@@ -14,7 +14,7 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
                   .wanted = std::move(wanted)};
   const auto given = options.checkpoints.find(node.id);
   if (given != options.checkpoints.end()) facts.trained = given->second;
-  else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), TrainedWeights::Choice::kKept, true};
+  else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};
   return facts;
 }
 

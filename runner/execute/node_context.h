@@ -50,8 +50,8 @@ class NodeContext final : public RunContext {
     metrics_ = metrics;
     world_.emit(Resumed{id_, metrics});
   }
-  std::int64_t wait_for_metrics() override {
-    world_.flush(id_);
+  std::int64_t sync_metrics() override {
+    world_.sync_metrics(id_);
     has_saved_ = true;
     return metrics_;
   }

@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using WeightsChoice = TrainedWeights::Choice;
+using WeightsChoice = CheckpointSource::Choice;
 using Which = ReuseOptions::Which;
 
 constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {{{"kept", WeightsChoice::kKept},
@@ -27,7 +27,7 @@ std::string_view name(WeightsChoice choice) {
   return std::ranges::find(kChoices, choice, [](const auto& item) { return item.second; })->first;
 }
 
-Json to_json(const TrainedNodes& nodes) {
+Json to_json(const CheckpointSources& nodes) {
   Json json = Json::object();
   for (const auto& [id, weights] : nodes) {
     json[id] = {{"folder", weights.folder.string()}, {"choice", name(weights.choice)}};
@@ -36,9 +36,9 @@ Json to_json(const TrainedNodes& nodes) {
   return json;
 }
 
-TrainedNodes trained_from_json(const Json& json) {
+CheckpointSources checkpoint_sources_from_json(const Json& json) {
   if (!json.is_object()) throw std::runtime_error("the checkpoints are no object");
-  TrainedNodes nodes;
+  CheckpointSources nodes;
   for (const auto& [id, weights] : json.items()) {
     const JsonFields fields(weights, "a checkpoint");
     fields.only({"folder", "choice", "weights"});

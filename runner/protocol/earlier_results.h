@@ -12,15 +12,15 @@
 namespace runner {
 
 /// Trainings that an earlier run has done, by node.
-using TrainedNodes = std::map<std::string, TrainedWeights>;
+using CheckpointSources = std::map<std::string, CheckpointSource>;
 
-/// As protocol.md has it: {node: {"folder", "choice"}}, and "weights" where that is asked for. trained_from_json throws
+/// As protocol.md has it: {node: {"folder", "choice"}}, and "weights" where that is asked for. checkpoint_sources_from_json throws
 /// std::runtime_error on anything else.
-nlohmann::ordered_json to_json(const TrainedNodes& nodes);
-TrainedNodes trained_from_json(const nlohmann::ordered_json& json);
+nlohmann::ordered_json to_json(const CheckpointSources& nodes);
+CheckpointSources checkpoint_sources_from_json(const nlohmann::ordered_json& json);
 
 /// "kept", "best", "latest" or "this".
-std::string_view name(TrainedWeights::Choice choice);
+std::string_view name(CheckpointSource::Choice choice);
 
 /// How a run makes use of the nodes that others have finished.
 struct ReuseOptions {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using WeightsChoice = TrainedWeights::Choice;
+using WeightsChoice = CheckpointSource::Choice;
 
 constexpr std::size_t kLargestRecord = 64 << 20;
 
@@ -69,7 +69,7 @@ Diagnostic no_run(const std::string& what) {
 
 fs::path whole(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
-std::string ids_of(const TrainedNodes& trained) {
+std::string ids_of(const CheckpointSources& trained) {
   std::string text;
   for (const auto& [id, weights] : trained) text += (text.empty() ? "'" : ", '") + id + "'";
   return text;
@@ -174,7 +174,7 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   return run;
 }
 
-Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& graph, const std::string& which) {
+Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph, const std::string& which) {
   if (!run.source.empty()) {
     return Diagnostic{ErrorCode::kNoCheckpoint,
                       {},
@@ -186,7 +186,7 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
   const WeightsChoice choice = which == "best"     ? WeightsChoice::kBest
                                : which == "latest" ? WeightsChoice::kLatest
                                                    : WeightsChoice::kKept;
-  TrainedNodes trained;
+  CheckpointSources trained;
   Diagnostics errors;
   for (const Node& node : graph.nodes) {
     if (family_of(node.kind) != Family::kTrain) continue;
@@ -210,7 +210,7 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
                       "--checkpoint names one checkpoint, and the run has several trainings: " + ids_of(trained),
                       "--checkpoint best and --checkpoint latest apply to all of them"};
   }
-  TrainedWeights& weights = trained.begin()->second;
+  CheckpointSource& weights = trained.begin()->second;
   const bool is_one = checkpoint_name_from(whole(which).filename().string()) && real_file_system().is_folder(which);
   if (!is_one && !real_file_system().is_file(fs::path(which) / kCheckpointManifest))
     return no_such_checkpoint(which, weights.folder);
@@ -218,7 +218,7 @@ Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& gra
   return trained;
 }
 
-Result<std::string> choose_trained_node(const TrainedNodes& trained, const std::string& wanted) {
+Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted) {
   if (wanted.empty() && trained.size() == 1) return trained.begin()->first;
   if (trained.contains(wanted)) return wanted;
   if (wanted.empty()) {

@@ -42,9 +42,9 @@ Result<RecordedRun> read_run(const std::filesystem::path& folder);
 /// The trainings among the nodes of `graph`, and where in the folder of `run`, which ran it, their weights are.
 /// `which`: "best", "latest", a checkpoint's folder, or empty for what each training keeps. kNoCheckpoint where there
 /// is no training or one has saved nothing, kUsage where a folder is given for several.
-Result<TrainedNodes> find_trained_nodes(const RecordedRun& run, const Graph& graph, const std::string& which);
+Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph, const std::string& which);
 
 /// The node to predict with: `wanted`, or where that is empty the only one of `trained`; else kUsage.
-Result<std::string> choose_trained_node(const TrainedNodes& trained, const std::string& wanted);
+Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 
 }  // namespace runner

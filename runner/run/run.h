@@ -28,7 +28,7 @@ struct RunRequest {
   std::vector<std::string> overrides;  ///< as typed
   bool smoke = false;
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
-  TrainedNodes trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done
+  CheckpointSources trained = {};          ///< trainings that the run in `source` has done; empty: all are to be done
   std::filesystem::path source = {};
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
 };

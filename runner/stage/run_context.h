@@ -32,7 +32,7 @@ class Observer {
 };
 
 /// Where a training finds the weights that it puts out instead of training.
-struct TrainedWeights {
+struct CheckpointSource {
   enum class Choice { kKept, kBest, kLatest, kThis };
   std::filesystem::path folder;   ///< of a training's checkpoints; for kThis, of the one checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the training's own options say
@@ -51,7 +51,7 @@ struct NodeFacts {
       {};                 ///< the only one that this node may write to; it exists. Empty: it may write nothing
   bool resuming = false;  ///< this run has been at work before: the node continues from what it saved in its folder
   bool smoke = false;     ///< `run --smoke`: at most two steps of everything, results are not to be trusted
-  std::optional<TrainedWeights> trained = {};  ///< set where this node's training has been done by an earlier run
+  std::optional<CheckpointSource> trained = {};  ///< set where this node's training has been done by an earlier run
   /// The folder holds the files with which a node of the same kind, options and inputs has finished before: a stage
   /// whose schema says x-cacheable reads its outputs from them, as far as they are there.
   bool reuses = false;
@@ -92,7 +92,7 @@ class RunContext {
   virtual void resumed(std::int64_t /*metrics*/) {}
   /// Returns once every metric so far is on the disk, and how many of this node there are, for resumed(). Called before
   /// each save, so that no save knows of a step that the record does not.
-  virtual std::int64_t wait_for_metrics() { return 0; }
+  virtual std::int64_t sync_metrics() { return 0; }
   /// Says that the files that the node reuses, or the weights that it was to reuse, are damaged, and how; they are gone
   /// from its folder and the stage does its work again.
   virtual void not_reused(std::string_view /*why*/) {

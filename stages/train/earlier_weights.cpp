@@ -18,7 +18,7 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-using WeightsChoice = runner::TrainedWeights::Choice;
+using WeightsChoice = runner::CheckpointSource::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
@@ -26,7 +26,7 @@ std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep ke
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
-std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const TrainerOptions& options) {
+std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, const TrainerOptions& options) {
   const bool is_this = weights.choice == WeightsChoice::kThis;
   const Checkpoints checkpoints(is_this ? weights.folder.parent_path() : weights.folder,
                                 {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
@@ -49,7 +49,7 @@ std::optional<FoundCheckpoint> load(const runner::TrainedWeights& weights, const
 }
 
 /// Whether the average of the weights is meant, or those as trained; nullopt where the training keeps no average.
-std::optional<bool> takes_average(const runner::TrainedWeights& weights, const TrainerOptions& options) {
+std::optional<bool> takes_average(const runner::CheckpointSource& weights, const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
   if (!weights.averaged.value_or(false)) return std::nullopt;
   throw StageError(ErrorCode::kOptionConflict, "the training has kept no average of its weights")
@@ -58,7 +58,7 @@ std::optional<bool> takes_average(const runner::TrainedWeights& weights, const T
 }
 
 /// Only the very weights that the training ended with: of others, it would give out something else.
-std::optional<EarlierWeights> find_reused(const runner::TrainedWeights& weights, const TrainerOptions& options,
+std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights, const TrainerOptions& options,
                                           runner::RunContext& context) {
   std::string why;
   try {

@@ -50,7 +50,7 @@ void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<d
   parts_.steps.settle(0);
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
-  const std::int64_t metrics = context_.wait_for_metrics();
+  const std::int64_t metrics = context_.sync_metrics();
   saved_folder_ = checkpoints_.save(state(position, metric, metrics));
   saved_ = position;
   clock_.saved(position.steps, steady_seconds());

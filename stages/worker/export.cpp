@@ -198,7 +198,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
   const auto fields = request_fields(request, {"graph", "node", "checkpoints", "what", "out", "names", "head_inside"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
-  const runner::TrainedNodes trained = runner::trained_from_json(fields.object("checkpoints"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::string out = fields.text("out"), what = fields.text("what");
   runner::NewFolder folder(out);
   use_threads(graph.threads);

@@ -33,7 +33,7 @@ class LoadingContext final : public runner::RunContext {
 }  // namespace
 
 runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
-                                                                      const runner::TrainedNodes& trained,
+                                                                      const runner::CheckpointSources& trained,
                                                                       std::string_view device,
                                                                       const RequestContext& context) {
   std::vector<runner::Outputs> outputs;  // by node

@@ -17,7 +17,7 @@ namespace stages {
 /// needed: `graph` has the node and what it takes in besides. Nothing is written. Throws runner::StageError with the
 /// whole pointer of the option to blame.
 runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
-                                                                      const runner::TrainedNodes& trained,
+                                                                      const runner::CheckpointSources& trained,
                                                                       std::string_view device,
                                                                       const RequestContext& context);
 

@@ -116,7 +116,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   const auto fields =
       request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
-  const runner::TrainedNodes trained = runner::trained_from_json(fields.object("checkpoints"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");

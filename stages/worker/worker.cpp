@@ -119,7 +119,7 @@ ExitCode Worker::run(const Json& request) {
   start_log(request);
   runner::Graph graph = runner::graph_from_json(request["graph"]);
   const runner::Determinism determinism_asked_for = graph.determinism;
-  const runner::TrainedNodes trained = runner::trained_from_json(request.value("checkpoints", Json::object()));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(request.value("checkpoints", Json::object()));
   std::optional<runner::ReuseOptions> reuse;
   if (request.contains("index")) {
     reuse = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",
@@ -167,7 +167,7 @@ ExitCode Worker::run(const Json& request) {
                                    log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
                                  },
                              .take_save_request = [this] { return wants_save_.exchange(false); },
-                             .flush = [this](const std::string& node) { wait_for_record(node); },
+                             .sync_metrics = [this](const std::string& node) { sync_metrics(node); },
                              .measure_peak = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
@@ -273,7 +273,7 @@ void Worker::start_log(const Json& request) {
 }
 
 /// Until retort has put on the disk what it was told. Without it there is nobody to work for.
-void Worker::wait_for_record(const std::string& node) {
+void Worker::sync_metrics(const std::string& node) {
   emit(runner::Flush{node});
   const auto answer = next_line(/*despite_signals=*/true);
   if (!answer) throw runner::Cancelled{};

@@ -39,7 +39,7 @@ class Worker {
   bool is_stopped() const { return stop_signal_ != 0 || is_deaf_; }
   void emit(const runner::Event& event);
   void start_log(const nlohmann::ordered_json& request);
-  void wait_for_record(const std::string& node);
+  void sync_metrics(const std::string& node);
   std::optional<nlohmann::ordered_json> next_request();
   std::optional<nlohmann::ordered_json> next_line(bool despite_signals);
 

@@ -38,7 +38,7 @@ class RecordingContext final : public runner::RunContext {
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
   void resumed(std::int64_t count) override { resumed_at = count; }
-  std::int64_t wait_for_metrics() override {
+  std::int64_t sync_metrics() override {
     ++flushes;
     return resumed_at.value_or(0) + static_cast<std::int64_t>(metrics.size());
   }

@@ -4,7 +4,7 @@
 #include "runner/cli/log_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/reuse_flags.h"
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 #include "runner/run/evaluated_data.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
@@ -14,7 +14,7 @@ namespace runner {
 namespace {
 
 struct EvaluateFlags {
-  TrainedFlags trained;
+  WeightsSource trained;
   ReuseFlags reuse;
   LogFlags log;
   std::vector<std::string> overrides;
@@ -66,7 +66,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
 Invocation declare_evaluate() {
   const auto flags = std::make_shared<EvaluateFlags>();
   Invocation verb;
-  add_trained(verb, flags->trained);
+  add_weights_source(verb, flags->trained);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "overrides",

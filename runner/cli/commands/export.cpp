@@ -4,7 +4,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/cli/log_flags.h"
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 #include "runner/run/shown_conversation.h"
 #include "runner/stage/run_layout.h"
 
@@ -12,7 +12,7 @@ namespace runner {
 namespace {
 
 struct ExportFlags {
-  TrainedFlags trained;
+  WeightsSource trained;
   bool merged = false, adapter = false, torchscript = false;  ///< what; none: merged
   std::string out;                                            ///< empty: export/ in the run's folder
   LogFlags log;
@@ -39,7 +39,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              std::string(flags.head_inside ? "--head-inside" : "--names") + " belongs to --adapter",
                              "add --adapter, or leave it out"}});
   }
-  auto request = trained_request("export", flags.trained, {}, console.sources);
+  auto request = weights_request("export", flags.trained, {}, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
@@ -63,7 +63,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
 Invocation declare_export() {
   const auto flags = std::make_shared<ExportFlags>();
   Invocation verb;
-  add_trained(verb, flags->trained);
+  add_weights_source(verb, flags->trained);
   verb.add({.name = "--merged",
             .value = &flags->merged,
             .summary = "The whole network, adapters merged into it, as transformers or timm save it; the default"});
@@ -85,7 +85,7 @@ Invocation declare_export() {
   verb.add({.name = "--head-inside",
             .value = &flags->head_inside,
             .summary = "Of an adapter: save the head among its modules_to_save instead of in head.safetensors"});
-  add_trained_node(verb, flags->trained);
+  add_weights_node(verb, flags->trained);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return export_trained(*flags, console); };
   return verb;

@@ -17,7 +17,7 @@
 #include "runner/cli/reuse_flags.h"
 #include "runner/text/printable.h"
 #include "runner/report/table.h"
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 
 namespace runner {
 namespace {

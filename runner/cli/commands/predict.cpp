@@ -13,7 +13,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/run/prediction_output.h"
 #include "runner/cli/log_flags.h"
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 #include "runner/run/shown_conversation.h"
 
 namespace runner {
@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct PredictFlags {
-  TrainedFlags trained;
+  WeightsSource trained;
   std::vector<std::string> paths;  ///< images and folders of images; also device=… and threads=…
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< a file; empty: standard output
@@ -124,7 +124,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   console.json_lines = true;
   const auto words = sorted_out(flags.paths);
   if (!words) return report(console, words.errors());
-  auto request = trained_request("predict", flags.trained, words->overrides, console.sources);
+  auto request = weights_request("predict", flags.trained, words->overrides, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
@@ -148,7 +148,7 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary = "JSON lines: an object for each image as soon as it is predicted, and one last line with errors";
-  add_trained(verb, flags->trained);
+  add_weights_source(verb, flags->trained);
   verb.add({.name = "paths",
             .value = &flags->paths,
             .summary = "Images and folders of images; also device=… and threads=…",
@@ -175,7 +175,7 @@ Invocation declare_predict() {
             .value = &flags->out,
             .summary = "The file to write when all images are done, instead of standard output",
             .type = "FILE"});
-  add_trained_node(verb, flags->trained);
+  add_weights_node(verb, flags->trained);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.add({.name = "--skip-corrupt",
             .value = &flags->skip_corrupt,

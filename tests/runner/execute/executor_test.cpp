@@ -45,7 +45,7 @@ class AddingStage : public Stage {
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_.starts_with("save")) context.wait_for_metrics();
+    if (act_.starts_with("save")) context.sync_metrics();
     if (act_.ends_with("cancel")) throw Cancelled{};
     if (act_ == "nothing") return {};
     if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
@@ -103,7 +103,7 @@ class ExecutorTest : public testing::Test {
                     {.emit = [this](const Event& e) { events_.push_back(e); },
                      .is_cancelled = [this] { return cancelled_; },
                      .take_save_request = [] { return false; },
-                     .flush = [this](const std::string&) { ++flushes_; },
+                     .sync_metrics = [this](const std::string&) { ++flushes_; },
                      .measure_peak = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
@@ -294,7 +294,7 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
 TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
-  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", TrainedWeights::Choice::kBest}}}}, "cpu");
+  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}}, "cpu");
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
   EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));

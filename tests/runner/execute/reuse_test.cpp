@@ -204,7 +204,7 @@ class ReuseTest : public testing::Test {
   std::vector<std::string> flushed_;
   nlohmann::json world_ = {{"threads", 2}};
   bool smoke_ = false, resume_ = false;
-  TrainedNodes checkpoints_;
+  CheckpointSources checkpoints_;
 };
 
 TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
@@ -368,7 +368,7 @@ TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
 
 TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
   run("a", chain());
-  checkpoints_ = {{"train", {folder_ / "a/nodes/train/checkpoints", TrainedWeights::Choice::kLatest}}};
+  checkpoints_ = {{"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
   EXPECT_THAT(run("b", chain(), Which::kAll), ElementsAre("source", "read", "took checkpoints", "computed"));
   EXPECT_TRUE(read_finished(folder_ / "b/nodes/test")->reuse_key.empty());
   EXPECT_FALSE(read_finished(folder_ / "b/nodes/features")->reuse_key.empty());
@@ -415,7 +415,7 @@ TEST_F(ReuseTest, IndexThatCannotBeWrittenSpoilsNoRun) {
 TEST_F(ReuseTest, DataAreNotComputedForATrainingThatIsDone) {
   std::vector<Node> nodes = {node("data", "test.source", 1), node("train", "train.test", 0, {0})};
   nodes[1].inputs[0].type = ArtifactType::kDataset;
-  checkpoints_ = {{"train", {folder_ / "elsewhere", TrainedWeights::Choice::kKept}}};
+  checkpoints_ = {{"train", {folder_ / "elsewhere", CheckpointSource::Choice::kKept}}};
   world_outside = "";
   EXPECT_THAT(run("a", nodes), ElementsAre("source", "took elsewhere"));
 }

@@ -12,26 +12,26 @@ using Json = nlohmann::ordered_json;
 
 std::string refusal(const char* text) {
   try {
-    trained_from_json(Json::parse(text));
+    checkpoint_sources_from_json(Json::parse(text));
   } catch (const std::runtime_error& error) {
     return error.what();
   }
   return "accepted";
 }
 
-TEST(TrainedWeights, TravelAsJson) {
+TEST(CheckpointSource, TravelAsJson) {
   for (const char* choice : {"kept", "best", "latest", "this"}) {
     const Json json = {{"train.0-1", {{"folder", "/a"}, {"choice", choice}}}};
-    EXPECT_EQ(to_json(trained_from_json(json)).dump(), json.dump());
+    EXPECT_EQ(to_json(checkpoint_sources_from_json(json)).dump(), json.dump());
   }
   for (const char* weights : {"averaged", "trained"}) {
     const Json json = {{"train", {{"folder", "/a"}, {"choice", "best"}, {"weights", weights}}}};
-    EXPECT_EQ(to_json(trained_from_json(json)).dump(), json.dump());
+    EXPECT_EQ(to_json(checkpoint_sources_from_json(json)).dump(), json.dump());
   }
-  EXPECT_EQ(to_json(TrainedNodes{}).dump(), "{}");
+  EXPECT_EQ(to_json(CheckpointSources{}).dump(), "{}");
 }
 
-TEST(TrainedWeights, WhatIsNoneIsRefused) {
+TEST(CheckpointSource, WhatIsNoneIsRefused) {
   EXPECT_EQ(refusal("[]"), "the checkpoints are no object");
   EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is no JSON object");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "a checkpoint has no 'folder'");

@@ -9,7 +9,7 @@ namespace runner {
 namespace {
 
 namespace fs = std::filesystem;
-using Choice = TrainedWeights::Choice;
+using Choice = CheckpointSource::Choice;
 
 class TrainedRun : public testing::Test {
  protected:
@@ -24,8 +24,8 @@ class TrainedRun : public testing::Test {
     fs::create_directories(saved(id) / name);
     std::ofstream(saved(id) / name / "manifest.json") << "{}";
   }
-  Result<TrainedNodes> find(const std::string& which = "") const {
-    return find_trained_nodes({.folder = folder_.path(), .recipe = {}, .device = {}, .source = source_, .status = {}},
+  Result<CheckpointSources> find(const std::string& which = "") const {
+    return find_checkpoint_sources({.folder = folder_.path(), .recipe = {}, .device = {}, .source = source_, .status = {}},
                               graph_, which);
   }
   /// "E0808 message | help".
@@ -87,8 +87,8 @@ TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
                          "' has trained nothing | its recipe has no stage of the family train");
 }
 
-std::string chosen(const TrainedNodes& trained, const std::string& wanted) {
-  const auto node = choose_trained_node(trained, wanted);
+std::string chosen(const CheckpointSources& trained, const std::string& wanted) {
+  const auto node = choose_training(trained, wanted);
   return node ? *node : name(node.errors()[0].code) + " " + node.errors()[0].message + " | " + node.errors()[0].help;
 }
 

@@ -70,7 +70,7 @@ class RunTest : public testing::Test {
   Composition composition_;
   Recipe recipe_ = {.run_dir = "run"};
   Graph graph_;
-  TrainedNodes trained_;
+  CheckpointSources trained_;
   std::string source_, resume_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
@@ -243,7 +243,7 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
   run_script({"hello", "read", "ready", "read", "finished:0"});
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/source.json"));
   recipe_.run_dir = "evaluation";
-  trained_ = {{"train", {"/a/run/nodes/train/checkpoints", TrainedWeights::Choice::kKept}}};
+  trained_ = {{"train", {"/a/run/nodes/train/checkpoints", CheckpointSource::Choice::kKept}}};
   source_ = "/a/b/../run";
   run_script({"hello", "echo", "ready", "read", "finished:0"});
   EXPECT_THAT(talk_.str(),

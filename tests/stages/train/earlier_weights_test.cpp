@@ -19,7 +19,7 @@ using runner::ErrorCode;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Choice = runner::TrainedWeights::Choice;
+using Choice = runner::CheckpointSource::Choice;
 
 /// A training that is done, and another run that takes its weights.
 class EarlierWeightsFound : public testing::Test {

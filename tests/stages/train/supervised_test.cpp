@@ -128,7 +128,7 @@ TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
   const auto trained = before.run(options);
   after.train = after.validation = nullptr;
   after.context.facts.seed = 99;
-  after.context.facts.trained = {before.context.node().folder / "checkpoints", runner::TrainedWeights::Choice::kKept};
+  after.context.facts.trained = {before.context.node().folder / "checkpoints", runner::CheckpointSource::Choice::kKept};
   const auto checkpoint = after.run(options);
   EXPECT_TRUE(after.context.metrics.empty());
   EXPECT_EQ(checkpoint->classes, trained->classes);

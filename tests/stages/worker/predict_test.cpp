@@ -62,8 +62,8 @@ class Predict : public testing::Test {
                            {{"model", 0, "model", runner::ArtifactType::kModel},
                             {"memory", 1, "memory", runner::ArtifactType::kMemoryPolicy}},
                            3});
-    const runner::TrainedNodes trained = {
-        {"train", {context_.node().folder / "checkpoints", runner::TrainedWeights::Choice::kKept}}};
+    const runner::CheckpointSources trained = {
+        {"train", {context_.node().folder / "checkpoints", runner::CheckpointSource::Choice::kKept}}};
     request_ = {{"graph", to_json(graph)},   {"node", "train"}, {"checkpoints", to_json(trained)},
                 {"paths", {path("photos")}}, {"top", 5},        {"batch_size", 3},
                 {"skip_corrupt", false}};

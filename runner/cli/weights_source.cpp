@@ -1,4 +1,4 @@
-#include "runner/cli/trained_request.h"
+#include "runner/cli/weights_source.h"
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 
 namespace runner {
 
-void add_trained(Invocation& verb, TrainedFlags& flags) {
+void add_weights_source(Invocation& verb, WeightsSource& flags) {
   verb.add({.name = "run",
             .value = &flags.run,
             .summary = "The run's folder, as `retort run` printed it",
@@ -24,19 +24,19 @@ void add_trained(Invocation& verb, TrainedFlags& flags) {
             .choices = {"averaged", "trained"}});
 }
 
-void add_trained_node(Invocation& verb, TrainedFlags& flags) {
+void add_weights_node(Invocation& verb, WeightsSource& flags) {
   verb.add(
       {.name = "--node", .value = &flags.node, .summary = "Which training, if the run has several", .type = "NODE"});
 }
 
-Result<TrainedNodes> trained_nodes(const RecordedRun& run, const Graph& graph, const TrainedFlags& flags) {
-  auto trained = find_trained_nodes(run, graph, flags.checkpoint);
+Result<CheckpointSources> trained_nodes(const RecordedRun& run, const Graph& graph, const WeightsSource& flags) {
+  auto trained = find_checkpoint_sources(run, graph, flags.checkpoint);
   if (!trained || flags.weights.empty()) return trained;
   for (auto& [id, weights] : *trained) weights.averaged = flags.weights == "averaged";
   return trained;
 }
 
-Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
                                        const std::vector<std::string>& overrides, Sources& sources) {
   const auto run = read_run(flags.run);
   if (!run) return run.errors();
@@ -47,13 +47,13 @@ Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags
   if (!prepared) return prepared.errors();
   const auto trained = trained_nodes(*run, prepared->graph, flags);
   if (!trained) return trained.errors();
-  const auto node = choose_trained_node(*trained, flags.node);
+  const auto node = choose_training(*trained, flags.node);
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
   if (graph->threads == before->graph.threads) graph->threads = run->threads;
   if (graph->device == before->graph.device) graph->device = run->device;
-  return TrainedRequest{{{"protocol", kProtocolVersion},
+  return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(*graph)},
                          {"node", *node},

@@ -16,7 +16,7 @@
 namespace runner {
 
 /// Whose weights a verb takes.
-struct TrainedFlags {
+struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
   std::string weights;     ///< averaged or trained; empty: as train.ema.result says
@@ -24,15 +24,15 @@ struct TrainedFlags {
 };
 
 /// The run's folder, --checkpoint and --weights.
-void add_trained(Invocation& verb, TrainedFlags& flags);
+void add_weights_source(Invocation& verb, WeightsSource& flags);
 /// --node.
-void add_trained_node(Invocation& verb, TrainedFlags& flags);
+void add_weights_node(Invocation& verb, WeightsSource& flags);
 
 /// The trainings in `run` whose weights are taken, as `flags` choose them; `graph` is its.
-Result<TrainedNodes> trained_nodes(const RecordedRun& run, const Graph& graph, const TrainedFlags& flags);
+Result<CheckpointSources> trained_nodes(const RecordedRun& run, const Graph& graph, const WeightsSource& flags);
 
 /// What a worker is asked about a network that a recorded run has trained.
-struct TrainedRequest {
+struct WeightsRequest {
   nlohmann::ordered_json json;  ///< {"protocol", "request", "graph", "node", "checkpoints"}
   Value recipe;                 ///< for the places of what is wrong with an option
   Graph graph;
@@ -40,7 +40,7 @@ struct TrainedRequest {
 
 /// The request `name` about the training that `flags` choose; its graph has that node and what it takes in besides
 /// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
-Result<TrainedRequest> trained_request(std::string_view name, const TrainedFlags& flags,
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& flags,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
 /// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
