@@ -26,7 +26,7 @@ at::Tensor trained(std::int64_t batches, std::int64_t step_every) {
   const stages::Batch all = random_images(8 * batches);
   for (std::int64_t batch = 0; batch < batches; batch += step_every) {
     const auto computed = execution.compute(all.part(8 * batch, 8 * (batch + step_every)), {7, batch});
-    execution.commit(computed, {{.learning_rate = 1e-3}});
+    execution.commit(computed);
   }
   std::vector<at::Tensor> weights;
   for (const at::Tensor& weight : network->parameters()) weights.push_back(weight.detach().flatten());

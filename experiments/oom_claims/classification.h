@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "stages/train/optimizer.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace oom_claims {
 

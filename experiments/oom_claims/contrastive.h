@@ -5,7 +5,7 @@
 
 #include <torch/nn/module.h>
 
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace oom_claims {
 

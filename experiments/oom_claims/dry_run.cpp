@@ -72,11 +72,11 @@ DryRun dry_run(const Training& training, std::int64_t steps) {
     const std::int64_t size = batches.empty() ? training.batch : batches[static_cast<std::size_t>(i) % batches.size()];
     for (std::int64_t part = 1; part < training.late_step; ++part) {
       const stages::Batch batch = images(size, training.side, trace);
-      stages::accumulate_gradient(step, *network, batch, step.weight(batch), training.plan, {7, number++});
+      stages::accumulate_gradient(step, execution.network(), batch, step.weight(batch), training.plan, {7, number++});
     }
     const auto computed = execution.compute(images(size, training.side, trace), {7, number++});
     own_all(trace, *network, execution.optimizer());
-    execution.commit(computed, {{.learning_rate = 1e-3}});
+    execution.commit(computed);
   }
   finish(run, trace);
   return run;

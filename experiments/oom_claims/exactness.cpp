@@ -33,7 +33,7 @@ at::Tensor taken_gradient(torch::nn::Module& network) {
 
 at::Tensor gradient(const stages::TrainingStep& step, torch::nn::Module& network, const stages::Batch& batch,
                     const stages::StepPlan& plan) {
-  stages::accumulate_gradient(step, network, batch, step.weight(batch), plan, {7, 1});
+  stages::accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1});
   return taken_gradient(network);
 }
 
@@ -42,7 +42,8 @@ at::Tensor summed_means(const stages::TrainingStep& step, torch::nn::Module& net
   const std::int64_t parts = (batch.units() + size - 1) / size;
   for (std::int64_t begin = 0; begin < batch.units(); begin += size) {
     const stages::Batch part = batch.part(begin, std::min(begin + size, batch.units()));
-    stages::accumulate_gradient(step, network, part, step.weight(part) * static_cast<double>(parts), {}, {7, 1});
+    stages::accumulate_gradient(step, {network, {}, at::kCPU}, part, step.weight(part) * static_cast<double>(parts), {},
+                                {7, 1});
   }
   return taken_gradient(network);
 }

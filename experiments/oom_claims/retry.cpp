@@ -7,14 +7,12 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/step_execution.h"
-#include "stages/train/step_snapshot.h"
 
 namespace oom_claims {
 namespace {
 
 constexpr std::int64_t kSteps = 6, kBatch = 8, kFailing = 3;
-constexpr double kRate = 0.05;
-constexpr stages::SgdOptions kSgd{.learning_rate = kRate, .momentum = 0.9};
+constexpr stages::SgdOptions kSgd{.learning_rate = 0.05, .momentum = 0.9};
 
 /// A training of a small network by SGD.
 class SmallTraining {
@@ -41,9 +39,7 @@ class SmallTraining {
   std::int64_t failures = 0;
 
  private:
-  void commit(const stages::StepExecution::Computed& computed) {
-    execution_.commit(computed, {{.learning_rate = kRate}});
-  }
+  void commit(const stages::StepExecution::Computed& computed) { execution_.commit(computed); }
   stages::StepExecution::Computed computed_at_last(const stages::Batch& batch) {
     const stages::StepSnapshot before(*network_, at::kCPU);
     stages::CountingAllocator counter;

@@ -4,7 +4,6 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/protocol/event.h"
-#include "runner/record/recorded_run.h"
 
 namespace runner {
 
@@ -17,11 +16,24 @@ void add_weights_source(Invocation& verb, WeightsSource& source) {
             .value = &source.checkpoint,
             .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",
             .type = "WHICH"});
+  verb.add({.name = "--weights",
+            .value = &flags.weights,
+            .summary = "Of a training with train.ema: the average of its weights, or the weights as trained; default: "
+                       "what train.ema.result says",
+            .type = "WHICH",
+            .choices = {"averaged", "trained"}});
 }
 
 void add_weights_node(Invocation& verb, WeightsSource& source) {
   verb.add(
       {.name = "--node", .value = &source.node, .summary = "Which training, if the run has several", .type = "NODE"});
+}
+
+Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph, const WeightsSource& source) {
+  auto trained = find_checkpoint_sources(run, graph, source.checkpoint);
+  if (!trained || source.weights.empty()) return trained;
+  for (auto& [id, weights] : *trained) weights.averaged = source.weights == "averaged";
+  return trained;
 }
 
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
@@ -33,7 +45,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   if (!before) return before.errors();
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
-  const auto trained = find_checkpoint_sources(*run, prepared->graph, source.checkpoint);
+  const auto trained = checkpoint_sources(*run, prepared->graph, source);
   if (!trained) return trained.errors();
   const auto node = choose_training(*trained, source.node);
   if (!node) return node.errors();

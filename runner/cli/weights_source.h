@@ -9,6 +9,8 @@
 #include "runner/cli/command.h"
 #include "runner/error/result.h"
 #include "runner/graph/graph.h"
+#include "runner/protocol/earlier_results.h"
+#include "runner/record/recorded_run.h"
 #include "runner/value/value.h"
 
 namespace runner {
@@ -17,13 +19,17 @@ namespace runner {
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
+  std::string weights;     ///< averaged or trained; empty: as train.ema.result says
   std::string node;        ///< the training, where the run has several; empty: the only one
 };
 
-/// The run's folder and --checkpoint.
+/// The run's folder, --checkpoint and --weights.
 void add_weights_source(Invocation& verb, WeightsSource& source);
 /// --node.
 void add_weights_node(Invocation& verb, WeightsSource& source);
+
+/// The trainings in `run` whose weights are taken, as `source` chooses them; `graph` is the run's.
+Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph, const WeightsSource& source);
 
 /// What a worker is asked about a network that a recorded run has trained.
 struct WeightsRequest {

@@ -29,8 +29,10 @@ std::string_view name(WeightsChoice choice) {
 
 Json to_json(const CheckpointSources& nodes) {
   Json json = Json::object();
-  for (const auto& [id, weights] : nodes)
+  for (const auto& [id, weights] : nodes) {
     json[id] = {{"folder", weights.folder.string()}, {"choice", name(weights.choice)}};
+    if (weights.averaged) json[id]["weights"] = *weights.averaged ? "averaged" : "trained";
+  }
   return json;
 }
 
@@ -39,10 +41,15 @@ CheckpointSources checkpoint_sources_from_json(const Json& json) {
   CheckpointSources nodes;
   for (const auto& [id, weights] : json.items()) {
     const JsonFields fields(weights, "a checkpoint");
+    fields.only({"folder", "choice", "weights"});
     const std::string word = fields.text("choice");
     const auto* const choice = std::ranges::find(kChoices, word, [](const auto& item) { return item.first; });
     if (choice == kChoices.end()) throw std::runtime_error("a checkpoint has an unknown 'choice'");
     nodes[id] = {fields.text("folder"), choice->second};
+    if (!weights.contains("weights")) continue;
+    const std::string which = fields.text("weights");
+    if (which != "averaged" && which != "trained") throw std::runtime_error("a checkpoint has unknown 'weights'");
+    nodes[id].averaged = which == "averaged";
   }
   return nodes;
 }

@@ -14,8 +14,8 @@ namespace runner {
 /// Trainings that an earlier run has done, by node.
 using CheckpointSources = std::map<std::string, CheckpointSource>;
 
-/// As protocol.md has it: {node: {"folder", "choice"}}. checkpoint_sources_from_json throws std::runtime_error on
-/// anything else.
+/// As protocol.md has it: {node: {"folder", "choice"}}, and "weights" where that is asked for.
+/// checkpoint_sources_from_json throws std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const CheckpointSources& nodes);
 CheckpointSources checkpoint_sources_from_json(const nlohmann::ordered_json& json);
 

@@ -24,11 +24,13 @@ Json to_json(const Certificate& certificate) {
 
 Certificate certificate_from_json(const Json& json) {
   const JsonFields fields(json, "the certificate");
+  fields.only({"schema", "node", "compared", "holds", "worst", "limit", "parameters", "changed", "refused"});
   Certificate certificate;
   certificate.node = fields.text("node");
   certificate.compared = fields.text("compared");
   for (const Json& parameter : fields.list("parameters")) {
     const JsonFields one(parameter, "a parameter of the certificate");
+    one.only({"name", "relative_error"});
     certificate.parameters.push_back({one.text("name"), one.number("relative_error")});
   }
   certificate.changed = fields.texts("changed");

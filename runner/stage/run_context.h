@@ -37,6 +37,9 @@ struct CheckpointSource {
   std::filesystem::path folder;   ///< of a training's checkpoints; for kThis, of the one checkpoint
   Choice choice = Choice::kKept;  ///< kKept: as the training's own options say
   bool reused = false;  ///< they are a copy in the node's own folder; damaged ones are removed and trained again
+  /// Of a training that keeps an average of its weights: whether that is meant, or the weights as trained; nullopt:
+  /// what its options say.
+  std::optional<bool> averaged = {};
 };
 
 /// What a node is told about its run before it starts.

@@ -17,6 +17,14 @@ JsonFields<Json>::JsonFields(const Json& json, std::string what) : json_(json), 
 }
 
 template <typename Json>
+void JsonFields<Json>::only(const std::vector<std::string_view>& keys) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      throw std::runtime_error(what_ + " has an unknown '" + key + "'");
+  }
+}
+
+template <typename Json>
 void JsonFields<Json>::fail(std::string_view key, const std::string& type) const {
   throw std::runtime_error(what_ + " has a '" + std::string(key) + "' that is not " + type);
 }

@@ -21,6 +21,8 @@ class JsonFields {
   /// `json` is borrowed.
   JsonFields(const Json& json, std::string what);
 
+  /// Throws where there is a member of another name.
+  void only(const std::vector<std::string_view>& keys) const;
   bool has(std::string_view key) const { return json_.contains(key); }
   const Json& at(std::string_view key) const;
   std::string text(std::string_view key) const;

@@ -6,7 +6,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/train/loss.h"
-#include "stages/train/training_stage.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 namespace {

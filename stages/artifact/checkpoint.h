@@ -31,6 +31,7 @@ class Checkpoint : public runner::Artifact {
   std::string transform;             ///< of its training data
   std::int64_t epoch = 0, step = 0;  ///< when the weights were taken
   std::filesystem::path file;        ///< the safetensors file
+  std::string weights;  ///< "averaged" or "trained", where an earlier training kept an average of its weights
 };
 
 }  // namespace stages

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/value/json_fields.h"
+
 namespace stages {
 namespace {
 
@@ -29,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {{
                                                                                 {"float64", at::kDouble}}};
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what) {
-  throw std::invalid_argument("its '" + key + "' " + what);
+  throw std::runtime_error("its '" + key + "' " + what);
 }
 
 json parsed(const std::map<std::string, std::string>& about, const std::string& key) {
@@ -47,23 +49,21 @@ json to_json(const TensorSpec& tensor) {
 }
 
 TensorSpec tensor_from(const json& json) {
-  if (!json.is_object() || !json.contains("name") || !json.contains("shape") || !json.contains("dtype")) {
-    refuse("tensors", "lacks a name, a shape or a type");
-  }
+  const runner::JsonFields fields(json, "one of its 'tensors'");
+  fields.only({"name", "shape", "dtype"});
   TensorSpec tensor;
-  if (!json["name"].is_string() || json["name"].get_ref<const std::string&>().size() > kMaxName) {
-    refuse("tensors", "has an invalid name");
-  }
-  tensor.name = json["name"];
-  const auto* const type = std::ranges::find_if(kTypes, [&](const auto& item) { return json["dtype"] == item.first; });
-  if (type == kTypes.end()) refuse("tensors", "has an unknown type");
+  tensor.name = fields.text("name");
+  if (tensor.name.size() > kMaxName) fields.fail("name", "a valid name");
+  const std::string word = fields.text("dtype");
+  const auto* const type = std::ranges::find(kTypes, word, [](const auto& item) { return item.first; });
+  if (type == kTypes.end()) fields.fail("dtype", "a known type");
   tensor.dtype = type->second;
-  if (!json["shape"].is_array() || json["shape"].size() > kMaxDimensions) refuse("tensors", "has an invalid shape");
+  if (fields.list("shape").size() > kMaxDimensions) fields.fail("shape", "a valid shape");
   std::int64_t elements = 1;
-  for (const auto& length : json["shape"]) {
+  for (const auto& length : fields.list("shape")) {
     const bool is_length = length.is_number_unsigned() && length.get<std::uint64_t>() >= 1 &&
                            length.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements / elements);
-    if (!is_length) refuse("tensors", "has an invalid shape");
+    if (!is_length) fields.fail("shape", "a valid shape");
     tensor.shape.push_back(length.get<std::int64_t>());
     elements *= tensor.shape.back();
   }

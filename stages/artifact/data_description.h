@@ -11,8 +11,8 @@ namespace stages {
 /// "tensors" and "transform", each JSON. The size is not among it.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
-/// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::invalid_argument saying
-/// what is wrong, in half a sentence: "its 'tensors' …". The transform is handed on unread.
+/// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::runtime_error saying
+/// what is wrong, in half a sentence: "its 'tensors' is not a list". The transform is handed on unread.
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

@@ -1,8 +1,10 @@
 #include "stages/checkpoint/checkpoint_folder.h"
 
+#include <cmath>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include <torch/torch.h>
 
@@ -10,6 +12,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/checkpoint_files.h"
+#include "runner/value/json_fields.h"
 #include "stages/weights/safetensors.h"
 
 namespace stages {
@@ -26,6 +29,24 @@ using runner::kCheckpointState;
 using runner::StageError;
 
 constexpr std::size_t kLargestState = 64 << 20;
+
+constexpr std::pair<const char*, std::int64_t TrainingState::*> kCounts[] = {{"step", &TrainingState::step},
+                                                                             {"epoch", &TrainingState::epoch},
+                                                                             {"batch", &TrainingState::batch},
+                                                                             {"metrics", &TrainingState::metrics},
+                                                                             {"threads", &TrainingState::threads}};
+constexpr std::pair<const char*, json TrainingState::*> kParts[] = {
+    {"scaler", &TrainingState::scaler}, {"schedule", &TrainingState::schedule},
+    {"random", &TrainingState::random}, {"stopping", &TrainingState::stopping},
+    {"plan", &TrainingState::plan},     {"epoch_so_far", &TrainingState::epoch_so_far}};
+
+void require_finite(const json& value, const std::string& place) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    throw std::invalid_argument("the training's state holds a number that is not finite: " + place);
+  }
+  if (!value.is_structured()) return;
+  for (const auto& [key, item] : value.items()) require_finite(item, place + "/" + key);
+}
 
 using Append = std::function<void(std::string_view)>;
 
@@ -63,6 +84,29 @@ std::int64_t tensor_bytes(const NamedTensors& tensors) {
 }
 
 }  // namespace
+
+std::string state_json(const TrainingState& state) {
+  json document;
+  for (const auto& [key, value] : kCounts) document[key] = state.*value;
+  for (const auto& [key, part] : kParts) document[key] = state.*part;
+  document["seed"] = state.seed;
+  document["recipe_hash"] = state.recipe_hash;
+  document["metric"] = state.metric ? json(*state.metric) : json();
+  require_finite(document, "");
+  return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+TrainingState state_from_json(std::string_view text) {
+  const json document = json::parse(text, nullptr, false);
+  const runner::JsonFields fields(document, "its state.json");
+  TrainingState state;
+  for (const auto& [key, value] : kCounts) state.*value = fields.count(key);
+  for (const auto& [key, part] : kParts) state.*part = fields.at(key).is_null() ? json() : fields.object(key);
+  state.seed = fields.seed("seed");
+  state.recipe_hash = fields.text("recipe_hash");
+  if (!fields.at("metric").is_null()) state.metric = fields.number("metric");
+  return state;
+}
 
 void write_checkpoint(const fs::path& folder, const TrainingState& state, runner::Storage& storage) {
   json files;

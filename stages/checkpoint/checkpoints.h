@@ -10,7 +10,6 @@
 #include "runner/disk/storage.h"
 #include "runner/stage/checkpoint_name.h"
 #include "stages/checkpoint/checkpoint_folder.h"
-#include "stages/checkpoint/training_state.h"
 
 namespace stages {
 

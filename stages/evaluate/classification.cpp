@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
-#include "runner/stage/config_reader.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"

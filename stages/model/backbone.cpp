@@ -26,24 +26,6 @@ void check_weights(ConfigReader& reader, const std::string& reference) {
   }
 }
 
-void check_shape(ConfigReader& reader, const BackboneConfig& backbone) {
-  const BlockOptions& block = backbone.tower.block;
-  if (block.num_attention_heads > 0 && block.hidden_size % block.num_attention_heads != 0) {
-    reader.fail("hidden_size", ErrorCode::kOptionConflict,
-                not_a_multiple("hidden_size", block.hidden_size, "num_attention_heads", block.num_attention_heads),
-                "every head gets an equal part of the width");
-  }
-  if (backbone.image_size && backbone.tower.patch_size > 0 && *backbone.image_size % backbone.tower.patch_size != 0) {
-    reader.fail("image_size", ErrorCode::kOptionConflict,
-                not_a_multiple("image_size", *backbone.image_size, "patch_size", backbone.tower.patch_size),
-                "an image is cut into whole patches");
-  }
-  if (is_projected(backbone.feature) && !backbone.projection_dim) {
-    reader.fail("features", ErrorCode::kOptionConflict, "these features need a projection, and projection_dim is null",
-                "set projection_dim, or 'features: pooled'");
-  }
-}
-
 /// Compares what the recipe and the config beside the weights, or their shapes, say.
 class Comparison {
  public:
@@ -134,7 +116,6 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   tower.block.fused_qkv = backbone.has_timm_names;
   tower.patch_bias = backbone.family == BackboneFamily::kVit;
   tower.norm_before_blocks = backbone.family == BackboneFamily::kClip;
-  check_shape(reader, backbone);
   if (backbone.weights) check_weights(reader, *backbone.weights);
   return backbone;
 }

@@ -9,8 +9,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/train/gradient.h"
-#include "stages/train/step_assembly.h"
-#include "stages/train/step_snapshot.h"
+#include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -33,8 +32,9 @@ struct Left {
 
 Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
              std::uint64_t seed) {
+  const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
   StepNumbers numbers =
-      accumulate_gradient(step, network, step.prepare(batch, {seed, 1}), step.weight(batch), plan, {seed, 1});
+      accumulate_gradient(step, prepared, step.prepare(batch, {seed, 1}), step.weight(batch), plan, {seed, 1});
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))

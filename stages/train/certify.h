@@ -6,7 +6,7 @@
 #include "runner/stage/plan_context.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/step_plan.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 

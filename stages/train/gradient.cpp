@@ -7,7 +7,6 @@
 
 #include <torch/torch.h>
 
-#include "stages/numerics/prepared_network.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/encoded_parts.h"
@@ -39,7 +38,7 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
 /// One call of accumulate_gradient().
 class Accumulation {
  public:
-  Accumulation(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+  Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
                const std::function<void()>& after_micro_batch)
       : step_(step),
@@ -54,8 +53,7 @@ class Accumulation {
         numbers_(weight, batch.units()) {}
 
   StepNumbers run() && {
-    const PreparedNetwork prepared(network_, plan_.numerics, batch_.device());
-    const ScopedActivationCheckpointing recomputed(network_, plan_.activation_checkpointing);
+    const ScopedActivationCheckpointing recomputed(network_.module(), plan_.activation_checkpointing);
     if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
     else run_one_pass();
     return std::move(numbers_);
@@ -67,7 +65,7 @@ class Accumulation {
   void for_each_part(Run run) const {
     for (std::int64_t begin = 0; begin < batch_.units(); begin += size_) {
       const std::int64_t end = std::min(begin + size_, batch_.units());
-      const ScopedDropout dropout(network_, key_, row_names(batch_, begin, end));
+      const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
       run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
     }
   }
@@ -138,7 +136,7 @@ class Accumulation {
 
   NamedTensors encoded_in_scope(const Batch& part) const {
     const ScopedPhase phase(StepPhase::kForward);
-    return taken_in(base(), step_.encode(network_, part));
+    return taken_in(base(), step_.encode(network_.module(), part));
   }
 
   void backward(const at::Tensor& loss) const {
@@ -146,7 +144,7 @@ class Accumulation {
     scaled(loss).backward();
   }
 
-  Precision base() const { return plan_.numerics.precision.base; }
+  Precision base() const { return network_.precision(); }
 
   at::Tensor measured_loss(const NamedTensors& encoded, const Batch& part) {
     const ScopedPhase phase(StepPhase::kLoss);
@@ -164,7 +162,7 @@ class Accumulation {
   }
 
   const TrainingStep& step_;
-  torch::nn::Module& network_;
+  const PreparedNetwork& network_;
   const Batch& batch_;
   const StepPlan& plan_;
   const StepKey& key_;
@@ -177,8 +175,9 @@ class Accumulation {
 
 }  // namespace
 
-StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                                double weight, const StepPlan& plan, const StepKey& key,
+                                const std::optional<at::Tensor>& scale,
                                 const std::function<void()>& after_micro_batch) {
   return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch).run();
 }

@@ -4,14 +4,16 @@
 #include <optional>
 
 #include "stages/tensor/batch.h"
+#include "stages/numerics/prepared_network.h"
 #include "stages/random/dropout.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 
-/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, cut and computed as `plan` says. `weight`
+/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, which `network` has placed, cut as `plan`
+/// says; the network is prepared as the plan's numerics say. `weight`
 /// is the step's weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that gradient.
 /// `key` decides what dropout drops, together with the batch's indices, or where it has none with the positions in it,
 /// and the names of its inputs (ScopedInput).
@@ -23,8 +25,9 @@ namespace stages {
 /// `after_micro_batch` is called whenever a part has been run with a graph and its gradient is there; it may be empty.
 ///
 /// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in two passes.
-StepNumbers accumulate_gradient(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
-                                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},
+StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                                double weight, const StepPlan& plan, const StepKey& key,
+                                const std::optional<at::Tensor>& scale = {},
                                 const std::function<void()>& after_micro_batch = {});
 
 }  // namespace stages

@@ -69,6 +69,7 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups) {
       slots_.push_back({.name = name, .group = names_.size(), .parameter = tensor});
     names_.push_back(group.name);
     options_.push_back(group.optimizer);
+    rates_.push_back({.learning_rate = learning_rate(group.optimizer), .momentum = {}});
   }
   if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
 }
@@ -126,9 +127,12 @@ void Optimizer::prepare() {
   }
 }
 
-void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Tensor>& skip,
-                     std::optional<at::Tensor> divisor) {
+void Optimizer::set_rates(std::vector<Rates> rates) {
   assert(rates.size() == options_.size());
+  rates_ = std::move(rates);
+}
+
+void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Tensor> divisor) {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
   if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels read a float32
@@ -137,18 +141,19 @@ void Optimizer::step(const std::vector<Rates>& rates, const std::optional<at::Te
   }
   for (std::size_t group = 0; group < options_.size(); ++group) {
     if (std::holds_alternative<AdamOptions>(options_[group])) {
-      step_adam(group, rates[group], skip, divisor);
+      step_adam(group, skip, divisor);
       continue;
     }
     // A first step fills the momentum with the gradient itself, so it is distinguished from later ones.
-    step_sgd(group, rates[group], skip, divisor, /*fresh=*/false);
-    step_sgd(group, rates[group], skip, divisor, /*fresh=*/true);
+    step_sgd(group, skip, divisor, /*fresh=*/false);
+    step_sgd(group, skip, divisor, /*fresh=*/true);
   }
   if (std::ranges::any_of(slots_, &Slot::undecided)) first_skip_ = *skip;
 }
 
-void Optimizer::step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+void Optimizer::step_sgd(std::size_t group, const std::optional<at::Tensor>& skip,
                          const std::optional<at::Tensor>& divisor, bool fresh) {
+  const Rates& rates = rates_[group];
   const auto& options = std::get<SgdOptions>(options_[group]);
   std::vector<at::Tensor> parameters, gradients, momenta;
   for (Slot& slot : slots_) {
@@ -165,8 +170,9 @@ void Optimizer::step_sgd(std::size_t group, const Rates& rates, const std::optio
                   divisor, skip);
 }
 
-void Optimizer::step_adam(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
+void Optimizer::step_adam(std::size_t group, const std::optional<at::Tensor>& skip,
                           const std::optional<at::Tensor>& divisor) {
+  const Rates& rates = rates_[group];
   const auto& options = std::get<AdamOptions>(options_[group]);
   std::vector<at::Tensor> parameters, gradients, means, squares, maxima, ages;
   for (Slot& slot : slots_) {

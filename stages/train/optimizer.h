@@ -72,12 +72,15 @@ class Optimizer {
   const std::vector<std::string>& groups() const { return names_; }
   std::vector<double> learning_rates() const;
 
+  /// The rates of the groups in every step() from here on; before that, those of their options.
+  void set_rates(std::vector<Rates> rates);
+  const std::vector<Rates>& rates() const { return rates_; }
+
   /// One update with the gradients in .grad, at the rates of each group. `skip`, a float32 scalar on the parameters'
   /// device, makes it do nothing when it is 1: a verdict that the host need not wait for. `divisor`, a scalar of the
   /// gradients' type, divides the gradients first, in place: what clips them, in the same pass over memory where they
   /// are float32.
-  void step(const std::vector<Rates>& rates, const std::optional<at::Tensor>& skip = {},
-            std::optional<at::Tensor> divisor = {});
+  void step(const std::optional<at::Tensor>& skip = {}, std::optional<at::Tensor> divisor = {});
 
   /// The gradients that step() will use, as they are.
   std::vector<at::Tensor> gradients() const;
@@ -115,13 +118,13 @@ class Optimizer {
   void decide_first_steps();
   /// One of them for a parameter: all zero.
   static at::Tensor zeros(const Slot& slot, const Part& part);
-  void step_sgd(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
-                const std::optional<at::Tensor>& divisor, bool fresh);
-  void step_adam(std::size_t group, const Rates& rates, const std::optional<at::Tensor>& skip,
-                 const std::optional<at::Tensor>& divisor);
+  void step_sgd(std::size_t group, const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor,
+                bool fresh);
+  void step_adam(std::size_t group, const std::optional<at::Tensor>& skip, const std::optional<at::Tensor>& divisor);
 
   std::vector<std::string> names_;         // of the groups
   std::vector<OptimizerOptions> options_;  // of each group
+  std::vector<Rates> rates_;               // of each group, at the next step
   std::vector<Slot> slots_;
   at::Tensor first_skip_;  // of the latest step, if it was the first of some parameter
   at::Tensor one_;         // what ages are counted up by: torch takes memory for a number, for a tensor none

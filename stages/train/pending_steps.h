@@ -10,7 +10,7 @@
 #include "stages/train/schedule.h"
 #include "stages/train/step_error.h"
 #include "stages/train/step_numbers.h"
-#include "stages/train/step_snapshot.h"
+#include "stages/train/step_execution.h"
 
 namespace stages {
 

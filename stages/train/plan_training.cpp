@@ -10,8 +10,7 @@
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
 #include "stages/train/plan_alternatives.h"
-#include "stages/train/step_assembly.h"
-#include "stages/train/step_snapshot.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 
@@ -84,7 +83,7 @@ class TracedTraining {
     }
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
-    execution.commit(computed, std::vector<Rates>(execution.optimizer().groups().size()));
+    execution.commit(computed);
     for (const auto& [name, tensor] : execution.state()) trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 

@@ -8,7 +8,7 @@
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/train/trainer_options.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 

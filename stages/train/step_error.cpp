@@ -7,12 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
-#include "stages/machine/counting_allocator.h"
-#include "stages/memory/out_of_memory.h"
-#include "stages/train/memory_log.h"
 
 namespace stages {
 namespace {
@@ -58,26 +54,6 @@ void refuse_endless_overflow(const StepPlace& place, double scale) {
                                ", though the loss is scaled by " + shown.str() + " only")
       .at("/optimizer")
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
-}
-
-runner::StageError step_error(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
-                              const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
-                              runner::RunContext& context) {
-  auto* const allocator = CountingAllocator::innermost();
-  OutOfMemory what{.step = step_number,
-                   .refused = allocator ? allocator->take_refused() : std::nullopt,
-                   .owned = {},
-                   .micro_batch = execution.plan().micro_batch,
-                   .batch_size = batch_size,
-                   .can_be_cut = !step.mixes_samples(),
-                   .policy = policy.pointer,
-                   .has_own_budget = policy.budget || policy.memory_fraction < 1,
-                   .cause = error.what()};
-  for (const OwnedTensor& one : owned_tensors(execution.network().module(), execution.state()))
-    what.owned.push_back(
-        {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
-  for (const std::string& line : live_table(what)) context.say(line);
-  return memory_error(what);
 }
 
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {

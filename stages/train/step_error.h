@@ -1,21 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <vector>
 
 #include "runner/error/stage_error.h"
 #include "stages/artifact/dataset.h"
-#include "stages/memory/policy.h"
-#include "stages/train/step_execution.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
-#include "stages/train/training_step.h"
-
-namespace runner {
-class RunContext;
-}
+#include "stages/train/training_kind.h"
 
 namespace stages {
 
@@ -32,11 +25,6 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
 
 /// Throws runner::StageError: the gradients have overflowed in fp16 for many steps, though the loss's scale shrank.
 [[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);
-
-/// In words, why a step ran out of memory; before that, `context` says what was live.
-runner::StageError step_error(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
-                              const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy,
-                              runner::RunContext& context);
 
 /// Throws runner::StageError naming the sample if `step` finds a bad unit in a batch on the host.
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch);

@@ -1,8 +1,12 @@
 #include "stages/train/step_execution.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
+#include "runner/stage/run_context.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/parameter_groups.h"
 
 namespace stages {
 
@@ -36,7 +40,7 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
   StepNumbers numbers =
-      accumulate_gradient(step_, network_.module(), step_.prepare(network_.placed(batch), key), weight, plan_, key,
+      accumulate_gradient(step_, network_, step_.prepare(network_.placed(batch), key), weight, plan_, key,
                           scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -60,15 +64,41 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip), key.step};
 }
 
-void StepExecution::commit(const Computed& computed, const std::vector<Rates>& rates) {
+void StepExecution::commit(const Computed& computed) {
   const ScopedPhase phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_graph;
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
-  optimizer_.step(rates, computed.skip, clips ? divisor : std::nullopt);
+  optimizer_.step(computed.skip, clips ? divisor : std::nullopt);
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();
+}
+
+StepSnapshot::StepSnapshot(torch::nn::Module& network, at::Device device)
+    : network_(&network), generators_(generator_states(device)) {
+  const torch::NoGradGuard no_graph;
+  for (const at::Tensor& buffer : network.buffers()) buffers_.emplace_back(buffer, buffer.clone());
+}
+
+void StepSnapshot::restore() const {
+  const torch::NoGradGuard no_graph;
+  network_->zero_grad();
+  for (const auto& [own, copy] : buffers_) own.copy_(copy);
+  set_generator_states(generators_);
+}
+
+StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
+                            const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
+                            runner::RunContext& context) {
+  network.train();
+  const std::vector<ParameterGroup> groups = divide_parameters(network, options.optimizer, options.parameter_groups);
+  StepPlan plan = make_step_plan(
+      step, policy, std::min(options.batch_size, samples),
+      choose_numerics(policy.numerics(), network, options.model_stage, context),
+      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
+      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
+  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
 }
 
 }  // namespace stages

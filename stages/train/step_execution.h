@@ -1,18 +1,28 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
+#include "stages/memory/policy.h"
 #include "stages/numerics/prepared_network.h"
+#include "stages/random/generator_state.h"
 #include "stages/train/grad_scaler.h"
 #include "stages/train/gradient.h"
 #include "stages/train/optimizer.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
+#include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
+
+namespace runner {
+class RunContext;
+}
 
 namespace stages {
 
@@ -26,7 +36,7 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 /// One optimizer step after another, each in two halves:
 ///
 ///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
-///   execution.commit(computed, rates);                       // allocates nothing, and cannot fail
+///   execution.commit(computed);                              // allocates nothing, and cannot fail
 ///
 /// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers,
 /// random numbers), a StepSnapshot puts back.
@@ -49,8 +59,8 @@ class StepExecution {
   };
   /// `after_micro_batch` as accumulate_gradient() has it.
   Computed compute(const Batch& batch, const StepKey& key, const std::function<void()>& after_micro_batch = {});
-  /// Also drops the gradients.
-  void commit(const Computed& computed, const std::vector<Rates>& rates);
+  /// One step of the optimizer, at its rates. Also drops the gradients.
+  void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
   const PreparedNetwork& network() const { return network_; }
@@ -74,5 +84,36 @@ class StepExecution {
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
 };
+
+/// What computing a step may spoil, as it was before: the states of torch's generators, the network's buffers (the
+/// running statistics of BatchNorm). Before a step there are no gradients.
+///
+///   const StepSnapshot before(network, device);
+///   try { compute(); } catch (...) { before.restore(); throw; }
+///
+/// The network must outlive it and keep its buffers.
+class StepSnapshot {
+ public:
+  StepSnapshot(torch::nn::Module& network, at::Device device);
+  /// Puts all back, and drops the gradients.
+  void restore() const;
+
+ private:
+  torch::nn::Module* network_;
+  GeneratorStates generators_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's own, and its copy
+};
+
+/// Puts together all that decides what the steps of a training compute and need: its plan as `policy` asks for it, the
+/// network in training mode and prepared for that, and the groups of its parameters. The trainer runs what comes of it
+/// on the device, the planner on the Meta device, and the certificate compares it on a network made small, so that what
+/// is planned and certified is what runs.
+///
+/// All is borrowed. The network is on `device`, which is Meta where the device is only planned for; `samples` are
+/// those of the training data. Says what was chosen. Throws runner::StageError where the options contradict each other
+/// or do not suit the network.
+StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
+                            const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
+                            runner::RunContext& context);
 
 }  // namespace stages

@@ -6,7 +6,7 @@
 
 #include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 

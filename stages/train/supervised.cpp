@@ -4,13 +4,12 @@
 #include <torch/torch.h>
 
 #include "runner/stage/config_reader.h"
-#include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/loss.h"
 #include "stages/train/mixing.h"
-#include "stages/train/training_stage.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 namespace {

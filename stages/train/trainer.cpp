@@ -11,10 +11,10 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/machine/memory_meter.h"
-#include "stages/memory/out_of_memory.h"
+#include "stages/train/out_of_memory.h"
 #include "stages/train/step_observer.h"
 #include "stages/train/memory_log.h"
-#include "stages/train/step_assembly.h"
+#include "stages/train/step_execution.h"
 #include "stages/train/step_error.h"
 #include "stages/train/training_checkpoints.h"
 #include "stages/train/training_log.h"
@@ -78,10 +78,11 @@ class Training {
     } catch (const std::exception& error) {
       pending_.undo_unwritten();
       if (!is_out_of_memory(error)) throw;
-      const StageError why =
-          step_error(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_, context_);
+      const OutOfMemory what =
+          look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
+      for (const std::string& line : live_table(what)) context_.say(line);
       save_what_is_done();
-      throw why;
+      throw out_of_memory_error(what);
     } catch (...) {
       pending_.undo_unwritten();
       throw;
@@ -172,16 +173,16 @@ class Training {
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
     auto [computed, before] = compute_with_replays(batch);
     is_whole_ = false;
-    const std::vector<Rates> rates = learning_rates_.at(done_.steps, done_.epochs);
+    execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
                   std::move(computed.numbers),
-                  rates,
+                  execution_.optimizer().rates(),
                   std::move(before)});
     pending_.settle(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
     // From here on nothing is allocated and nothing can fail.
-    execution_.commit(computed, rates);
+    execution_.commit(computed);
     pending_.mark_written();
     if (observer_) show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);

@@ -2,20 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 
 #include "runner/stage/run_context.h"
-#include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/train/trainer_options.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
-
-/// What is learnt from, and what is measured on after an epoch; `validation` may be null.
-struct TrainingData {
-  std::shared_ptr<const Dataset> train, validation;
-};
 
 struct TrainingResult {
   std::int64_t epoch = 0, step = 0;  ///< at which the kept weights were taken, 1-based

@@ -11,7 +11,7 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/random/generator_state.h"
-#include "stages/train/trained_weights.h"
+#include "stages/train/earlier_weights.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/run_context.h"
+#include "runner/value/json_fields.h"
 
 namespace stages {
 namespace {
@@ -32,8 +33,15 @@ std::string in_words(const Means& means) {
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 
-std::optional<double> optional_from(const json& value) {
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+/// [["accuracy", 0.5], …].
+Means::Named named_numbers(const runner::JsonFields<json>& fields, const char* key) {
+  Means::Named numbers;
+  for (const json& pair : fields.list(key)) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number())
+      fields.fail(key, "a list of names with their numbers");
+    numbers.emplace_back(pair[0], pair[1]);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -150,17 +158,21 @@ json to_json(const EpochSoFar& epoch) {
 }
 
 EpochSoFar epoch_so_far_from_json(const json& json) {
+  const runner::JsonFields fields(json, "the epoch so far");
+  fields.only({"weight", "units", "loss", "terms", "scores", "skipped_steps", "last_epoch", "last_step",
+               "learning_rate", "loss_scale"});
   EpochSoFar epoch;
-  json.at("weight").get_to(epoch.means.weight);
-  epoch.means.units = json.value("units", epoch.means.weight);  // which were the same before samples had weights
-  json.at("loss").get_to(epoch.means.loss);
-  json.at("terms").get_to(epoch.means.terms);
-  json.at("scores").get_to(epoch.means.scores);
-  json.at("skipped_steps").get_to(epoch.skipped_steps);
-  json.at("last_epoch").get_to(epoch.last.epoch);
-  json.at("last_step").get_to(epoch.last.step);
-  json.at("learning_rate").get_to(epoch.last.learning_rate);
-  epoch.last.loss_scale = optional_from(json.at("loss_scale"));
+  epoch.means.weight = fields.number("weight");
+  // Which were the same before samples had weights.
+  epoch.means.units = json.contains("units") ? fields.number("units") : epoch.means.weight;
+  epoch.means.loss = fields.number("loss");
+  epoch.means.terms = named_numbers(fields, "terms");
+  epoch.means.scores = named_numbers(fields, "scores");
+  epoch.skipped_steps = fields.count("skipped_steps");
+  epoch.last.epoch = fields.count("last_epoch");
+  epoch.last.step = fields.count("last_step");
+  epoch.last.learning_rate = fields.number("learning_rate");
+  if (!fields.at("loss_scale").is_null()) epoch.last.loss_scale = fields.number("loss_scale");
   return epoch;
 }
 

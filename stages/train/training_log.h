@@ -97,7 +97,7 @@ struct EpochSoFar {
 
 /// For a checkpoint; numbers keep their bits.
 nlohmann::json to_json(const EpochSoFar& epoch);
-/// Throws nlohmann::json::exception for what to_json() does not make.
+/// Throws std::runtime_error for what to_json() does not make.
 EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 
 }  // namespace stages

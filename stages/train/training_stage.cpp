@@ -1,4 +1,4 @@
-#include "stages/train/training_stage.h"
+#include "stages/train/training_kind.h"
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 #include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
-#include "stages/train/trained_weights.h"
+#include "stages/train/earlier_weights.h"
 #include "stages/train/warm_start.h"
 
 namespace stages {
@@ -34,7 +34,7 @@ class TrainingStage final : public runner::Stage {
   TrainingStage(TrainingOptions options, TrainingKind kind) : options_(std::move(options)), kind_(std::move(kind)) {}
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    const std::optional<Trained> trained = find_trained(options_.trainer, context);
+    const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
     const Setup setup = set_up(inputs, trained);
     if (!trained) plan_training_of(setup, inputs, context);
     setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
@@ -44,16 +44,17 @@ class TrainingStage final : public runner::Stage {
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const std::optional<Trained> trained = find_trained(options_.trainer, context);
+    const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
     const Setup setup = set_up(inputs, trained);
     Checkpoint& checkpoint = *setup.checkpoint;
     checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
     const TrainingResult result =
-        trained ? take_over(*trained, *checkpoint.network, context) : train_anew(setup, inputs, context);
+        trained ? load_earlier_weights(*trained, *checkpoint.network, context) : train_anew(setup, inputs, context);
     checkpoint.network->eval();
     checkpoint.epoch = result.epoch;
     checkpoint.step = result.step;
     checkpoint.file = result.file;
+    if (trained) checkpoint.weights = trained->weights;
     return {{"checkpoint", setup.checkpoint}};
   }
 
@@ -66,7 +67,7 @@ class TrainingStage final : public runner::Stage {
     std::unique_ptr<TrainingStep> step;      // null there
   };
 
-  Setup set_up(const runner::Inputs& inputs, const std::optional<Trained>& trained) const {
+  Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained) const {
     const auto model = inputs.get<Model>("model");
     Setup setup{.checkpoint = std::make_shared<Checkpoint>()};
     if (trained) {

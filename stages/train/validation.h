@@ -10,7 +10,7 @@
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 

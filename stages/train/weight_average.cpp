@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 #include <torch/torch.h>
 
@@ -9,6 +10,12 @@
 #include "stages/weights/weights.h"
 
 namespace stages {
+namespace {
+
+/// What the weights that are not the result are called in a checkpoint, after their names.
+const char* other_ending(const WeightAverageOptions& options) { return options.is_result ? ".trained" : ".average"; }
+
+}  // namespace
 
 std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("ema");
@@ -56,8 +63,7 @@ NamedTensors WeightAverage::state() const {
 
 void WeightAverage::save(NamedTensors& model, NamedTensors& rest) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    rest.set(names_[i] + (options_.is_result ? ".trained" : ".average"),
-             options_.is_result ? weights_[i] : averages_[i]);
+    rest.set(names_[i] + other_ending(options_), options_.is_result ? weights_[i] : averages_[i]);
     if (options_.is_result) model.set(names_[i], averages_[i]);
   }
 }
@@ -66,7 +72,7 @@ void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
   const torch::NoGradGuard no_graph;
   std::vector<NamedTensors::Item> others(rest.begin(), rest.end());
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const std::string other = names_[i] + (options_.is_result ? ".trained" : ".average");
+    const std::string other = names_[i] + other_ending(options_);
     if (!model.contains(names_[i]) || !rest.contains(other))
       throw std::invalid_argument("the average of '" + names_[i] + "' is missing");
     averages_[i].copy_(options_.is_result ? model.at(names_[i]) : rest.at(other));
@@ -74,6 +80,19 @@ void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
     std::erase_if(others, [&](const auto& item) { return item.first == other; });
   }
   rest = NamedTensors(std::move(others));
+}
+
+void take_other_weights(const WeightAverageOptions& options, NamedTensors& model, const NamedTensors& rest) {
+  const std::string_view ending = other_ending(options);
+  bool has_any = false;
+  for (const auto& [name, tensor] : rest) {
+    if (!name.ends_with(ending)) continue;
+    const std::string weight = name.substr(0, name.size() - ending.size());
+    if (!model.contains(weight)) continue;
+    model.set(weight, tensor);
+    has_any = true;
+  }
+  if (!has_any) throw std::invalid_argument("it holds one kind of weights only");
 }
 
 ScopedAverage::ScopedAverage(WeightAverage* average) : average_(average && average->is_result() ? average : nullptr) {

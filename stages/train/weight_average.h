@@ -58,6 +58,10 @@ class WeightAverage {
   std::vector<at::Tensor> weights_, averages_;
 };
 
+/// Puts into the `model` of a checkpoint what `rest`, its other part, has of its weights: those as trained where the
+/// average is the result, else the average. Throws std::invalid_argument where `rest` has none.
+void take_other_weights(const WeightAverageOptions& options, NamedTensors& model, const NamedTensors& rest);
+
 /// While it lives, the network computes with the averages, where these are the result of the training.
 class [[nodiscard]] ScopedAverage {
  public:

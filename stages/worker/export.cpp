@@ -19,7 +19,7 @@
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
 #include "stages/worker/export_readme.h"
-#include "stages/worker/trained_checkpoint.h"
+#include "stages/worker/network_of_run.h"
 
 namespace stages {
 namespace {
@@ -100,6 +100,10 @@ class Export {
     readme_.feature = network.options().feature;
     readme_.classes = checkpoint.classes.size();
     readme_.remarks = lost_in_preprocessor(transform_);
+    if (!checkpoint.weights.empty())
+      readme_.remarks.push_back("These are the weights " + std::string(checkpoint.weights == "averaged"
+                                                                           ? "averaged over the steps of the training."
+                                                                           : "as trained, not their average."));
   }
 
   void merged(const fs::path& folder) {
@@ -192,12 +196,13 @@ std::vector<std::string> files_in(const fs::path& folder) {
 }  // namespace
 
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
-  const runner::Graph graph = runner::graph_from_json(request.at("graph"));
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(request.at("checkpoints"));
-  const std::string out = request.at("out"), what = request.at("what");
+  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "what", "out", "names", "head_inside"});
+  const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const std::string out = fields.text("out"), what = fields.text("what");
   runner::NewFolder folder(out);
   use_threads(graph.threads);
-  const auto loaded = load_trained(graph, request.at("node").get<std::string>(), trained, "cpu", context);
+  const auto loaded = load_network_of_run(graph, fields.text("node"), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   if (!network) {
@@ -208,11 +213,13 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   Export writer(out, **loaded, *network);
   if (what == "merged") writer.merged(folder.draft());
   else if (what == "torchscript") writer.torch_script(folder.draft());
-  else if (what == "adapter") writer.adapter(folder.draft(), request.at("names"), request.at("head_inside"), context);
+  else if (what == "adapter") writer.adapter(folder.draft(), fields.text("names"), fields.flag("head_inside"), context);
   else throw std::invalid_argument("there is no export format '" + what + "'");
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
-  return Json{{"folder", out}, {"files", files}};
+  Json answer = {{"folder", out}, {"files", files}};
+  if (!(*loaded)->weights.empty()) answer["weights"] = (*loaded)->weights;
+  return answer;
 }
 
 }  // namespace stages

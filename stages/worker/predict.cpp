@@ -15,7 +15,7 @@
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
 #include "stages/numerics/prepared_network.h"
-#include "stages/worker/trained_checkpoint.h"
+#include "stages/worker/network_of_run.h"
 
 namespace stages {
 namespace {
@@ -113,27 +113,31 @@ class Prediction {
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
-  const runner::Graph graph = runner::graph_from_json(request.at("graph"));
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(request.at("checkpoints"));
-  const std::int64_t top = request.at("top"), batch_size = request.at("batch_size");
-  const bool skip = request.at("skip_corrupt");
+  const auto fields =
+      request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip"});
+  const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
+  const bool skip = fields.flag("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
-  const std::string flip_word = request.value("flip", "none");
+  const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
   const auto* const flip = std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
 
-  auto found = list_pictures(request.at("paths").get<std::vector<std::string>>());
+  auto found = list_pictures(fields.texts("paths"));
   if (!found) return found.errors();
   if (const std::string not_taken = found->not_taken.text(); !not_taken.empty()) context.say(not_taken);
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) return device.errors();
   use_threads(graph.threads);
-  const auto checkpoint = load_trained(graph, request.at("node").get<std::string>(), trained, device->str(), context);
+  const auto checkpoint = load_network_of_run(graph, fields.text("node"), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
-  return Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
+  Json answer = Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
+  if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
+  return answer;
 }
 
 }  // namespace stages

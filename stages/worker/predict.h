@@ -8,9 +8,10 @@
 namespace stages {
 
 /// The request "predict": what a trained classifier says of image files. {"graph", "node", "checkpoints", "paths",
-/// "top", "batch_size", "skip_corrupt"} → an item for each image, in order: {"file", "classes": [{"class",
-/// "probability"}, …]}, or where it was skipped {"file", "code", "message"}; then {"images", "failed"}. Memory does not
-/// grow with the number of images but for their names.
+/// "top", "batch_size", "skip_corrupt", "flip" ("none" where it is missing)} → an item for each image, in order:
+/// {"file", "classes": [{"class", "probability"}, …]}, or where it was skipped {"file", "code", "message"}; then
+/// {"images", "failed"}, and "weights" as export.h has it. Memory does not grow with the number of images but for their
+/// names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,
                                                       const RequestContext& context);
 

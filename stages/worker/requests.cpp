@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -34,10 +35,11 @@ constexpr std::array<std::pair<std::string_view, Make>, 3> kMakers = {
 
 /// {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
 runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {
-  const MadeImages images{.classes = request.at("classes"),
-                          .per_class = request.at("per_class"),
-                          .size = request.at("size"),
-                          .seed = request.at("seed")};
+  const auto fields = request_fields(request, {"what", "out", "classes", "per_class", "size", "seed"});
+  const MadeImages images{.classes = fields.integer("classes"),
+                          .per_class = fields.integer("per_class"),
+                          .size = fields.integer("size"),
+                          .seed = fields.integer("seed")};
   MakeCallbacks callbacks;
   callbacks.cancelled = context.cancelled;
   callbacks.progress = [&](std::int64_t done, std::int64_t all) {
@@ -47,9 +49,8 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
     progress.steps = all;
     context.progress(progress);
   };
-  const std::string folder = request.at("out");
-  const auto* const maker =
-      std::ranges::find(kMakers, request.at("what").get<std::string>(), &decltype(kMakers)::value_type::first);
+  const std::string folder = fields.text("out");
+  const auto* const maker = std::ranges::find(kMakers, fields.text("what"), &decltype(kMakers)::value_type::first);
   if (maker == kMakers.end()) throw std::invalid_argument("a data set that nobody can make");
   maker->second(folder, images, callbacks);
   return Json{{"folder", folder}, {"images", images.count()}};
@@ -61,11 +62,12 @@ FetchCallbacks callbacks_of(const RequestContext& context) {
 
 /// {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes", "files"}.
 runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext& context) {
-  const std::string what = request.at("what");
+  const auto fields = request_fields(request, {"what", "root", "files", "url"});
+  const std::string what = fields.text("what");
   const PublishedDataset* dataset = find_published(what);
   if (!dataset) return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
-  DatasetWish wish{.root = request.at("root").get<std::string>(), .url = request.at("url")};
-  for (const Json& file : request.at("files")) wish.files.emplace_back(file.get<std::string>());
+  DatasetWish wish{.root = fields.text("root"), .url = fields.text("url")};
+  for (const std::string& file : fields.texts("files")) wish.files.emplace_back(file);
   const FetchedDataset fetched = fetch_published(*dataset, wish, callbacks_of(context));
   return Json{{"folder", fetched.folder.string()},
               {"was_there", fetched.was_there},
@@ -76,11 +78,12 @@ runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext
 /// {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit", "received_bytes", "files": [{"name",
 /// "bytes", "was_there"}]}.
 runner::Result<Json> answer_fetch_model(const Json& request, const RequestContext& context) {
-  const HubWish wish{.repository = request.at("repository"),
-                     .revision = request.at("revision"),
-                     .files = request.at("files"),
-                     .cache = request.at("cache").get<std::string>(),
-                     .endpoint = request.at("endpoint")};
+  const auto fields = request_fields(request, {"repository", "revision", "files", "cache", "endpoint"});
+  const HubWish wish{.repository = fields.text("repository"),
+                     .revision = fields.text("revision"),
+                     .files = fields.texts("files"),
+                     .cache = fields.text("cache"),
+                     .endpoint = fields.text("endpoint")};
   const HubSnapshot snapshot = fetch_hub(wish, callbacks_of(context));
   Json files = Json::array();
   for (const HubFile& file : snapshot.files)
@@ -92,6 +95,14 @@ runner::Result<Json> answer_fetch_model(const Json& request, const RequestContex
 }
 
 }  // namespace
+
+runner::JsonFields<Json> request_fields(const Json& request, std::initializer_list<std::string_view> keys) {
+  const runner::JsonFields fields(request, "the request");
+  std::vector<std::string_view> known = {"protocol", "request", "log"};
+  known.insert(known.end(), keys);
+  fields.only(known);
+  return fields;
+}
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -8,6 +9,7 @@
 
 #include "runner/error/result.h"
 #include "runner/stage/run_context.h"
+#include "runner/value/json_fields.h"
 
 namespace stages {
 
@@ -26,6 +28,11 @@ struct RequestKind {
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
                                                    const RequestContext& context);
 };
+
+/// The members of such a request; those besides "protocol", "request" and "log" are `keys`. Throws std::runtime_error
+/// for one of another name, and as JsonFields does: "the request has no 'out'".
+runner::JsonFields<nlohmann::ordered_json> request_fields(const nlohmann::ordered_json& request,
+                                                          std::initializer_list<std::string_view> keys);
 
 /// Every request but "run", sorted by name.
 std::span<const RequestKind> all_requests();

@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "stages/train/loss.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 

@@ -50,7 +50,8 @@ int main(int, char** arguments) {
         if (!options.at("clip").is_null()) {
           divisor = stages::clip_divisor(stages::global_norm(optimizer.gradients()), options.at("clip"));
         }
-        optimizer.step({rates}, {}, divisor);
+        optimizer.set_rates({rates});
+        optimizer.step({}, divisor);
       }));
     }
     double sum = 0, size = 0;

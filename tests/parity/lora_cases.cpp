@@ -283,7 +283,8 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
       for (const auto& [name, parameter] : parameters) result.first_gradients[name] = parameter.grad().clone();
     }
     optimizer.prepare();
-    optimizer.step({Rates{.learning_rate = training.adam.learning_rate, .momentum = {}}});
+    optimizer.set_rates({Rates{.learning_rate = training.adam.learning_rate, .momentum = {}}});
+    optimizer.step();
     result.losses.push_back(loss.item<double>());
   }
   for (const auto& [name, parameter] : parameters) result.final[name] = parameter.detach().clone();

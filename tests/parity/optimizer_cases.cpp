@@ -47,7 +47,8 @@ void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
     optimizer.prepare();
     std::optional<at::Tensor> divisor;
     if (about.contains("clip")) divisor = clip_divisor(global_norm(optimizer.gradients()), about["clip"]);
-    optimizer.step({{.learning_rate = learning_rate(options), .momentum = {}}}, {}, divisor);
+    optimizer.set_rates({{.learning_rate = learning_rate(options), .momentum = {}}});
+    optimizer.step({}, divisor);
     expect_close(x.detach().to(at::kDouble), tensor_of(path[step]), "step " + std::to_string(step),
                  type == at::kDouble ? 1e-12 : 2e-6);
   }
@@ -84,7 +85,8 @@ void compare_scaler(const RecordedCase& recorded) {
     optimizer.prepare();
     const at::Tensor found = scaler.unscale(optimizer.gradients());
     EXPECT_EQ(found.item<float>(), overflow ? 1.0F : 0.0F) << step;
-    optimizer.step({{.learning_rate = 0.5, .momentum = {}}}, found);
+    optimizer.set_rates({{.learning_rate = 0.5, .momentum = {}}});
+    optimizer.step(found);
     scaler.update(found);
     const nlohmann::json& expected = recorded.json.at("trace").at(step);
     EXPECT_EQ(scaler.scale().item<float>(), expected.at("scale").get<float>()) << step;

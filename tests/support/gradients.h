@@ -16,7 +16,7 @@
 inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network, const stages::Batch& batch,
                               const stages::StepPlan& plan = {}, const stages::StepKey& key = {7, 1},
                               const std::optional<at::Tensor>& scale = {}) {
-  stages::accumulate_gradient(step, network, batch, step.weight(batch), plan, key, scale);
+  stages::accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, key, scale);
   std::vector<at::Tensor> all;
   for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
   network.zero_grad();

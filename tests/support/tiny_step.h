@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "stages/train/loss.h"
-#include "stages/train/training_step.h"
+#include "stages/train/training_kind.h"
 #include "tests/support/tiny_dataset.h"
 
 /// Cross-entropy of TinyModel, or a loss over each group or the whole batch.

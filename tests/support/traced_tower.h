@@ -118,9 +118,9 @@ class TowerRun {
       labels.zero_();
     }
     const stages::Batch batch({{"image", std::move(images)}, {"label", std::move(labels)}}, training_.batch);
-    stages::StepNumbers numbers =
-        stages::accumulate_gradient(step_, *network, stages::in_layout(batch, training_.layout),
-                                    static_cast<double>(training_.batch), plan_, {7, number_++});
+    stages::StepNumbers numbers = stages::accumulate_gradient(
+        step_, {*network, plan_.numerics, device_}, stages::in_layout(batch, training_.layout),
+        static_cast<double>(training_.batch), plan_, {7, number_++});
     optimizer->prepare();
     std::optional<at::Tensor> divisor;
     if (training_.clip) {
@@ -129,7 +129,7 @@ class TowerRun {
       divisor = stages::clip_divisor(norm, *training_.clip);
     }
     stages::ScopedPhase phase(stages::StepPhase::kOptimizer);
-    optimizer->step({{.learning_rate = 1e-3}}, {}, divisor);
+    optimizer->step({}, divisor);
     network->zero_grad();
   }
 

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "stages/checkpoint/training_state.h"
+#include "stages/checkpoint/checkpoint_folder.h"
 
 /// A small training after `step` steps: everything in it depends on `step`.
 inline stages::TrainingState training_state(std::int64_t step, std::optional<double> metric = {}) {

@@ -102,7 +102,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
     if (!prepared) return report(console, prepared.errors());
   }
   Graph& graph = prepared->graph;
-  auto trained = find_checkpoint_sources(*run, graph, flags.weights.checkpoint);
+  auto trained = checkpoint_sources(*run, graph, flags.weights);
   if (!trained) return report(console, trained.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());

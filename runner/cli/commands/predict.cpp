@@ -113,9 +113,9 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   if (!console.is_quiet() && failed > 0)
     console.err << failed << " of " << output.images() + failed << " images could not be read\n";
   if (console.json) {
-    print_result(console, "predict/1",
-                 {{"images", output.images()}, {"unreadable", failed}, {"file", file ? Json(flags.out) : Json()}},
-                 output.unreadable());
+    Json result = {{"images", output.images()}, {"unreadable", failed}, {"file", file ? Json(flags.out) : Json()}};
+    if (answer->contains("weights")) result["weights"] = (*answer)["weights"];
+    print_result(console, "predict/1", result, output.unreadable());
   }
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
 }

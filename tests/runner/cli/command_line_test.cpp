@@ -107,10 +107,12 @@ TEST(CommandLine, CertifyTakesARecipe) {
 }
 
 TEST(CommandLine, EvaluateTakesARunAndOverrides) {
-  const Line line = parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best", "device=cpu"});
+  const Line line =
+      parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best", "--weights", "averaged", "device=cpu"});
   EXPECT_EQ(line["run"], "outputs/a");
   EXPECT_EQ(line["overrides"], "data.root=x,device=cpu");
   EXPECT_EQ(line["--checkpoint"], "best");
+  EXPECT_EQ(line["--weights"], "averaged");
 }
 
 TEST(CommandLine, DataFetchTakesFilesThatAreHere) {

@@ -63,6 +63,13 @@ TEST(JsonFields, AnythingElseIsRefused) {
             "a thing has a 'a' that is not an object");
 }
 
+TEST(JsonFields, UnknownMemberIsRefusedWhereAllAreNamed) {
+  const json object = {{"a", {"x", "y"}}, {"b", 1}};
+  const JsonFields fields(object, "a thing");
+  EXPECT_NO_THROW(fields.only({"b", "a", "c"}));
+  EXPECT_EQ(refusal(object, [](const auto& given) { given.only({"a"}); }), "a thing has an unknown 'b'");
+}
+
 TEST(JsonFields, ListsHoldTextsOrIntegersAlone) {
   const nlohmann::json json = {{"words", {"a", "b"}}, {"sizes", {1, -2}}, {"mixed", {1, "a"}}};
   const JsonFields fields(json, "it");

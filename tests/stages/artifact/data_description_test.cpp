@@ -22,7 +22,7 @@ std::string refusal(const std::string& key, const std::string& text) {
   about[key] = text;
   try {
     described_data(about);
-  } catch (const std::invalid_argument& error) {
+  } catch (const std::runtime_error& error) {
     return error.what();
   }
   return "accepted";
@@ -51,18 +51,23 @@ TEST(DataDescription, IsWrittenInWords) {
 }
 
 TEST(DataDescription, EveryFieldIsChecked) {
-  EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is no list");
+  EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is not a list");
   EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has an invalid name");
-  EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is no list");
-  EXPECT_EQ(refusal("tensors", "[1]"), "its 'tensors' lacks a name, a shape or a type");
+  EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is not a list");
+  EXPECT_EQ(refusal("tensors", "[1]"), "one of its 'tensors' is not a JSON object");
   const auto tensor = [](const std::string& name, const std::string& shape, const std::string& type) {
     return refusal("tensors", R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
   };
   EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\""), "accepted");
-  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "its 'tensors' has an invalid name");
-  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "its 'tensors' has an unknown type");
-  for (const char* shape : {"3", "[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
-    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "its 'tensors' has an invalid shape") << shape;
+  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "one of its 'tensors' has a 'name' that is not a text");
+  EXPECT_EQ(tensor('"' + std::string(1001, 'a') + '"', "[3]", "\"float32\""),
+            "one of its 'tensors' has a 'name' that is not a valid name");
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "one of its 'tensors' has a 'dtype' that is not a known type");
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\",\"more\":1"), "one of its 'tensors' has an unknown 'more'");
+  EXPECT_EQ(tensor("\"image\"", "3", "\"float32\""), "one of its 'tensors' has a 'shape' that is not a list");
+  for (const char* shape : {"[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
+    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "one of its 'tensors' has a 'shape' that is not a valid shape")
+        << shape;
   }
   EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
 }
@@ -74,7 +79,7 @@ TEST(DataDescription, NothingMayBeMissing) {
     try {
       described_data(about);
       ADD_FAILURE() << key;
-    } catch (const std::invalid_argument& error) {
+    } catch (const std::runtime_error& error) {
       EXPECT_EQ(error.what(), "its '" + std::string(key) + "' is missing");
     }
   }

@@ -1,4 +1,4 @@
-#include "stages/checkpoint/training_state.h"
+#include "stages/checkpoint/checkpoint_folder.h"
 
 #include <cmath>
 #include <limits>

@@ -113,7 +113,7 @@ Batch images(const Tower& one, std::int64_t rows = 5) {
 
 at::Tensor gradient(const Tower& one, const StepPlan& plan) {
   const auto network = network_of(one);
-  accumulate_gradient(TowerStep(), *network, images(one), 5, plan, {7, 1});
+  accumulate_gradient(TowerStep(), {*network, plan.numerics, at::kCPU}, images(one), 5, plan, {7, 1});
   std::vector<at::Tensor> all;
   for (const auto& [name, parameter] : trained_parameters(*network)) all.push_back(parameter.grad().flatten());
   return torch::cat(all);
@@ -148,7 +148,7 @@ TEST(ActivationCheckpointing, PeakIsThatOfOneBlock) {
   const Batch batch = images(one, 8);
   const auto peak = [&](const ActivationCheckpointing& modules) {
     const CountingAllocator counter;
-    accumulate_gradient(TowerStep(), *network, batch, 8, {.activation_checkpointing = modules}, {7, 1});
+    accumulate_gradient(TowerStep(), {*network, {}, at::kCPU}, batch, 8, {.activation_checkpointing = modules}, {7, 1});
     const std::int64_t peak = counter.peak_bytes();
     network->zero_grad();
     return static_cast<double>(peak);

@@ -28,10 +28,12 @@ TEST(Optimizer, StepDoesNotAllocate) {
   Optimizer optimizer(kAdamW, {{"x", x}});
   optimizer.prepare();
   const void* weights = x.data_ptr();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   const void* mean = optimizer.state().at("x.mean").data_ptr();
   optimizer.prepare();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   EXPECT_EQ(optimizer.state().at("x.mean").data_ptr(), mean);
   EXPECT_EQ(x.data_ptr(), weights);
 }
@@ -41,12 +43,14 @@ TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
   Optimizer optimizer(kAdamW, {{"x", x}, {"y", y}});
   x.mutable_grad() = torch::ones(3);
   optimizer.prepare();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   EXPECT_TRUE(y.equal(torch::ones(3)));  // weight decay would have shrunk it
   EXPECT_FALSE(optimizer.state().contains("y.age"));
   y.mutable_grad() = torch::ones(3);
   optimizer.prepare();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   EXPECT_EQ(optimizer.state().at("x.age").item<double>(), 2);
   EXPECT_EQ(optimizer.state().at("y.age").item<double>(), 1);
 }
@@ -56,10 +60,12 @@ TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
   Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, {{"x", x}, {"y", y}});
   x.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   y.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step({kTenth});
+  optimizer.set_rates({kTenth});
+  optimizer.step();
   EXPECT_FLOAT_EQ(optimizer.state().at("y.momentum").item<float>(), 1.0F);  // not 0.5
   EXPECT_FLOAT_EQ(optimizer.state().at("x.momentum").item<float>(), 0.9F + 0.5F);
 }
@@ -76,8 +82,10 @@ TEST(Optimizer, DivisorDividesTheGradientsFirst) {
         y.mutable_grad() = gradient / three;
         divided.prepare();
         plain.prepare();
-        divided.step({kTenth}, {}, three);
-        plain.step({kTenth});
+        divided.set_rates({kTenth});
+        divided.step({}, three);
+        plain.set_rates({kTenth});
+        plain.step();
       }
       EXPECT_TRUE(x.equal(y)) << type;
     }
@@ -101,9 +109,12 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
     for (int step = 0; step < 3; ++step) {
       for (at::Tensor& parameter : parameters) parameter.mutable_grad() = (parameter.detach() * 3 + step).cos();
       for (Optimizer* optimizer : {&both, &first, &second}) optimizer->prepare();
-      both.step({kTenth, kHalf});
-      first.step({kTenth});
-      second.step({kHalf});
+      both.set_rates({kTenth, kHalf});
+      both.step();
+      first.set_rates({kTenth});
+      first.step();
+      second.set_rates({kHalf});
+      second.step();
     }
     EXPECT_TRUE(x.equal(x_alone)) << rule;
     EXPECT_TRUE(y.equal(y_alone)) << rule;
@@ -119,11 +130,13 @@ TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
     x.mutable_grad() = torch::full(40, std::nan(""));
     Optimizer optimizer(options, {{"x", x}});
     optimizer.prepare();
-    optimizer.step({kTenth}, torch::ones({}));
+    optimizer.set_rates({kTenth});
+    optimizer.step(torch::ones({}));
     EXPECT_TRUE(x.equal(torch::ones(40)));
     for (const auto& [name, tensor] : optimizer.state()) EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
     x.mutable_grad() = torch::ones(40);
-    optimizer.step({kTenth}, torch::zeros({}));
+    optimizer.set_rates({kTenth});
+    optimizer.step(torch::zeros({}));
     EXPECT_FALSE(x.equal(torch::ones(40)));
   }
 }
@@ -138,7 +151,8 @@ TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
     for (int skipped = 0; skipped < 2; ++skipped) {
       x.mutable_grad() = torch::full(40, std::nan(""));
       skipping.prepare();
-      skipping.step({kTenth}, one);
+      skipping.set_rates({kTenth});
+      skipping.step(one);
       EXPECT_EQ(skipping.state().size(), 0);
     }
     for (int step = 0; step < 3; ++step) {
@@ -146,8 +160,10 @@ TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
       y.mutable_grad() = x.grad().clone();
       skipping.prepare();
       plain.prepare();
-      skipping.step({kTenth}, zero);
-      plain.step({kTenth});
+      skipping.set_rates({kTenth});
+      skipping.step(zero);
+      plain.set_rates({kTenth});
+      plain.step();
       EXPECT_TRUE(x.equal(y));
       ASSERT_EQ(skipping.state().size(), plain.state().size());
       for (const auto& [name, tensor] : plain.state()) EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
@@ -161,12 +177,27 @@ TEST(Optimizer, StateSavedAfterASkippedFirstStepGoesOnAsIfFresh) {
   Optimizer before(options, {{"x", x}}), after(options, {{"x", x}});
   x.mutable_grad() = torch::full(1, std::nan(""));
   before.prepare();
-  before.step({kTenth}, torch::ones({}));
+  before.set_rates({kTenth});
+  before.step(torch::ones({}));
   after.load_state(before.state());
   x.mutable_grad() = torch::ones(1);
   after.prepare();
-  after.step({kTenth});
+  after.set_rates({kTenth});
+  after.step();
   EXPECT_FLOAT_EQ(after.state().at("x.momentum").item<float>(), 1.0F);  // not 0.5
+}
+
+TEST(Optimizer, StepsAtTheRatesOfItsOptionsUntilItIsGivenOthers) {
+  at::Tensor x = torch::zeros(1, torch::requires_grad());
+  Optimizer optimizer(SgdOptions{.learning_rate = 0.5}, {{"x", x}});
+  x.mutable_grad() = torch::ones(1);
+  optimizer.prepare();
+  optimizer.step();
+  EXPECT_FLOAT_EQ(x.item<float>(), -0.5F);
+  optimizer.set_rates({{.learning_rate = 0.25, .momentum = {}}});
+  optimizer.step();
+  optimizer.step();
+  EXPECT_FLOAT_EQ(x.item<float>(), -1.0F);
 }
 
 TEST(Optimizer, CycledMomentumReplacesItsOwn) {
@@ -174,7 +205,8 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
   Optimizer optimizer(kAdamW, {{"x", x}});
   x.mutable_grad() = torch::ones(1);
   optimizer.prepare();
-  optimizer.step({{.learning_rate = 0.1, .momentum = 0.75}});
+  optimizer.set_rates({{.learning_rate = 0.1, .momentum = 0.75}});
+  optimizer.step();
   EXPECT_FLOAT_EQ(optimizer.state().at("x.mean").item<float>(), 0.25F);
 }
 
@@ -190,7 +222,8 @@ struct LateGradient {
       x.mutable_grad() = (x.detach() * 3 + step).cos();
       if (step >= 3) y.mutable_grad() = (y.detach() * 2 - step).sin();
       optimizer.prepare();
-      optimizer.step({{.learning_rate = 0.1, .momentum = {}}});
+      optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}});
+      optimizer.step();
     }
   }
   /// One that continues with a copy of everything.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/recording_context.h"
 
@@ -101,6 +102,42 @@ TEST(TrainingLog, SeveralTermsAreMetricsEach) {
   log.step(two);
   EXPECT_THAT(context.values("train/variance"), ElementsAre(0.25));
   EXPECT_THAT(context.values("train/covariance"), ElementsAre(0.75));
+}
+
+TEST(EpochSoFar, ComesBackAsItWas) {
+  EpochSoFar epoch;
+  epoch.last = record(3);
+  epoch.last.loss_scale = 1024;
+  epoch.means = epoch.last.means;
+  epoch.skipped_steps = 2;
+  const EpochSoFar back = epoch_so_far_from_json(nlohmann::json::parse(to_json(epoch).dump()));
+  EXPECT_EQ(to_json(back), to_json(epoch));
+  EXPECT_EQ(back.means.loss, epoch.means.loss);
+  EXPECT_EQ(back.means.scores, epoch.means.scores);
+  EXPECT_EQ(back.last.loss_scale, 1024);
+}
+
+TEST(EpochSoFar, WhatIsNoneSaysWhere) {
+  const auto refusal = [](const auto& change) -> std::string {
+    EpochSoFar epoch;
+    epoch.last = record(3);
+    epoch.means = epoch.last.means;
+    nlohmann::json json = to_json(epoch);
+    change(json);
+    try {
+      epoch_so_far_from_json(json);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "read";
+  };
+  EXPECT_EQ(refusal([](auto& json) { json.erase("units"); }), "read");
+  EXPECT_EQ(refusal([](auto& json) { json["last_step"] = 1.5; }),
+            "the epoch so far has a 'last_step' that is not a count");
+  EXPECT_EQ(refusal([](auto& json) { json["terms"][0] = "cross_entropy"; }),
+            "the epoch so far has a 'terms' that is not a list of names with their numbers");
+  EXPECT_EQ(refusal([](auto& json) { json["losses"] = 1; }), "the epoch so far has an unknown 'losses'");
+  EXPECT_EQ(refusal([](auto& json) { json.erase("loss"); }), "the epoch so far has no 'loss'");
 }
 
 TEST(Throughput, IsUnknownBeforeASpanHasPassed) {

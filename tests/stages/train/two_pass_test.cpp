@@ -163,7 +163,7 @@ TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
   DroppingNet net(Drops::kAll, 6);
   const ContrastiveStep step(net);
   const auto means = [&](const StepPlan& plan) {
-    StepNumbers numbers = accumulate_gradient(step, net, ten_pairs(), 10, plan, {7, 1});
+    StepNumbers numbers = accumulate_gradient(step, {net, plan.numerics, at::kCPU}, ten_pairs(), 10, plan, {7, 1});
     numbers.fetch();
     return numbers.means();
   };

@@ -70,7 +70,7 @@ TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
 
 TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
   const CountingAllocator counter;
-  const auto wrong = [](const TrainingStep& step, torch::nn::Module& network, const Batch& batch, double weight,
+  const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
                         const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
                         const std::function<void()>& after) {
     return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key, scale, after);

@@ -246,6 +246,33 @@ TEST_F(Predict, NodeWithoutACheckpointIsRefused) {
   }
 }
 
+TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
+  const auto refusal = [&](const char* key, const Json& value) -> std::string {
+    const Json before = request_;
+    request_[key] = value;
+    try {
+      predict();
+    } catch (const std::runtime_error& error) {
+      request_ = before;
+      return error.what();
+    }
+    return "answered";
+  };
+  EXPECT_EQ(refusal("top", "5"), "the request has a 'top' that is not an integer");
+  EXPECT_EQ(refusal("paths", Json::array({1})), "the request has a 'paths' that is not a list of texts");
+  EXPECT_EQ(refusal("skip_corrupt", 0), "the request has a 'skip_corrupt' that is not a boolean");
+  EXPECT_EQ(refusal("tops", 5), "the request has an unknown 'tops'");
+  request_.erase("node");
+  EXPECT_EQ(refusal("log", "info"), "the request has no 'node'");
+}
+
+TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
+  request_["checkpoints"]["train"]["weights"] = "averaged";
+  EXPECT_THAT(error(), HasSubstr("the training has kept no average of its weights | leave out --weights averaged"));
+  request_["checkpoints"]["train"]["weights"] = "trained";
+  EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
+}
+
 TEST_F(Predict, MissingPathIsReportedBeforeAnythingIsLoaded) {
   request_["paths"] = {"no/such.jpg"};
   EXPECT_EQ(error(), "\"E0603 there is no file or folder 'no/such.jpg'\"");

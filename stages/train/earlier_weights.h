@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "stages/checkpoint/checkpoints.h"
 #include "stages/train/trainer.h"
@@ -18,18 +19,20 @@ struct TrainingState;
 void check_base(const torch::nn::Module& network, const TrainingState& state);
 
 /// What an earlier run has trained, and the data that it was trained on (of size 0: it need not be there any more).
-struct Trained {
+struct EarlierWeights {
   FoundCheckpoint checkpoint;
   DatasetDescription data;
+  std::string weights = {};  ///< "averaged" or "trained", of a training that averages them; empty: of any other
 };
 
 /// What NodeFacts::trained names; nullopt where this training is still to be done. Throws runner::StageError:
-/// kNoCheckpoint, kDamagedWeights; but where a training is to be reused that is said by context.not_reused(), and
-/// nothing is found.
-std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context);
+/// kNoCheckpoint, kDamagedWeights, kOptionConflict where an average is asked for and none was kept; but where a
+/// training is to be reused that is said by context.not_reused(), and nothing is found.
+std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context);
 
 /// Instead of train(): moves `network` to the device of the run and gives it the trained weights. Says which they are,
 /// also in checkpoint.json in the folder of the node. Throws runner::StageError, kChangedRun where they do not fit.
-TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context);
+TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
+                                    runner::RunContext& context);
 
 }  // namespace stages

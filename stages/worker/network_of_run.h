@@ -16,9 +16,10 @@ namespace stages {
 /// What the node `id` of `graph` puts out as its checkpoint, from the weights that `trained` names. Data are not
 /// needed: `graph` has the node and what it takes in besides. Nothing is written. Throws runner::StageError with the
 /// whole pointer of the option to blame.
-runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Graph& graph, const std::string& id,
-                                                               const runner::CheckpointSources& trained,
-                                                               std::string_view device, const RequestContext& context);
+runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
+                                                                      const runner::CheckpointSources& trained,
+                                                                      std::string_view device,
+                                                                      const RequestContext& context);
 
 /// How a picture becomes the input of such a network. Throws runner::StageError where the checkpoint does not say.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);

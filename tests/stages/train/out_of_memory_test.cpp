@@ -1,4 +1,4 @@
-#include "stages/memory/out_of_memory.h"
+#include "stages/train/out_of_memory.h"
 
 #include <new>
 #include <stdexcept>
@@ -87,7 +87,7 @@ TEST(OutOfMemory, WhereNobodyCountedTheTableShowsWhatIsKept) {
 }
 
 std::string in_words(const OutOfMemory& what) {
-  const runner::StageError error = memory_error(what);
+  const runner::StageError error = out_of_memory_error(what);
   EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
   return error.stage + error.option + ": " + error.what() + " | " + error.help;
 }

@@ -1,9 +1,10 @@
-#include "stages/train/trained_weights.h"
+#include "stages/train/earlier_weights.h"
 
 #include <fstream>
 #include <set>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "stages/checkpoint/checkpoint_folder.h"
@@ -21,9 +22,9 @@ using testing::IsEmpty;
 using Choice = runner::CheckpointSource::Choice;
 
 /// A training that is done, and another run that takes its weights.
-class TrainedWeights : public testing::Test {
+class EarlierWeightsFound : public testing::Test {
  protected:
-  TrainedWeights() {
+  EarlierWeightsFound() {
     before_.options.checkpoint.keep_last = 3;
     before_.options.checkpoint.keep_best = 2;
     result_ = before_.run();
@@ -33,9 +34,9 @@ class TrainedWeights : public testing::Test {
 
   /// Takes them over into a network of other weights.
   TrainingResult take(const std::shared_ptr<torch::nn::Module>& network) {
-    const auto trained = find_trained(before_.options, context_);
+    const auto trained = find_earlier_weights(before_.options, context_);
     if (!trained) throw std::logic_error("still to be trained");
-    return take_over(*trained, *network, context_);
+    return load_earlier_weights(*trained, *network, context_);
   }
   TrainingResult take() {
     network_ = before_.step.model.build(before_.train_data->describe(), 99);
@@ -71,12 +72,12 @@ class TrainedWeights : public testing::Test {
   std::shared_ptr<torch::nn::Module> network_;
 };
 
-TEST_F(TrainedWeights, NothingIsFoundWhereTheTrainingIsStillToBeDone) {
+TEST_F(EarlierWeightsFound, NothingIsFoundWhereTheTrainingIsStillToBeDone) {
   context_.facts.trained.reset();
-  EXPECT_FALSE(find_trained(before_.options, context_));
+  EXPECT_FALSE(find_earlier_weights(before_.options, context_));
 }
 
-TEST_F(TrainedWeights, AreThoseThatTheTrainingEndedWith) {
+TEST_F(EarlierWeightsFound, AreThoseThatTheTrainingEndedWith) {
   const TrainingResult taken = take();
   EXPECT_EQ(taken.step, result_.step);
   EXPECT_EQ(taken.epoch, result_.epoch);
@@ -87,13 +88,13 @@ TEST_F(TrainedWeights, AreThoseThatTheTrainingEndedWith) {
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
-TEST_F(TrainedWeights, KnowWhatDataTheyWereTrainedOn) {
-  const auto trained = find_trained(before_.options, context_);
+TEST_F(EarlierWeightsFound, KnowWhatDataTheyWereTrainedOn) {
+  const auto trained = find_earlier_weights(before_.options, context_);
   EXPECT_EQ(trained->data.classes, before_.train_data->describe().classes);
   EXPECT_EQ(trained->data.tensors.at(0).shape, (std::vector<std::int64_t>{2}));
 }
 
-TEST_F(TrainedWeights, LatestAndACertainOneCanBeNamed) {
+TEST_F(EarlierWeightsFound, LatestAndACertainOneCanBeNamed) {
   context_.facts.trained->choice = Choice::kLatest;
   const TrainingResult latest = take();
   EXPECT_EQ(latest.step, 16);  // four epochs of four steps
@@ -120,7 +121,7 @@ std::vector<Spoilt> all_damage() {
 }
 
 /// Everybody who reads weights refuses them where they are damaged, and takes no others.
-class EveryReader : public TrainedWeights, public testing::WithParamInterface<Spoilt> {
+class EveryReader : public EarlierWeightsFound, public testing::WithParamInterface<Spoilt> {
  protected:
   EveryReader() {
     const auto best = *runner::pointed_to(folder() / "best"), latest = *runner::pointed_to(folder() / "latest");
@@ -176,7 +177,7 @@ TEST_P(EveryReader, RefusesAndSaysHowToAskForOneThatIsWhole) {
 
 TEST_P(EveryReader, ReusesNothing) {
   context_.facts.trained = {folder(), Choice::kKept, /*reused=*/true};
-  EXPECT_EQ(find_trained(before_.options, context_).has_value(), !spoils(Choice::kKept));
+  EXPECT_EQ(find_earlier_weights(before_.options, context_).has_value(), !spoils(Choice::kKept));
 }
 
 TEST_P(EveryReader, StartsFromNothing) {
@@ -208,34 +209,34 @@ TEST_P(EveryReader, ResumesToTheSameWeights) {
   EXPECT_EQ(error(), "taken");
 }
 
-TEST_F(TrainedWeights, OnesToBeReusedAreTakenWholeOrNotAtAll) {
+TEST_F(EarlierWeightsFound, OnesToBeReusedAreTakenWholeOrNotAtAll) {
   context_.facts.trained->reused = true;
   EXPECT_EQ(take().step, result_.step);
   EXPECT_TRUE(has_the_trained_weights());
   damage(result_.file);
-  EXPECT_FALSE(find_trained(before_.options, context_));
+  EXPECT_FALSE(find_earlier_weights(before_.options, context_));
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: ")));
 }
 
-TEST_F(TrainedWeights, ReusedFolderWithoutACheckpointIsTrainedAgain) {
+TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsTrainedAgain) {
   std::filesystem::remove_all(folder());
   context_.facts.trained->reused = true;
-  EXPECT_FALSE(find_trained(before_.options, context_));
+  EXPECT_FALSE(find_earlier_weights(before_.options, context_));
   EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
 }
 
-TEST_F(TrainedWeights, DamagedOneThatWasNamedIsAnError) {
+TEST_F(EarlierWeightsFound, DamagedOneThatWasNamedIsAnError) {
   damage(result_.file);
   context_.facts.trained = {result_.file.parent_path(), Choice::kThis};
   EXPECT_THAT(error(), HasSubstr("E0620 the checkpoint '" + result_.file.parent_path().string() + "' is damaged"));
 }
 
-TEST_F(TrainedWeights, WithoutACheckpointThereIsAnError) {
+TEST_F(EarlierWeightsFound, WithoutACheckpointThereIsAnError) {
   context_.facts.trained->folder = context_.node().folder / "none";
   EXPECT_EQ(error(), "E0808 there is no checkpoint in '" + (context_.node().folder / "none").string() + "'");
 }
 
-TEST_F(TrainedWeights, BestNeedsAMeasurement) {
+TEST_F(EarlierWeightsFound, BestNeedsAMeasurement) {
   TinyTraining unmeasured;
   unmeasured.validation = nullptr;
   unmeasured.run();
@@ -245,7 +246,7 @@ TEST_F(TrainedWeights, BestNeedsAMeasurement) {
   EXPECT_EQ(take().step, 16);
 }
 
-TEST_F(TrainedWeights, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
+TEST_F(EarlierWeightsFound, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
   const auto folder = context_.node().folder / "step-00000005";
   std::filesystem::create_directories(folder);
   write_checkpoint(folder, training_state(5), runner::disk());
@@ -254,7 +255,7 @@ TEST_F(TrainedWeights, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
                          "' does not say what data it was trained on: its 'classes' is missing");
 }
 
-TEST_F(TrainedWeights, OfAnotherNetworkAreRefused) {
+TEST_F(EarlierWeightsFound, OfAnotherNetworkAreRefused) {
   const auto other = torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3)).ptr();
   try {
     take(other);
@@ -263,6 +264,57 @@ TEST_F(TrainedWeights, OfAnotherNetworkAreRefused) {
     EXPECT_EQ(error.code, ErrorCode::kChangedRun);
     EXPECT_THAT(error.what(), HasSubstr("does not fit this model: "));
   }
+}
+
+/// A training that averages its weights, and another run that takes either kind.
+class EarlierAverage : public testing::TestWithParam<bool> {
+ protected:
+  EarlierAverage() {
+    before_.options.average = {.decay = 0.9, .is_result = GetParam()};
+    before_.options.keep = Keep::kLast;
+    before_.run();
+    context_.facts.trained = {before_.context.node().folder / "checkpoints", Choice::kKept};
+  }
+  NamedTensors taken(std::optional<bool> averaged) {
+    context_.facts.trained->averaged = averaged;
+    context_.said.clear();
+    const auto network = before_.step.model.build(before_.train_data->describe(), 99);
+    load_earlier_weights(find_earlier_weights(before_.options, context_).value(), *network, context_);
+    return weights(*network);
+  }
+  static bool are_equal(const NamedTensors& a, const NamedTensors& b) {
+    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return x.second.equal(y.second); });
+  }
+  nlohmann::json record() const {
+    std::ifstream file(context_.node().folder / "checkpoint.json");
+    return nlohmann::json::parse(file);
+  }
+
+  TinyTraining before_;
+  RecordingContext context_;
+};
+INSTANTIATE_TEST_SUITE_P(Result, EarlierAverage, testing::Bool());
+
+TEST_P(EarlierAverage, EitherKindOfWeightsCanBeTaken) {
+  TinyTraining without;
+  without.options.keep = Keep::kLast;
+  without.run();
+  const NamedTensors trained = taken(false);
+  EXPECT_TRUE(are_equal(trained, weights(*without.network)));  // an average changes no training
+  EXPECT_EQ(record()["weights"], "trained");
+  EXPECT_THAT(context_.said, ElementsAre(testing::StartsWith("the trained weights after step ")));
+  const NamedTensors averaged = taken(true);
+  EXPECT_FALSE(are_equal(averaged, trained));
+  EXPECT_EQ(record()["weights"], "averaged");
+  EXPECT_TRUE(are_equal(taken(std::nullopt), GetParam() ? averaged : trained));
+}
+
+TEST_F(EarlierWeightsFound, AverageThatWasNotKeptIsRefused) {
+  context_.facts.trained->averaged = true;
+  EXPECT_THAT(error(), testing::EndsWith("the training has kept no average of its weights"));
+  context_.facts.trained->averaged = false;
+  EXPECT_EQ(error(), "taken");
+  EXPECT_TRUE(has_the_trained_weights());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "stages/train/trained_weights.h"
+#include "stages/train/earlier_weights.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -11,7 +11,6 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/checkpoint/checkpoint_folder.h"
-#include "stages/checkpoint/training_state.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -49,14 +48,23 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, con
   return std::nullopt;
 }
 
+/// Whether the average of the weights is meant, or those as trained; nullopt where the training keeps no average.
+std::optional<bool> takes_average(const runner::CheckpointSource& weights, const TrainerOptions& options) {
+  if (options.average) return weights.averaged.value_or(options.average->is_result);
+  if (!weights.averaged.value_or(false)) return std::nullopt;
+  throw StageError(ErrorCode::kOptionConflict, "the training has kept no average of its weights")
+      .at("/ema")
+      .with_help("leave out --weights averaged");
+}
+
 /// Only the very weights that the training ended with: of others, it would give out something else.
-std::optional<Trained> find_reused(const runner::CheckpointSource& weights, const TrainerOptions& options,
-                                   runner::RunContext& context) {
+std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights, const TrainerOptions& options,
+                                          runner::RunContext& context) {
   std::string why;
   try {
     if (auto found = load(weights, options)) {
       DatasetDescription data = described_data(found->state.about);
-      return Trained{*std::move(found), std::move(data)};
+      return EarlierWeights{*std::move(found), std::move(data), ""};
     }
     why = "there is no checkpoint in '" + weights.folder.string() + "'";
   } catch (const std::exception& error) {
@@ -78,10 +86,11 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
       .with_help("give the model the weights that it had, or train again");
 }
 
-std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunContext& context) {
+std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context) {
   const auto weights = context.node().trained;
   if (!weights) return std::nullopt;
   if (weights->reused) return find_reused(*weights, options, context);
+  const std::optional<bool> averaged = takes_average(*weights, options);
   auto found = load(*weights, options);
   if (!found) {
     const bool unmeasured = weights->choice == WeightsChoice::kBest;
@@ -92,15 +101,23 @@ std::optional<Trained> find_trained(const TrainerOptions& options, runner::RunCo
   }
   try {
     DatasetDescription data = described_data(found->state.about);
-    return Trained{*std::move(found), std::move(data)};
+    if (averaged && *averaged != options.average->is_result)
+      take_other_weights(*options.average, found->state.model, read_checkpoint(found->folder).optimizer);
+    const char* const kind = !averaged ? "" : *averaged ? "averaged" : "trained";
+    return EarlierWeights{*std::move(found), std::move(data), kind};
   } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the checkpoint '" + found->folder.string() + "' is not one of this training: " + error.what())
+        .with_help("use one that this version has trained");
+  } catch (const std::runtime_error& error) {
     throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
                                                      "' does not say what data it was trained on: " + error.what())
         .with_help("use one that this version has trained");
   }
 }
 
-TrainingResult take_over(const Trained& trained, torch::nn::Module& network, runner::RunContext& context) {
+TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
+                                    runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
   check_base(network, found.state);
   network.to(at::Device(context.node().device));
@@ -113,12 +130,14 @@ TrainingResult take_over(const Trained& trained, torch::nn::Module& network, run
         .with_help("evaluate the run as it was");
   }
   if (!context.node().folder.empty()) {
-    const nlohmann::ordered_json json = {
+    nlohmann::ordered_json json = {
         {"checkpoint", found.folder.string()}, {"epoch", found.state.epoch}, {"step", found.state.step}};
+    if (!trained.weights.empty()) json["weights"] = trained.weights;
     runner::write_atomically(context.node().folder / "checkpoint.json",
                              json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
-  context.say("the weights after step " + std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");
+  context.say("the " + trained.weights + (trained.weights.empty() ? "" : " ") + "weights after step " +
+              std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");
   return {found.state.epoch, found.state.step, found.folder / "model.safetensors"};
 }
 

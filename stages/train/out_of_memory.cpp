@@ -1,4 +1,4 @@
-#include "stages/memory/out_of_memory.h"
+#include "stages/train/out_of_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -11,13 +11,14 @@
 #include <c10/util/Exception.h>
 
 #include "runner/text/bytes.h"
+#include "stages/train/memory_log.h"
 
 namespace stages {
 namespace {
 
 using runner::bytes_text;
 
-constexpr std::size_t kShown = 3;  // of what is in a row
+constexpr std::size_t kShownInRow = 3;  // of what is in a row
 
 /// What is listed under one heading.
 struct Row {
@@ -47,9 +48,9 @@ Row row_of(StepPhase phase, const std::map<std::int64_t, std::int64_t>& counts) 
 std::string in_words(Row row) {
   std::ranges::stable_sort(row.parts, std::greater(), [](const auto& part) { return part.first; });
   std::string line = "  " + row.heading + " " + bytes_text(row.bytes) + ":";
-  for (std::size_t i = 0; i < std::min(kShown, row.parts.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kShownInRow, row.parts.size()); ++i)
     line += (i == 0 ? " " : ", ") + row.parts[i].second;
-  if (row.parts.size() > kShown) line += ", …";
+  if (row.parts.size() > kShownInRow) line += ", …";
   return line;
 }
 
@@ -75,6 +76,24 @@ bool is_out_of_memory(const std::exception& error) {
                                                       "CUDNN_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED",
                                                       "NVML_SUCCESS == r"};
   return std::ranges::any_of(kWords, [&](std::string_view words) { return message.find(words) != message.npos; });
+}
+
+OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
+                                  const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy) {
+  auto* const allocator = CountingAllocator::innermost();
+  OutOfMemory what{.step = step_number,
+                   .refused = allocator ? allocator->take_refused() : std::nullopt,
+                   .owned = {},
+                   .micro_batch = execution.plan().micro_batch,
+                   .batch_size = batch_size,
+                   .can_be_cut = !step.mixes_samples(),
+                   .policy = policy.pointer,
+                   .has_own_budget = policy.budget || policy.memory_fraction < 1,
+                   .cause = error.what()};
+  for (const OwnedTensor& one : owned_tensors(execution.network().module(), execution.state()))
+    what.owned.push_back(
+        {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
+  return what;
 }
 
 std::vector<std::string> live_table(const OutOfMemory& what) {
@@ -103,7 +122,7 @@ std::vector<std::string> live_table(const OutOfMemory& what) {
   return lines;
 }
 
-runner::StageError memory_error(const OutOfMemory& what) {
+runner::StageError out_of_memory_error(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {

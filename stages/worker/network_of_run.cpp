@@ -1,4 +1,4 @@
-#include "stages/worker/trained_checkpoint.h"
+#include "stages/worker/network_of_run.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -32,9 +32,10 @@ class LoadingContext final : public runner::RunContext {
 
 }  // namespace
 
-runner::Result<std::shared_ptr<const Checkpoint>> load_trained(const runner::Graph& graph, const std::string& id,
-                                                               const runner::CheckpointSources& trained,
-                                                               std::string_view device, const RequestContext& context) {
+runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
+                                                                      const runner::CheckpointSources& trained,
+                                                                      std::string_view device,
+                                                                      const RequestContext& context) {
   std::vector<runner::Outputs> outputs;  // by node
   for (const runner::Node& node : graph.nodes) {
     try {

@@ -8,6 +8,9 @@
 
 #include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/memory/policy.h"
+#include "stages/train/step_execution.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 
@@ -38,7 +41,11 @@ struct OutOfMemory {
 /// in it and is nobody's.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
+/// What is known of the step `step_number` of a training, in which memory ran out with `error`.
+OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
+                                  const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy);
+
 /// Says what was tried when, and what to change.
-runner::StageError memory_error(const OutOfMemory& what);
+runner::StageError out_of_memory_error(const OutOfMemory& what);
 
 }  // namespace stages
