@@ -17,7 +17,7 @@ void add_weights_source(Invocation& verb, WeightsSource& source) {
             .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",
             .type = "WHICH"});
   verb.add({.name = "--weights",
-            .value = &flags.weights,
+            .value = &source.weights,
             .summary = "Of a training with train.ema: the average of its weights, or the weights as trained; default: "
                        "what train.ema.result says",
             .type = "WHICH",
