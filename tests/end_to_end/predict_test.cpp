@@ -264,8 +264,8 @@ TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   std::ofstream(first / "0.jpg") << "GIF89a of sorts";
   const std::string options =
-      "run classify data.root=photos data.split={train:1,validation:0,test:0} data.image_size=24 "
-      "epochs=1 evaluate=null run.dir=other data.on_corrupt=";
+      "run classify data.root=photos data.split.train=1 data.split.validation=0 data.split.test=0 "
+      "data.image_size=24 epochs=1 '~evaluate' run.dir=other data.on_corrupt=";
   const Ended stopped = retort(options + "stop", folder_.path());
   EXPECT_EQ(stopped.exit, 65);
   EXPECT_THAT(stopped.err, HasSubstr("it is a GIF image, a format that is not read [/data/root]"));
