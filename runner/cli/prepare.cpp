@@ -1,5 +1,6 @@
 #include "runner/cli/prepare.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -75,25 +76,6 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
   return open_recipe(named, schemas, sources);
 }
 
-Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas,
-                                    Sources& sources) {
-  auto composer = open_recipe(named, schemas, sources);
-  if (!composer) return composer.errors();
-  auto composition = composer->compose_once();
-  if (!composition) return composition.errors();
-  ShownConfig shown{.composition = *std::move(composition)};
-  shown.recipe = shown.composition.unresolved;
-  if (!resolve) return shown;
-  auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
-  if (!resolved) return resolved.errors();
-  shown.recipe = *std::move(resolved);
-  if (!shown.composition.has_schema) return shown;
-  auto recipe = make_recipe(shown.recipe, schemas, &sources);
-  if (!recipe) return recipe.errors();
-  shown.recipe = std::move(recipe->resolved);
-  return shown;
-}
-
 namespace {
 
 /// Makes the relative paths in `value`, at `path` of `recipe`, absolute that do not come from `file`.
@@ -112,15 +94,44 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
   if (schemas.choices(recipe, path).is_path) value.data = std::filesystem::absolute(*text).lexically_normal().string();
 }
 
-/// Is a recorded recipe, whose relative paths stand in `folder`, used in another one? What is typed here stands here.
-bool is_elsewhere(const std::filesystem::path& folder) {
+/// The folder in which the relative paths of a recorded recipe stand that is used in another one; else empty. What is
+/// typed here stands here: those of its paths become absolute.
+std::filesystem::path settle_paths(Value& resolved, const Composer& composer, const SchemaSet& schemas) {
+  const auto folder = working_folder_of(composer.file());
   std::error_code error;
-  return !std::filesystem::equivalent(folder, std::filesystem::current_path(), error);
+  if (!folder || std::filesystem::equivalent(*folder, std::filesystem::current_path(), error)) return {};
+  const Value before = resolved;
+  std::vector<std::string> path;
+  complete_paths(resolved, path, before, composer.file().string(), schemas);
+  return *folder;
 }
 
 }  // namespace
 
-Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas,
+                                    Sources& sources) {
+  auto composer = open_recipe(named, schemas, sources);
+  if (!composer) return composer.errors();
+  auto composition = composer->compose_once();
+  if (!composition) return composition.errors();
+  ShownConfig shown{.composition = *std::move(composition)};
+  shown.recipe = shown.composition.unresolved;
+  if (!resolve) return shown;
+  auto resolved = composer->resolve(shown.composition, &shown.composition.warnings);
+  if (!resolved) return resolved.errors();
+  shown.recipe = *std::move(resolved);
+  if (!shown.composition.has_schema) return shown;
+  const std::filesystem::path folder = settle_paths(shown.recipe, *composer, schemas);
+  auto recipe = make_recipe(shown.recipe, schemas, &sources, folder);
+  if (!recipe) return recipe.errors();
+  shown.recipe = std::move(recipe->resolved);
+  return shown;
+}
+
+namespace {
+
+/// The rules that it breaks are in the result.
+Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
@@ -136,20 +147,33 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
   }
   auto resolved = composer->resolve(*composition, &composition->warnings);
   if (!resolved) return resolved.errors();
-  const auto folder = working_folder_of(composer->file());
-  if (folder && is_elsewhere(*folder)) {
-    const Value before = *resolved;
-    std::vector<std::string> path;
-    complete_paths(*resolved, path, before, composer->file().string(), schemas);
-  }
-  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
+  const std::filesystem::path folder = settle_paths(*resolved, *composer, schemas);
+  auto recipe = make_recipe(*std::move(resolved), schemas, &sources, folder);
   if (!recipe) return recipe.errors();
   // The folder of the recorded run is taken.
-  if (folder && writes({}, composition->overrides, "run.dir").empty()) recipe->run_dir.clear();
-  auto graph = compile(*recipe, schemas);
+  const bool is_recorded = working_folder_of(composer->file()).has_value();
+  if (is_recorded && writes({}, composition->overrides, "run.dir").empty()) recipe->run_dir.clear();
+  auto graph = compile_recorded(*recipe, schemas);
   if (!graph) return graph.errors();
-  if (folder && is_elsewhere(*folder)) graph->working_folder = folder->string();
-  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph)};
+  graph->working_folder = folder.string();
+  Diagnostics broken_rules = rules_broken_by(*graph, schemas);
+  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph), std::move(broken_rules)};
+}
+
+/// Removes from `errors` those that `known` holds: the mistakes that nobody has made just now.
+void remove_known(Diagnostics& errors, const Diagnostics& known) {
+  std::erase_if(errors, [&](const Diagnostic& error) {
+    return std::ranges::any_of(
+        known, [&](const Diagnostic& one) { return one.pointer == error.pointer && one.message == error.message; });
+  });
+}
+
+}  // namespace
+
+Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+  auto prepared = prepare_by_any_rules(named, schemas, sources);
+  if (prepared && !prepared->broken_rules.empty()) return std::move(prepared->broken_rules);
+  return prepared;
 }
 
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
@@ -157,7 +181,15 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
   NamedRecipe named;
   named.name = recipe.string();
   named.overrides = std::move(overrides);
-  return prepare(named, schemas, sources);
+  auto prepared = prepare_by_any_rules(named, schemas, sources);
+  if (!prepared || prepared->broken_rules.empty() || named.overrides.empty()) return prepared;
+  named.overrides.clear();
+  const auto before = prepare_by_any_rules(named, schemas, sources);
+  if (!before) return before.errors();
+  Diagnostics errors = prepared->broken_rules;
+  remove_known(errors, before->broken_rules);
+  if (!errors.empty()) return errors;
+  return prepared;
 }
 
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found) {

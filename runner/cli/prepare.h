@@ -39,10 +39,12 @@ struct PreparedRecipe {
   Composition composition;
   Recipe recipe;
   Graph graph;
+  Diagnostics broken_rules = {};  ///< of a recorded one: what it breaks of the rules that this version has
 };
 Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
 
-/// The same for the recipe in the file `recipe` of a run's record, with overrides appended.
+/// The same for the recipe in the file `recipe` of a run's record, with overrides appended. The version that has run it
+/// may have had fewer rules: it is an error only to break one by an override.
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
 

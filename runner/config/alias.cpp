@@ -91,6 +91,7 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
     if (!read) return read.errors();
     move_to(*read, override.key_where, override.value->where);
     read->where = override.where;
+    read->alias = override.key;
     result.push_back(*std::move(read));
   }
   return result;
@@ -103,6 +104,7 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
   for (const std::string& target : alias.targets) {
     Override renamed = override;
     renamed.key = target + override.key.substr(alias.name.size());
+    renamed.alias = override.key;
     result.push_back(std::move(renamed));
   }
   return result;

@@ -78,6 +78,8 @@ class Application {
   }
 
   void error(ErrorCode code, std::size_t parts, std::string message, std::string help) {
+    if (!override_.alias.empty())
+      message = "'" + override_.alias + "' stands for '" + override_.key + "': " + std::move(message);
     errors_.push_back({code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
@@ -113,7 +115,9 @@ class Application {
       return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
                    can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
-    const auto deeper = code == ErrorCode::kCannotDelete ? std::vector<std::string>() : keys_below(parent, found);
+    // The key that an alias stands for was not typed, so it is in no other place by mistake.
+    const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
+    const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
     if (!deeper.empty()) {
       std::string help = "did you mean";
       for (const std::string& path : deeper) help += (path == deeper.front() ? " '" : " or '") + path + "'";
@@ -134,7 +138,7 @@ class Application {
     std::string help = did_you_mean(path_[found], near_keys);
     if (help.empty() && !declared.empty()) help = where_listed(*last, found);
     if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
-    if (help.empty() && code != ErrorCode::kCannotDelete) help = other_place(found, declared);
+    if (help.empty() && may_be_elsewhere) help = other_place(found, declared);
     error(code, found + 1, unknown(found), std::move(help));
   }
 

@@ -15,8 +15,10 @@ constexpr std::string_view kParent = "parent.", kInputs = "inputs.";
 /// Walks the options of the nodes beside the schemas that describe them.
 class RuleCheck {
  public:
-  Diagnostics run(const Graph& graph, const SchemaSet& schemas) {
-    for (const Node& node : graph.nodes) {
+  explicit RuleCheck(const Graph& graph) : graph_(graph) {}
+
+  Diagnostics run(const SchemaSet& schemas) {
+    for (const Node& node : graph_.nodes) {
       const Kind* kind = schemas.kind(node.kind);
       const SchemaNode* schema = kind ? schemas.node(kind->file) : nullptr;
       if (!schema) continue;
@@ -57,26 +59,43 @@ class RuleCheck {
     std::size_t depth = mappings_.size() - 1;
     for (; depth > 0 && path.starts_with(kParent); --depth) path.remove_prefix(kParent.size());
     if (depth == 0 && path.starts_with(kInputs)) {
-      const bool is_wired =
-          std::ranges::find(node_->inputs, path.substr(kInputs.size()), &Edge::input) != node_->inputs.end();
+      const WiredOption input = wired(path);
       static const Value kWired{"wired", {}};
-      return is_wired ? &kWired : nullptr;
+      if (!input.node) return nullptr;
+      return input.option.empty() ? &kWired : at_key(input.node->options, input.option);
     }
     return at_key(*mappings_[depth], path);
   }
 
-  /// Nodes of one foreach share their mistakes.
-  void add(const Rule& rule, const OptionLookup& look, const std::string& mapping) {
-    const Value* option = at_key(*mappings_.back(), rule.at);
-    std::string place = rule.at;
-    std::ranges::replace(place, '.', '/');
-    const std::string pointer = mapping + "/" + place;
-    std::string message = filled_in(rule.message, look);
-    if (!seen_.insert(pointer + message).second) return;
-    errors_.push_back({ErrorCode::kOptionConflict, (option ? *option : *mappings_.back()).where, pointer,
-                       std::move(message), rule.help});
+  /// What "inputs.model.patch_size" names.
+  struct WiredOption {
+    const Node* node = nullptr;  ///< null: nothing is wired to the port
+    std::string option = {};     ///< empty: the node itself
+  };
+
+  WiredOption wired(std::string_view path) const {
+    path.remove_prefix(kInputs.size());
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    const auto edge = std::ranges::find(node_->inputs, path.substr(0, dot), &Edge::input);
+    if (edge == node_->inputs.end()) return {};
+    return {&graph_.nodes[edge->from], std::string(path.substr(std::min(dot + 1, path.size())))};
   }
 
+  /// Nodes of one foreach share their mistakes.
+  void add(const Rule& rule, const OptionLookup& look, const std::string& mapping) {
+    const WiredOption of_input = rule.at.starts_with(kInputs) ? wired(rule.at) : WiredOption();
+    const Value& around = of_input.node ? of_input.node->options : *mappings_.back();
+    std::string place = of_input.node ? of_input.option : rule.at;
+    const Value* option = at_key(around, place);
+    std::ranges::replace(place, '.', '/');
+    const std::string pointer = (of_input.node ? of_input.node->pointer : mapping) + "/" + place;
+    std::string message = filled_in(rule.message, look);
+    if (!seen_.insert(pointer + message).second) return;
+    errors_.push_back(
+        {ErrorCode::kOptionConflict, (option ? *option : around).where, pointer, std::move(message), rule.help});
+  }
+
+  const Graph& graph_;
   const Node* node_ = nullptr;
   std::vector<const Value*> mappings_;  // from the stage's options to the mapping that is looked at
   std::set<std::string> seen_;
@@ -85,6 +104,6 @@ class RuleCheck {
 
 }  // namespace
 
-Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas) { return RuleCheck().run(graph, schemas); }
+Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas) { return RuleCheck(graph).run(schemas); }
 
 }  // namespace runner

@@ -202,12 +202,20 @@ class Compiler {
 }  // namespace
 
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
-  auto graph = Compiler(recipe, schemas).run();
+  auto graph = compile_recorded(recipe, schemas);
   if (!graph) return graph;
-  Diagnostics errors = broken_rules(*graph, schemas);
-  std::ranges::move(illegal_memory_options(*graph, schemas), std::back_inserter(errors));
-  if (!errors.empty()) return errors;
+  if (Diagnostics errors = rules_broken_by(*graph, schemas); !errors.empty()) return errors;
   return graph;
+}
+
+Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas) {
+  return Compiler(recipe, schemas).run();
+}
+
+Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {
+  Diagnostics errors = broken_rules(graph, schemas);
+  std::ranges::move(illegal_memory_options(graph, schemas), std::back_inserter(errors));
+  return errors;
 }
 
 Result<Graph> only(const Graph& graph, const std::string& name) {

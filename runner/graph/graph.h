@@ -51,9 +51,16 @@ struct Graph {
 };
 
 /// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and
-/// unknown items are errors at their line; all at once, in source order. So are, in a graph that is sound, memory
-/// options that would change a training's gradient (legality.h).
+/// unknown items are errors at their line; all at once, in source order. So are, in a graph that is sound, the rules
+/// that it breaks.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
+
+/// The same, whatever rules it breaks: for what an earlier version, which may have had fewer rules, has run already.
+Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
+
+/// What options must keep together and do not: the x-rules of schemas (broken_rules.h), and memory options that would
+/// change a training's gradient (legality.h).
+Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 
 /// What the worker is handed; graph_from_json throws std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const Graph& graph);

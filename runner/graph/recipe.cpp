@@ -24,10 +24,11 @@ Determinism determinism_of(const Value& value) {
 
 std::string recipe_hash(const Value& resolved) { return sha256(nlohmann::json(to_json(resolved)).dump()); }
 
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources) {
+Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
+                           const std::filesystem::path& folder) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
   if (sources) {
-    if (auto errors = settle_by_weights(composed, schemas, *sources); !errors.empty()) return errors;
+    if (auto errors = settle_by_weights(composed, schemas, *sources, folder); !errors.empty()) return errors;
   }
   Recipe recipe;
   recipe.name = std::get<std::string>(composed.find("name")->data);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +38,9 @@ struct Recipe {
 std::string recipe_hash(const Value& resolved);
 
 /// Validates a composed document against the schemas, fills in defaults and what the configs of weights say (their
-/// texts are added to `sources`; null: they are not looked at), and reads the reserved keys.
-Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr);
+/// texts are added to `sources`; null: they are not looked at), and reads the reserved keys. Relative paths of weights
+/// stand in `folder`; empty: in the current one.
+Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr,
+                           const std::filesystem::path& folder = {});
 
 }  // namespace runner

@@ -5,6 +5,7 @@
 
 #include "runner/config/yaml_reader.h"
 #include "runner/error/stage_error.h"
+#include "runner/weights/hugging_face_cache.h"
 #include "runner/weights/pretrained_config.h"
 #include "runner/weights/weights_file.h"
 
@@ -46,15 +47,17 @@ Location place_in(const Value& config, std::string_view option) {
 /// Brings one mapping and the config beside its weights together.
 class Settling {
  public:
-  Settling(Value& mapping, const std::string& weights, const std::string& pointer, Sources& sources)
-      : mapping_(mapping), weights_(weights), pointer_(pointer), sources_(sources) {}
+  Settling(Value& mapping, const std::string& weights, const std::string& pointer, Sources& sources,
+           const std::filesystem::path& folder)
+      : mapping_(mapping), weights_(weights), pointer_(pointer), sources_(sources), folder_(folder) {}
 
   Diagnostics run() {
     const Value* reference = mapping_.find(weights_);
     if (!reference || !reference->text()) return {};
     reference_ = *reference->text();
     try {
-      const auto beside = config_beside(find_weights(reference_));
+      const bool is_path = !is_hub_reference(reference_);
+      const auto beside = config_beside(find_weights(is_path ? (folder_ / reference_).string() : reference_));
       if (beside) settle(*beside);
     } catch (const StageError& error) {
       // What is not there yet may be fetched: the stage says so when it is made.
@@ -113,16 +116,19 @@ class Settling {
   const std::string& weights_;
   const std::string& pointer_;
   Sources& sources_;
+  const std::filesystem::path& folder_;
   std::string reference_;
   Diagnostics errors_;
 };
 
 }  // namespace
 
-Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources) {
+Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
+                              const std::filesystem::path& folder) {
   Diagnostics errors;
   schemas.visit_configured(recipe, [&](Value& mapping, const std::string& weights, const std::string& pointer) {
-    for (Diagnostic& error : Settling(mapping, weights, pointer, sources).run()) errors.push_back(std::move(error));
+    for (Diagnostic& error : Settling(mapping, weights, pointer, sources, folder).run())
+      errors.push_back(std::move(error));
   });
   sort_by_place(errors, sources);
   return errors;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+
 #include "runner/error/diagnostic.h"
 #include "runner/schema/schema.h"
 
@@ -7,7 +9,9 @@ namespace runner {
 
 /// Gives the options of each backbone in `recipe`, validated and with its defaults filled in, that nobody wrote the
 /// values of the config.json beside its weights, with their places there, which are added to `sources`. Returns every
-/// option that was written and contradicts it. Weights that are not there, or have no config, change nothing.
-Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources);
+/// option that was written and contradicts it. Weights that are not there, or have no config, change nothing. Relative
+/// paths of weights stand in `folder`; empty: in the current one.
+Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
+                              const std::filesystem::path& folder = {});
 
 }  // namespace runner

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/disk/digest.h"
 #include "runner/disk/file_system.h"
 #include "runner/disk/new_file.h"
 #include "runner/record/node_index.h"
@@ -18,12 +19,45 @@ namespace {
 constexpr std::size_t kLargest = 1 << 20;
 constexpr std::string_view kCheckpoints = "checkpoints/";
 
-std::map<std::string, std::uintmax_t> files_in(const std::filesystem::path& folder) {
-  std::map<std::string, std::uintmax_t> files;
+using File = FinishedNode::File;
+
+/// Empty where the file is too large for that, or cannot be read.
+std::string digest_of(const std::filesystem::path& path, std::uintmax_t size) {
+  Digest digest;
+  return size <= kLargestDigested && digest.update_from(path) == 0 ? digest.finish() : "";
+}
+
+std::map<std::string, File> files_in(const std::filesystem::path& folder) {
+  std::map<std::string, File> files;
   for (const NodeFile& file : node_files(folder)) {
     const bool is_in_checkpoint =
         file.name.starts_with(kCheckpoints) && file.name.find('/', kCheckpoints.size()) != std::string::npos;
-    if (!is_in_checkpoint) files[file.name] = file.size;
+    if (!is_in_checkpoint) files[file.name] = {file.size, digest_of(folder / file.name, file.size)};
+  }
+  return files;
+}
+
+nlohmann::ordered_json to_json(const std::map<std::string, File>& files) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [name, file] : files) {
+    json[name] = {{"size", file.size}};
+    if (!file.sha256.empty()) json[name]["sha256"] = file.sha256;
+  }
+  return json;
+}
+
+/// Older records hold the size alone.
+std::map<std::string, File> files_from(const nlohmann::json& json) {
+  const JsonFields sizes(json, "its list of files");
+  std::map<std::string, File> files;
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_object()) {
+      files[name].size = static_cast<std::uintmax_t>(sizes.count(name));
+      continue;
+    }
+    const JsonFields file(value, "one of its files");
+    files[name].size = static_cast<std::uintmax_t>(file.count("size"));
+    if (file.has("sha256")) files[name].sha256 = file.text("sha256");
   }
   return files;
 }
@@ -37,7 +71,7 @@ void write_finished(const std::filesystem::path& folder, const FinishedNode& nod
                                        {"peak_memory_bytes", node.peak_memory_bytes},
                                        {"reused_from", node.reused_from},
                                        {"reuse_key", node.reuse_key},
-                                       {"files", files_in(folder)}};
+                                       {"files", to_json(files_in(folder))}};
   write_atomically(NodeLayout(folder).finished(), json.dump(2) + "\n", storage);
 }
 
@@ -51,10 +85,7 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
     FinishedNode node{fields.text("key"), fields.number("seconds"), fields.integer("peak_memory_bytes")};
     if (fields.has("reused_from")) node.reused_from = fields.text("reused_from");
     if (fields.has("reuse_key")) node.reuse_key = fields.text("reuse_key");
-    if (!fields.has("files")) return node;
-    const JsonFields sizes(fields.object("files"), "its list of files");
-    for (const auto& [name, size] : fields.object("files").items())
-      node.files[name] = static_cast<std::uintmax_t>(sizes.count(name));
+    if (fields.has("files")) node.files = files_from(fields.object("files"));
     return node;
   } catch (const std::runtime_error&) {
     return std::nullopt;
@@ -62,13 +93,15 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
 }
 
 std::optional<std::string> what_is_missing(const std::filesystem::path& folder, const FinishedNode& node) {
-  for (const auto& [name, size] : node.files) {
+  for (const auto& [name, file] : node.files) {
     const std::filesystem::path path = folder / name;
     std::error_code error;
     const std::uintmax_t now = std::filesystem::file_size(path, error);
     if (error) return "'" + path.string() + "' is missing";
-    if (now != size)
-      return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " + std::to_string(size);
+    if (now != file.size)
+      return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " + std::to_string(file.size);
+    if (!file.sha256.empty() && digest_of(path, now) != file.sha256)
+      return "'" + path.string() + "' is not what was written: its SHA-256 differs";
   }
   if (!node.files.contains(std::string(kCheckpoints) + kLatestCheckpoint)) return std::nullopt;
   std::vector<std::string> damaged = damaged_checkpoints(NodeLayout(folder).checkpoints());

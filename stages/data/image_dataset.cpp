@@ -81,6 +81,7 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
     throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
         .at("/root")
+        .in_stage(options_.stage)
         .with_help(remedy(error.code));
   }
 }

@@ -25,6 +25,8 @@ struct ImageDatasetOptions {
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
+  std::string stage =
+      {};  ///< whose they are, "/data": a picture that cannot be read is blamed on it; empty: on its reader
 };
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.

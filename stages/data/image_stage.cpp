@@ -107,6 +107,7 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
         reader.fail("root", problem.code, problem.message, problem.help);
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
+  options.images.stage = reader.pointer();
   return std::unique_ptr<runner::Stage>(
       std::make_unique<ImageStage>(std::move(options), std::move(source), std::move(list)));
 }

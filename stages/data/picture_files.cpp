@@ -51,6 +51,7 @@ class Search {
         found_.not_taken.file(name);
       } else if (!at->is_symlink(ignored) || stays_inside(path)) {
         files_.push_back(path.string());
+        if (!runner::is_image_name(name)) found_.other_formats.file(name);
       }
     }
     if (error)

@@ -17,6 +17,7 @@ namespace stages {
 struct PictureList {
   std::vector<std::string> files;
   runner::NotTaken not_taken;
+  runner::NotTaken other_formats;  ///< those of `files` in folders that end as images in formats that are not read
 };
 
 /// The image files that `paths` name: a file is one whatever its name; of a folder, those in it and below whose name is

@@ -87,6 +87,15 @@ TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(wrote_anything());
 }
 
+TEST_F(Plan, PicturesThatTheRunMakesArePlannedByTheirDescription) {
+  const Ended planned = retort("plan quickstart", folder_.path());
+  EXPECT_EQ(planned.exit, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("fits: train needs the most"));
+  const Ended refused = retort("run quickstart memory.budget=1MiB", folder_.path());
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_FALSE(wrote_anything());
+}
+
 TEST_F(Plan, RunRecordsWhatItWasPlannedToNeed) {
   const Ended ended = retort("run r.yaml run.dir=run", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;

@@ -243,6 +243,37 @@ TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
   EXPECT_THAT(retort("predict run photos", folder_.path()).err, HasSubstr("predict: " + told));
 }
 
+TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
+  const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
+  for (const char* name : {"a.GIF", "b.gif", "c.bmp", "d.TIFF"}) std::ofstream(first / name) << "GIF89a of sorts";
+  const std::string counts = "in a format that is not read: 2 .gif, 1 .bmp, 1 .tiff";
+  const std::string options = " classify data.root=photos data.image_size=24 epochs=1 run.dir=other";
+  for (const char* verb : {"validate", "plan", "run"}) {
+    const Ended ended = retort(verb + options, folder_.path());
+    EXPECT_EQ(ended.exit, 65) << verb;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0609]: 'photos' holds 4 images " + counts + " [/data/root]")) << verb;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+  const Ended predicted = retort("predict run photos", folder_.path());
+  EXPECT_EQ(predicted.exit, 65);
+  EXPECT_THAT(predicted.err,
+              HasSubstr("4 files end as images in formats that are not read: 2 .gif, 1 .bmp, 1 .tiff\n"));
+}
+
+TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
+  const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
+  std::ofstream(first / "0.jpg") << "GIF89a of sorts";
+  const std::string options =
+      "run classify data.root=photos data.split.train=1 data.split.validation=0 data.split.test=0 "
+      "data.image_size=24 epochs=1 '~evaluate' run.dir=other data.on_corrupt=";
+  const Ended stopped = retort(options + "stop", folder_.path());
+  EXPECT_EQ(stopped.exit, 65);
+  EXPECT_THAT(stopped.err, HasSubstr("it is a GIF image, a format that is not read [/data/root]"));
+  fs::remove_all(folder_ / "other");
+  const Ended skipped = retort(options + "skip", folder_.path());
+  EXPECT_EQ(skipped.exit, 0) << skipped.err;
+}
+
 TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
   const std::string first = (*fs::directory_iterator(folder_ / "photos")).path().filename();
   fs::create_directory(folder_ / "some");

@@ -176,7 +176,7 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
   if (!asked) return report(console, asked.errors());
   warn(console, warnings_of(*asked));
   if (!console.is_quiet()) {
-    const auto& [composition, recipe, graph] = asked->prepared;
+    const auto& [composition, recipe, graph, broken_rules] = asked->prepared;
     for (const std::string& line : look_at_image_folders(recipe.resolved, graph.working_folder).lines)
       console.err << line << '\n';
   }

@@ -42,6 +42,13 @@ bool is_whole(const RecordedRun& run) {
   });
 }
 
+/// `errors` with what makes them possible in a run that was begun.
+Diagnostics broken_by_record(Diagnostics errors) {
+  for (Diagnostic& error : errors)
+    error.notes.push_back({{}, "the run was begun by a version without this rule; an override may change the option"});
+  return errors;
+}
+
 ExitCode resume(const ResumeFlags& flags, Console& console) {
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
@@ -68,6 +75,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
     else console.out << run->folder.string() << '\n';
     return ExitCode::kDone;
   }
+  if (!prepared->broken_rules.empty()) return report(console, broken_by_record(prepared->broken_rules));
   if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());

@@ -20,7 +20,7 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   if (!console.is_quiet()) {
     for (const std::string& line : folders.lines) console.err << line << '\n';
   }
-  const auto& [composition, recipe, graph] = *prepared;
+  const auto& [composition, recipe, graph, broken_rules] = *prepared;
   if (console.json) {
     print_result(console, "validate/1",
                  {{"valid", true},

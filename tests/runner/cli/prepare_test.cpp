@@ -1,6 +1,7 @@
 #include "runner/cli/prepare.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_folder.h"
 
@@ -27,6 +28,56 @@ TEST(Prepare, StrictTakesWarningsForErrors) {
 }
 
 TEST(Prepare, StrictTakesWhatIsNotWarnedOf) { EXPECT_TRUE(composed("seed: 10\n", true)); }
+
+/// The record of a run whose relative paths stand in the folder "there", in which this program does not run.
+class PrepareRecorded : public testing::Test {
+ protected:
+  PrepareRecorded() {
+    folder_.write("there/my_vit/model.safetensors", "of numbers");
+    folder_.write("there/my_vit/config.json", R"({"model_type": "vit", "num_hidden_layers": 3})");
+    folder_.write("run/.retort/run.json", R"({"schema": 1})");
+    folder_.write("run/.retort/environment.json",
+                  nlohmann::json{{"working_folder", (folder_ / "there").string()}}.dump());
+    folder_.write("run/.retort/recipe.yaml",
+                  "schema: 1\nname: probe\n"
+                  "data: {kind: data.image_folder, root: photos}\n"
+                  "model: {kind: model.linear_probe, backbone: {kind: vit, weights: my_vit}}\n"
+                  "memory: {kind: memory.policy}\ntrain: {kind: train.supervised}\n");
+  }
+  Result<PreparedRecipe> prepared(std::vector<std::string> overrides = {}) {
+    return prepare_recorded(folder_ / "run/.retort/recipe.yaml", std::move(overrides), schemas_, sources_);
+  }
+  std::string layers_of(const Result<PreparedRecipe>& prepared) {
+    return prepared ? describe(*at_key(prepared->recipe.resolved, "model.backbone.num_hidden_layers"))
+                    : prepared.errors().front().message;
+  }
+  const TemporaryFolder folder_;
+  const SchemaSet schemas_ = shipped_schemas();
+  Sources sources_;
+};
+
+TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
+  EXPECT_EQ(layers_of(prepared()), "3");
+  const auto contradicted = prepared({"model.backbone.num_hidden_layers=4"});
+  ASSERT_FALSE(contradicted);
+  EXPECT_EQ(contradicted.errors().front().message,
+            "num_hidden_layers is 4, and 3 in the config.json beside the weights 'my_vit'");
+}
+
+TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {
+  const auto moved = prepared({"model.backbone.weights=my_vit"});
+  EXPECT_EQ(layers_of(moved), "12");
+  EXPECT_EQ(describe(*at_key(moved->recipe.resolved, "model.backbone.weights")),
+            '"' + (std::filesystem::current_path() / "my_vit").string() + '"');
+}
+
+TEST_F(PrepareRecorded, IsShownWithWhatTheWeightsSay) {
+  NamedRecipe named;
+  named.name = (folder_ / "run/.retort/recipe.yaml").string();
+  const auto shown = compose_to_show(named, /*resolve=*/true, schemas_, sources_);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(describe(*at_key(shown->recipe, "model.backbone.num_hidden_layers")), "3");
+}
 
 }  // namespace
 }  // namespace runner

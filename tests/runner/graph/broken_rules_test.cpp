@@ -69,6 +69,30 @@ TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
               ElementsAre("/model/backbone/image_size: image_size 100 is not a multiple of patch_size 16"));
 }
 
+/// "pointer: message" of each rule that a training of this model on these images breaks.
+std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind, const std::string& model) {
+  Graph graph;
+  graph.nodes.push_back(node_of("data.image_folder", data, shipped()));
+  graph.nodes.push_back(node_of(model_kind, model, shipped()));
+  graph.nodes.push_back(node_of("train.supervised", "{}", shipped()));
+  graph.nodes[2].inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"model", 1, "model", ArtifactType::kModel}};
+  std::vector<std::string> lines;
+  for (const Diagnostic& error : broken_rules(graph, shipped())) lines.push_back(error.pointer + ": " + error.message);
+  return lines;
+}
+
+TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
+  const std::string small = R"({"root": "photos", "image_size": 50})";
+  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 8})"),
+              ElementsAre("/model/patch_size: the data's image size 50 is not a multiple of patch_size 8"));
+  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 100})"),
+              ElementsAre("/model/image_size: the data's images are 50 pixels wide, the model takes 100"));
+  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"), IsEmpty());
+  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10})"), IsEmpty());
+  // The weights may say another size than the recipe: that is found out when they are read.
+  EXPECT_THAT(of_sizes(small, "model.linear_probe", R"({"backbone": {"kind": "vit", "patch_size": 8}})"), IsEmpty());
+}
+
 TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
   EXPECT_THAT(broken("model.lora", R"({"layers_pattern": "h"})"),
               ElementsAre("/model/layers_pattern: layers_pattern has no effect: layers is null"));

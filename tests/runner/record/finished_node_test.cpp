@@ -49,6 +49,33 @@ TEST_F(FinishedNodeTest, MissesAFileThatIsGoneOrOfAnotherSize) {
   EXPECT_EQ(missing(), "'" + path("metrics.json") + "' is missing");
 }
 
+TEST_F(FinishedNodeTest, MissesAFileOfTheSameSizeThatIsDamaged) {
+  folder_.write("metrics.json", "[]");
+  EXPECT_EQ(missing(), "'" + path("metrics.json") + "' is not what was written: its SHA-256 differs");
+}
+
+TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
+  folder_.write("features.bin", "");
+  fs::resize_file(folder_ / "features.bin", kLargestDigested + 1);
+  write_finished(folder_.path(), {.key = "k"});
+  EXPECT_EQ(read_finished(folder_.path())->files.at("features.bin").sha256, "");
+  EXPECT_EQ(missing(), "nothing");
+  fs::resize_file(folder_ / "features.bin", kLargestDigested + 2);
+  EXPECT_EQ(missing(), "'" + path("features.bin") + "' has 16777218 bytes, not 16777217");
+}
+
+TEST_F(FinishedNodeTest, OlderRecordsHoldSizesAlone) {
+  const std::string node = R"({"schema": 1, "key": "k", "seconds": 1, "peak_memory_bytes": 0, "files": )";
+  folder_.write("finished.json", node + R"({"metrics.json": 2}})");
+  EXPECT_EQ(missing(), "nothing");
+  folder_.write("finished.json", node + R"({"metrics.json": 3}})");
+  EXPECT_EQ(missing(), "'" + path("metrics.json") + "' has 2 bytes, not 3");
+  folder_.write("finished.json", node + R"({"metrics.json": "two"}})");
+  EXPECT_FALSE(read_finished(folder_.path()));
+  folder_.write("finished.json", node + "[1]}");
+  EXPECT_FALSE(read_finished(folder_.path()));
+}
+
 TEST_F(FinishedNodeTest, MissesACheckpointThatIsNamedAndDamaged) {
   fs::remove_all(folder_ / "checkpoints/step-00000001");  // nobody names it
   EXPECT_EQ(missing(), "nothing");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "stages/artifact/dataset.h"
 #include "tests/support/fetching.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
@@ -103,6 +104,17 @@ TEST_F(ImageStageOf, ProblemOfWhatWasFetchedIsThrown) {
   fetch_succeeds_ = false;
   const auto stage = made(absent());
   EXPECT_EQ(failure_of([&] { run(*stage); }), "E0601: no 'data' (look)");
+}
+
+TEST_F(ImageStageOf, IsBlamedForAPictureThatWhoeverReadsItCannotRead) {
+  has_data_ = true;
+  const runner::Outputs outputs = run(*made(source()));
+  try {
+    dynamic_cast<const Dataset&>(*outputs.at("train")).sample(/*epoch=*/0, /*index=*/0);
+    FAIL() << "there is no such file";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.stage + error.option, "/data/root");
+  }
 }
 
 TEST_F(ImageStageOf, IsDividedWhereTheFoldersHaveNotDoneSo) {
