@@ -1,5 +1,7 @@
 #include "stages/trace/recorder.h"
 
+#include <algorithm>
+
 #include <torch/torch.h>
 
 #include "stages/tensor/module_names.h"
@@ -135,6 +137,23 @@ bool MemoryTrace::Recorder::Stretch::is_like(const Stretch& other) const {
          operations == other.operations;
 }
 
+namespace {
+
+/// What dies at once, such as autocast's casts, dies in an order of no meaning: brings it into that of the births.
+void sort_deaths(std::vector<TraceEvent>& events) {
+  const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
+    return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
+  };
+  for (auto begin = events.begin(); begin != events.end();) {
+    const auto end =
+        std::find_if_not(std::next(begin), events.end(), [&](const auto& one) { return is_at_once(*begin, one); });
+    std::ranges::sort(begin, end, {}, &TraceEvent::storage);
+    begin = end;
+  }
+}
+
+}  // namespace
+
 std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const Place& begin) const {
   const std::lock_guard lock(mutex);
   const auto from = [](const auto& all, std::size_t first) {
@@ -154,6 +173,7 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const
     if (is_alive[event.storage] == event.is_birth) return {};
     is_alive[event.storage] = event.is_birth;
   }
+  sort_deaths(stretch.events);
   for (std::size_t i = 0; i < is_alive.size(); ++i) {
     if (is_alive[i]) stretch.survivors.push_back(i);
   }

@@ -8,7 +8,6 @@
 #include "stages/stages.h"
 #include "stages/train/loss.h"
 #include "stages/train/plan_training.h"
-#include "tests/support/convolutional_networks.h"
 #include "tests/support/noise_images.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
@@ -39,17 +38,36 @@ std::shared_ptr<const Model> adapters() {
   return model_of(kModelLora, "model/lora", {{"backbone", backbone}, {"rank", 2}, {"dropout", 0.1}});
 }
 
-/// Convolutions with BatchNorm.
-class Conv4 final : public Model {
+/// A convolution, and a classifier, with BatchNorm between them.
+class NormalizedNetwork final : public torch::nn::Module {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override { return conv4(); }
+  explicit NormalizedNetwork(const at::TensorOptions& options)
+      : convolution_(register_parameter("convolution", torch::ones({8, 3, 3, 3}, options))),
+        weight_(register_parameter("weight", torch::ones({8}, options))),
+        bias_(register_parameter("bias", torch::zeros({8}, options))),
+        head_(register_parameter("head", torch::ones({3, 8}, options))),
+        mean_(register_buffer("mean", torch::zeros({8}, options))),
+        variance_(register_buffer("variance", torch::ones({8}, options))) {}
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor x = torch::conv2d(images, convolution_);
+    const at::Tensor y = torch::batch_norm(x, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
+    return torch::linear(y.relu().mean({2, 3}), head_);
+  }
+
+ private:
+  at::Tensor convolution_, weight_, bias_, head_, mean_, variance_;
+};
+
+class NormalizedModel final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+    return std::make_shared<NormalizedNetwork>(torch::kFloat);
+  }
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override {
-    auto network = conv4();
-    network->to(torch::kMeta);
-    return network;
+    return std::make_shared<NormalizedNetwork>(at::TensorOptions(torch::kMeta));
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    return {{"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
+    return {{"logits", dynamic_cast<NormalizedNetwork&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override { return true; }
 };
@@ -107,12 +125,14 @@ class RepeatedParts : public testing::Test {
       for (const std::string& gpu : {"", "NVIDIA L4"}) {
         context.facts.device = gpu.empty() ? "cpu" : "cuda:0";
         context.asked.device_model = gpu;
-        const runner::MemoryPlan noted = plan(Repeated::kNoted), computed = plan(Repeated::kComputed);
+        runner::MemoryPlan noted = plan(Repeated::kNoted), computed = plan(Repeated::kComputed);
         EXPECT_EQ(noted.live, computed.live) << micro_batch << gpu;
         EXPECT_EQ(noted.reserved, computed.reserved) << micro_batch << gpu;
         EXPECT_EQ(noted.flops, computed.flops) << micro_batch << gpu;
         EXPECT_EQ(noted.operations, computed.operations) << micro_batch << gpu;
-        EXPECT_EQ(noted, computed) << micro_batch << gpu;
+        // In which order autocast drops its casts depends on their addresses, and so does the curve between two peaks.
+        if (policy.precision.base != Precision::kFp32) noted.curve = computed.curve = {};
+        EXPECT_EQ(to_json(noted).dump(1), to_json(computed).dump(1)) << micro_batch << gpu;
       }
     }
   }
@@ -163,7 +183,7 @@ TEST_F(RepeatedParts, PlanOfAdaptersIsTheSame) {
 }
 
 TEST_F(RepeatedParts, PlanOfANetworkWithBatchNormIsTheSame) {
-  model = std::make_shared<Conv4>();
+  model = std::make_shared<NormalizedModel>();
   expect_the_same();
 }
 
@@ -171,7 +191,7 @@ TEST_F(RepeatedParts, AlternativesAreTheSame) {
   context.asked.wants_alternatives = true;
   const runner::MemoryPlan noted = plan(Repeated::kNoted);
   EXPECT_GE(noted.alternatives.size(), 8U);
-  EXPECT_EQ(noted, plan(Repeated::kComputed));
+  EXPECT_EQ(to_json(noted).dump(1), to_json(plan(Repeated::kComputed)).dump(1));
 }
 
 }  // namespace
