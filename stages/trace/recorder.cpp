@@ -132,15 +132,10 @@ MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
   return {events.size(), storages.size(), flops_so_far(), operations_so_far()};
 }
 
-bool MemoryTrace::Recorder::Stretch::is_like(const Stretch& other) const {
-  return storages == other.storages && events == other.events && survivors == other.survivors && flops == other.flops &&
-         operations == other.operations;
-}
-
 namespace {
 
 /// What dies at once, such as autocast's casts, dies in an order of no meaning: brings it into that of the births.
-void sort_deaths(std::vector<TraceEvent>& events) {
+std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
   const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
     return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
   };
@@ -150,9 +145,15 @@ void sort_deaths(std::vector<TraceEvent>& events) {
     std::ranges::sort(begin, end, {}, &TraceEvent::storage);
     begin = end;
   }
+  return events;
 }
 
 }  // namespace
+
+bool MemoryTrace::Recorder::Stretch::is_like(const Stretch& other) const {
+  return storages == other.storages && sorted_deaths(events) == sorted_deaths(other.events) &&
+         survivors == other.survivors && flops == other.flops && operations == other.operations;
+}
 
 std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const Place& begin) const {
   const std::lock_guard lock(mutex);
@@ -173,7 +174,6 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const
     if (is_alive[event.storage] == event.is_birth) return {};
     is_alive[event.storage] = event.is_birth;
   }
-  sort_deaths(stretch.events);
   for (std::size_t i = 0; i < is_alive.size(); ++i) {
     if (is_alive[i]) stretch.survivors.push_back(i);
   }
