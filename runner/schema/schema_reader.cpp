@@ -127,11 +127,11 @@ const SchemaReader::Json* SchemaReader::document(std::string_view path) {
 }
 
 SchemaNode* SchemaReader::at(std::string_view address) {
+  const std::size_t known_errors = errors.size();
   const auto hash = std::min(address.find('#'), address.size());
   SchemaNode* const node = find(address.substr(0, hash), address.substr(std::min(hash + 1, address.size())));
-  if (connected_ == nodes.size()) return node;
   connect();
-  if (!errors.empty()) throw std::logic_error(errors.front().message);
+  if (errors.size() > known_errors) throw std::logic_error(errors.back().message);
   return node;
 }
 
