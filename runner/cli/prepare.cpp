@@ -13,11 +13,7 @@
 
 namespace runner {
 
-SchemaSet shipped_schemas() {
-  auto schemas = SchemaSet::load(embedded_schemas());
-  if (!schemas) throw std::logic_error("shipped schema: " + schemas.errors().front().message);
-  return std::move(*schemas);
-}
+SchemaSet shipped_schemas() { return SchemaSet::open(embedded_schemas()); }
 
 std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
   std::vector<std::filesystem::path> roots = {named.config_path.empty() ? "." : named.config_path};

@@ -32,7 +32,9 @@ std::map<std::string, File> files_in(const std::filesystem::path& folder) {
   for (const NodeFile& file : node_files(folder)) {
     const bool is_in_checkpoint =
         file.name.starts_with(kCheckpoints) && file.name.find('/', kCheckpoints.size()) != std::string::npos;
-    if (!is_in_checkpoint) files[file.name] = {file.size, digest_of(folder / file.name, file.size)};
+    if (is_in_checkpoint) continue;
+    const bool is_pointer = file.name.starts_with(kCheckpoints);  // which is followed
+    files[file.name] = {file.size, is_pointer ? "" : digest_of(folder / file.name, file.size)};
   }
   return files;
 }

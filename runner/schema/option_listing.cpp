@@ -69,9 +69,10 @@ class Listing {
                 false};
     if (!schema.default_kind.empty()) kind.fallback = Value{schema.default_kind, {}};
     options.push_back(std::move(kind));
-    for (const NamedSchema& one : schema.kinds) {
-      const bool is_given = given && kind_of(schema, *given) == one.schema;
-      visit(*one.schema, key, stage, *schema.kinds_in + "/" + one.name, is_given ? given : nullptr, depth + 1);
+    for (const KindSchema& one : schema.kinds) {
+      const SchemaNode& node = one.schema();
+      const bool is_given = given && kind_of(schema, *given) == &node;
+      visit(node, key, stage, *schema.kinds_in + "/" + one.name, is_given ? given : nullptr, depth + 1);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -20,21 +21,10 @@
 
 namespace runner {
 
-struct SchemaSet::Store {
-  SchemaReader schemas;
-  std::vector<Kind> kinds;
-
-  SchemaNode* at(std::string_view address) {
-    const std::string full = address.find('#') == address.npos ? std::string(address) + "#" : std::string(address);
-    const auto found = schemas.nodes_by_address.find(full);
-    return found == schemas.nodes_by_address.end() ? nullptr : found->second;
-  }
-};
-
 namespace {
 
 constexpr std::string_view kSchemaEnding = ".schema.json";
-constexpr std::string_view kCommonKeys = "common.schema.json#/definitions/stage";
+constexpr std::string_view kRecipe = "recipe.schema.json";
 
 Diagnostic bad(const std::string& path, const std::string& pointer, const std::string& message) {
   return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + path + ": " + message, ""};
@@ -84,41 +74,62 @@ bool read_environment_numbers(Value& root, const Diagnostics& errors) {
 
 }  // namespace
 
+struct SchemaSet::Store {
+  SchemaReader schemas;
+  std::map<std::string, Kind, std::less<>> kinds_by_name;  // that have been asked for
+  std::vector<Kind> kinds;                                 // all, once they have been
+
+  /// What a file says of its kind of stage; what is wrong is added to the reader's errors.
+  Kind& kind_in(std::string_view path) {
+    const std::string name = title_of(std::string(path));
+    const auto found = kinds_by_name.find(name);
+    if (found != kinds_by_name.end()) return found->second;
+    return kinds_by_name.emplace(name, read_kind(std::string(path), *schemas.document(path), schemas.errors))
+        .first->second;
+  }
+};
+
 SchemaSet::SchemaSet(std::unique_ptr<Store> store) : store_(std::move(store)) {}
 SchemaSet::SchemaSet(SchemaSet&&) noexcept = default;
 SchemaSet& SchemaSet::operator=(SchemaSet&&) noexcept = default;
 SchemaSet::~SchemaSet() = default;
 
+SchemaSet SchemaSet::open(std::span<const SchemaFile> files) {
+  auto store = std::make_unique<Store>();
+  for (const SchemaFile& file : files) store->schemas.add_file(file);
+  return SchemaSet(std::move(store));
+}
+
 Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
   auto store = std::make_unique<Store>();
   Diagnostics& errors = store->schemas.errors;
   for (const SchemaFile& file : files) {
-    if (file.path.ends_with(kSchemaEnding)) store->schemas.read_file(std::string(file.path), file.text);
+    if (file.path.ends_with(kSchemaEnding)) store->schemas.add_file(file);
     else errors.push_back(bad(std::string(file.path), "", "a schema's file is named '<name>.schema.json'"));
   }
+  store->schemas.read_all();
   if (!errors.empty()) return std::move(errors);
-  store->schemas.connect();
-  const SchemaNode* common = store->at(kCommonKeys);
-  for (const auto& [path, document] : store->schemas.documents) {
+  for (const std::string_view view : store->schemas.paths()) {
+    const std::string path(view);
+    const nlohmann::ordered_json& document = *store->schemas.document(path);
     const bool is_kind = path.find('/') != path.npos;
     if (is_kind && (!document.is_object() || document.value("title", "") != title_of(path))) {
       errors.push_back(bad(path, "/title", "the title must be '" + title_of(path) + "'"));
     } else if (is_stage_kind(path)) {
-      store->kinds.push_back(read_kind(path, document, errors));
-      store->at(path)->common = common;
-      if (!common) errors.push_back(bad(path, "", "a stage needs " + std::string(kCommonKeys)));
+      store->kind_in(path);
+      if (!store->schemas.at(path)->common)
+        errors.push_back(bad(path, "", "a stage needs common.schema.json#/definitions/stage"));
     }
   }
-  std::ranges::sort(store->kinds, {}, &Kind::name);
   if (errors.empty()) check_defaults(store->schemas, errors);
   if (!errors.empty()) return std::move(errors);
   return SchemaSet(std::move(store));
 }
 
-Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, "recipe.schema.json"); }
+Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, kRecipe); }
 
 Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
-  const SchemaNode* schema = store_->at(file);
+  const SchemaNode* schema = store_->schemas.at(file);
   if (!schema) return {{ErrorCode::kInternal, {}, "", "there is no schema " + in_quotes(file), ""}};
   Diagnostics errors = check(value, *schema);
   if (read_environment_numbers(value, errors)) errors = check(value, *schema);
@@ -127,42 +138,55 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
 }
 
 Diagnostics SchemaSet::planned_uses(const Value& recipe) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   return schema ? runner::planned_uses(recipe, *schema) : Diagnostics();
 }
 
 void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   if (schema) runner::visit_configured(recipe, *schema, visit);
 }
 
-std::span<const Kind> SchemaSet::kinds() const { return store_->kinds; }
+std::span<const Kind> SchemaSet::kinds() const {
+  if (store_->kinds.empty()) {
+    for (const std::string_view path : store_->schemas.paths()) {
+      if (is_stage_kind(std::string(path))) store_->kinds.push_back(store_->kind_in(path));
+    }
+    std::ranges::sort(store_->kinds, {}, &Kind::name);
+  }
+  return store_->kinds;
+}
 
 const Kind* SchemaSet::kind(std::string_view name) const {
-  const auto found = std::ranges::find(store_->kinds, name, &Kind::name);
-  return found == store_->kinds.end() ? nullptr : &*found;
+  std::string path(name);
+  if (std::ranges::count(path, '.') != 1 || path.find('/') != path.npos) return nullptr;
+  std::ranges::replace(path, '.', '/');
+  path += kSchemaEnding;
+  return store_->schemas.document(path) ? &store_->kind_in(path) : nullptr;
 }
 
 std::string SchemaSet::nearest_kind(std::string_view name) const {
   std::vector<std::string> names;
-  for (const Kind& kind : store_->kinds) names.push_back(kind.name);
+  for (const std::string_view path : store_->schemas.paths()) {
+    if (is_stage_kind(std::string(path))) names.push_back(title_of(std::string(path)));
+  }
   return nearest_name(name, names);
 }
 
 std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
   std::vector<std::string> names;
   const std::string start = std::string(folder) + "/";
-  for (const auto& [path, document] : store_->schemas.documents) {
+  for (const std::string_view path : store_->schemas.paths()) {
     if (!path.starts_with(start) || path.find('/', start.size()) != path.npos) continue;
-    names.push_back(path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
+    names.emplace_back(path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
   }
   return names;
 }
 
 std::vector<std::string> SchemaSet::sub_kind_folders() const {
   std::vector<std::string> folders;
-  for (const auto& [path, document] : store_->schemas.documents) {
-    const std::string folder = path.substr(0, std::min(path.rfind('/'), path.size()));
+  for (const std::string_view path : store_->schemas.paths()) {
+    const std::string folder(path.substr(0, std::min(path.rfind('/'), path.size())));
     const bool is_nested = folder.find('/') != folder.npos && path.size() > folder.size();
     if (is_nested && (folders.empty() || folders.back() != folder)) folders.push_back(folder);
   }
@@ -170,38 +194,36 @@ std::vector<std::string> SchemaSet::sub_kind_folders() const {
 }
 
 std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   if (!schema) return std::nullopt;
   return declared_default(*schema, recipe, path);
 }
 
 std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
 }
 
 bool SchemaSet::may_add(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   return !schema || runner::may_add(*schema, &recipe, path);
 }
 
 KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   return schema ? key_choices(*schema, recipe, path) : KeyChoices();
 }
 
 const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   const Kind* found = this->kind(kind);
-  const auto document =
-      store_->schemas.documents.find(found ? found->file : std::string(kind) + std::string(kSchemaEnding));
-  return document == store_->schemas.documents.end() ? nullptr : &document->second;
+  return store_->schemas.document(found ? found->file : std::string(kind) + std::string(kSchemaEnding));
 }
 
 ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->at("recipe.schema.json");
+  const SchemaNode* schema = store_->schemas.at(kRecipe);
   return schema ? runner::resume_class(*schema, recipe, path) : ResumeClass::kForce;
 }
 
-const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->at(file); }
+const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->schemas.at(file); }
 
 }  // namespace runner

@@ -64,7 +64,11 @@ std::span<const SchemaFile> embedded_schemas();
 /// none.
 class SchemaSet {
  public:
+  /// Reads all files and checks them, and their defaults.
   static Result<SchemaSet> load(std::span<const SchemaFile> files);
+  /// The same of files that load() accepts, and whose texts live on: each is read when it is first needed, so that a
+  /// short command reads few. Not for several threads.
+  static SchemaSet open(std::span<const SchemaFile> files);
   SchemaSet(SchemaSet&&) noexcept;
   SchemaSet& operator=(SchemaSet&&) noexcept;
   ~SchemaSet();

@@ -73,9 +73,10 @@ class Gathering {
     // The schema of the kind that is there allows its own name only; the others are as good.
     result_.choices.clear();
     result_.takes_scalar = true;
-    for (const NamedSchema& kind : schema.kinds) {
-      const std::string note = is_planned(*kind.schema) ? kNotBuilt + ": " : "";
-      add({kind.name, {}}, note + kind.schema->description);
+    for (const KindSchema& kind : schema.kinds) {
+      const SchemaNode& node = kind.schema();
+      const std::string note = is_planned(node) ? kNotBuilt + ": " : "";
+      add({kind.name, {}}, note + node.description);
     }
   }
 

@@ -3,18 +3,16 @@
 #include <algorithm>
 
 namespace runner {
-namespace {
 
-const SchemaNode* by_name(const std::vector<NamedSchema>& schemas, std::string_view name) {
-  const auto found = std::ranges::find(schemas, name, &NamedSchema::name);
-  return found == schemas.end() ? nullptr : found->schema;
+const SchemaNode* SchemaNode::property(std::string_view key) const {
+  const auto found = std::ranges::find(properties, key, &NamedSchema::name);
+  return found == properties.end() ? nullptr : found->schema;
 }
 
-}  // namespace
-
-const SchemaNode* SchemaNode::property(std::string_view key) const { return by_name(properties, key); }
-
-const SchemaNode* SchemaNode::kind(std::string_view name) const { return by_name(kinds, name); }
+const SchemaNode* SchemaNode::kind(std::string_view name) const {
+  const auto found = std::ranges::find(kinds, name, &KindSchema::name);
+  return found == kinds.end() ? nullptr : &found->schema();
+}
 
 const SchemaNode& followed(const SchemaNode& node) {
   const SchemaNode* end = &node;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,10 +25,16 @@ enum JsonType : unsigned {
 
 struct SchemaNode;
 
-/// A schema by the name it stands under: a property, or a kind.
+/// A schema by the name it stands under: a property.
 struct NamedSchema {
   std::string name;
   const SchemaNode* schema;
+};
+
+/// A kind that a mapping may have. Its schema is read when it is first asked for.
+struct KindSchema {
+  std::string name;
+  std::function<const SchemaNode&()> schema;
 };
 
 /// What keys that match a pattern have to be.
@@ -84,7 +91,7 @@ struct SchemaNode {
   const SchemaNode* not_this = nullptr;
 
   std::optional<std::string> kinds_in;  ///< x-kinds: "*" or a folder
-  std::vector<NamedSchema> kinds;       ///< what x-kinds found, by kind
+  std::vector<KindSchema> kinds;        ///< what x-kinds found, by kind
   std::string default_kind;
   const SchemaNode* common = nullptr;  ///< what the root of a stage's kind takes besides its own options
 

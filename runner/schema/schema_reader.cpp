@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "runner/schema/kind_reader.h"
 #include "runner/schema/schema_keyword.h"
 #include "runner/text/suggest.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 using Json = SchemaReader::Json;
 
+constexpr std::string_view kCommonFile = "common.schema.json";
+constexpr std::string_view kCommonKeys = "/definitions/stage";
 constexpr int kDeepestSchema = 100;  // of nested subschemas
 
 /// Makes Json of the parser's events, as the parser does itself, but keys written twice are refused. Reading schemas is
@@ -100,21 +103,63 @@ void SchemaReader::fail(const std::string& file, std::string pointer, const std:
       {ErrorCode::kBadSchema, {}, std::move(pointer), "schemas/" + file + ": " + message, std::move(help)});
 }
 
+void SchemaReader::add_file(const SchemaFile& file) {
+  if (!texts_.emplace(file.path, file.text).second) fail(std::string(file.path), "", "the file is there twice");
+}
+
+void SchemaReader::read_all() {
+  for (const auto& [path, text] : texts_) need(path);
+  if (!errors.empty()) return;
+  connect();
+  if (errors.empty()) refuse_circles();
+}
+
+std::vector<std::string_view> SchemaReader::paths() const {
+  std::vector<std::string_view> paths;
+  for (const auto& [path, text] : texts_) paths.push_back(path);
+  return paths;
+}
+
+const SchemaReader::Json* SchemaReader::document(std::string_view path) {
+  at(path);
+  const auto found = documents_.find(path);
+  return found == documents_.end() ? nullptr : &found->second;
+}
+
+SchemaNode* SchemaReader::at(std::string_view address) {
+  const std::size_t known_errors = errors.size();
+  const auto hash = std::min(address.find('#'), address.size());
+  SchemaNode* const node = find(address.substr(0, hash), address.substr(std::min(hash + 1, address.size())));
+  connect();
+  if (errors.size() > known_errors) throw std::logic_error(errors.back().message);
+  return node;
+}
+
+void SchemaReader::need(std::string_view path) {
+  const auto known = texts_.find(path);
+  if (known != texts_.end() && !documents_.contains(path)) read_file(known->first, known->second);
+}
+
+SchemaNode* SchemaReader::find(std::string_view file, std::string_view pointer) {
+  need(file);
+  const auto found = nodes_by_address_.find(std::string(file) + "#" + std::string(pointer));
+  return found == nodes_by_address_.end() ? nullptr : found->second;
+}
+
 void SchemaReader::read_file(const std::string& path, std::string_view text) {
   JsonBuilder json;
   Json::sax_parse(text, &json);
   if (!json.problem.empty()) return fail(path, "", json.problem);
-  const auto [document, is_new] = documents.emplace(path, std::move(json.root));
-  if (!is_new) return fail(path, "", "the file is there twice");
-  if (!fits(Needs::kSchema, document->second)) return fail(path, "", "a schema is a mapping, true or false");
-  read(document->second, path, "", 0);
+  const Json& document = documents_.emplace(path, std::move(json.root)).first->second;
+  if (!fits(Needs::kSchema, document)) return fail(path, "", "a schema is a mapping, true or false");
+  read(document, path, "", 0);
 }
 
 SchemaNode* SchemaReader::read(const Json& json, const std::string& file, const std::string& pointer, int depth) {
   SchemaNode& node = nodes.emplace_back();
   node.file = file;
   node.pointer = pointer;
-  nodes_by_address.emplace(file + "#" + pointer, &node);
+  nodes_by_address_.emplace(file + "#" + pointer, &node);
   if (json.is_boolean()) {
     node.verdict = json.get<bool>();
   } else if (!json.is_object()) {
@@ -316,12 +361,13 @@ Rule SchemaReader::read_rule(const Json& json, const std::string& file, const st
 }
 
 void SchemaReader::connect() {
-  for (SchemaNode& node : nodes) {
+  while (connected_ < nodes.size()) {
+    SchemaNode& node = nodes[connected_++];
     if (node.reference) connect_reference(node);
     if (node.kinds_in) connect_kinds(node);
     else if (!node.default_kind.empty()) fail(node.file, node.pointer, "x-default-kind without x-kinds");
+    if (node.pointer.empty() && is_stage_kind(node.file)) node.common = find(kCommonFile, kCommonKeys);
   }
-  if (errors.empty()) refuse_circles();
 }
 
 void SchemaReader::connect_reference(SchemaNode& node) {
@@ -329,30 +375,28 @@ void SchemaReader::connect_reference(SchemaNode& node) {
   const auto hash = std::min(reference.find('#'), reference.size());
   const std::string file = hash == 0 ? node.file : reference.substr(0, hash);
   const auto pointer = percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
-  const auto found = pointer ? nodes_by_address.find(file + "#" + *pointer) : nodes_by_address.end();
-  if (found == nodes_by_address.end())
-    return fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
-  node.target = found->second;
+  node.target = pointer ? find(file, *pointer) : nullptr;
+  if (!node.target) fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
 }
 
 void SchemaReader::connect_kinds(SchemaNode& node) {
   constexpr std::string_view kEnding = ".schema.json";
   const bool stages = *node.kinds_in == "*";
-  for (const auto& [path, document] : documents) {
-    const auto root = nodes_by_address.find(path + "#");
-    if (root == nodes_by_address.end() || !path.ends_with(kEnding)) continue;
+  for (const auto& [path, text] : texts_) {
+    if (!path.ends_with(kEnding)) continue;
+    const std::function<const SchemaNode&()> schema = [this, &path = path]() -> const SchemaNode& { return *at(path); };
     const std::string stem = path.substr(0, path.size() - kEnding.size());
     const auto slash = stem.rfind('/');
     if (slash == stem.npos) continue;
     if (stages && stem.find('/') == slash)
-      node.kinds.push_back({stem.substr(0, slash) + "." + stem.substr(slash + 1), root->second});
-    if (!stages && stem.substr(0, slash) == *node.kinds_in)
-      node.kinds.push_back({stem.substr(slash + 1), root->second});
+      node.kinds.push_back({stem.substr(0, slash) + "." + stem.substr(slash + 1), schema});
+    if (!stages && stem.substr(0, slash) == *node.kinds_in) node.kinds.push_back({stem.substr(slash + 1), schema});
   }
   // A set of schemas without any stage is of no use, but not wrong: a test may need none.
   if (!stages && node.kinds.empty()) {
     fail(node.file, pointer_to(node.pointer, "x-kinds"), "no schema is in the folder '" + *node.kinds_in + "'");
-  } else if (!node.default_kind.empty() && !node.kind(node.default_kind)) {
+  } else if (!node.default_kind.empty() &&
+             std::ranges::find(node.kinds, node.default_kind, &KindSchema::name) == node.kinds.end()) {
     fail(node.file, pointer_to(node.pointer, "x-default-kind"), "there is no kind '" + node.default_kind + "'");
   }
 }
@@ -378,7 +422,7 @@ void SchemaReader::refuse_circles() {
         for (const SchemaNode* part : *group) self(self, *part);
       }
       if (node.not_this) self(self, *node.not_this);
-      for (const NamedSchema& kind : node.kinds) self(self, *kind.schema);
+      for (const KindSchema& kind : node.kinds) self(self, kind.schema());
       for (const NamedSchema& property : node.properties) {
         const Value* filled = default_of(*property.schema);
         if (filled && (filled->map() || filled->list())) self(self, *property.schema);

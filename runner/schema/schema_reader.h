@@ -4,32 +4,51 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/error/result.h"
+#include "runner/schema/schema.h"
 #include "runner/schema/schema_node.h"
 
 namespace runner {
 
 /// Schema files read into nodes. Every mistake in a schema is a kBadSchema with the file's name and the pointer;
 /// reading continues after it, so that all are found.
+///
+/// Files are known first and read later: all at once, to be checked, or each when it is first asked for, or referred to
+/// by one that is. Texts that are not read yet must live on.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;
+  SchemaReader() = default;
+  SchemaReader(const SchemaReader&) = delete;
+  SchemaReader& operator=(const SchemaReader&) = delete;
 
-  /// Reads one file; `path` is its name below schemas/.
-  void read_file(const std::string& path, std::string_view text);
+  /// Makes a file known; `path` is its name below schemas/.
+  void add_file(const SchemaFile& file);
+  /// Reads all files, makes $ref and x-kinds point to their nodes, and refuses circles.
+  void read_all();
 
-  /// Once all files are read: makes $ref and x-kinds point to their nodes and refuses circles.
-  void connect();
+  /// The paths of all files, sorted.
+  std::vector<std::string_view> paths() const;
+  /// What stands in a file. Null: there is no such file. Throws std::logic_error where it is read only now and is
+  /// wrong.
+  const Json* document(std::string_view path);
+  /// The node at "file" or "file#pointer"; likewise.
+  SchemaNode* at(std::string_view address);
 
-  std::map<std::string, Json, std::less<>> documents;                ///< by path
-  std::deque<SchemaNode> nodes;                                      ///< a deque: addresses stay put
-  std::map<std::string, SchemaNode*, std::less<>> nodes_by_address;  ///< by "file#pointer"
+  std::deque<SchemaNode> nodes;  ///< of what has been read; a deque: addresses stay put
   Diagnostics errors;
 
  private:
+  /// Reads a file that is not read yet, if it is there.
+  void need(std::string_view path);
+  void read_file(const std::string& path, std::string_view text);
+  /// Makes all nodes that are new point to others, reading the files of those.
+  void connect();
+  SchemaNode* find(std::string_view file, std::string_view pointer);
   SchemaNode* read(const Json& json, const std::string& file, const std::string& pointer, int depth);
   void read_keyword(SchemaNode& node, const std::string& key, const Json& json, int depth);
   Rule read_rule(const Json& json, const std::string& file, const std::string& pointer);
@@ -37,6 +56,11 @@ class SchemaReader {
   void connect_kinds(SchemaNode& node);
   void refuse_circles();
   void fail(const std::string& file, std::string pointer, const std::string& message, std::string help = "");
+
+  std::map<std::string, std::string_view, std::less<>> texts_;        // of all files, by path
+  std::map<std::string, Json, std::less<>> documents_;                // of those that are read
+  std::map<std::string, SchemaNode*, std::less<>> nodes_by_address_;  // by "file#pointer"
+  std::size_t connected_ = 0;                                         // of the nodes
 };
 
 }  // namespace runner

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<std::string> kind_names(const SchemaNode& schema, std::string_view prefix = "") {
   std::vector<std::string> names;
-  for (const NamedSchema& kind : schema.kinds) {
+  for (const KindSchema& kind : schema.kinds) {
     if (kind.name.starts_with(prefix)) names.push_back(kind.name);
   }
   return names;

@@ -99,7 +99,7 @@ bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema, con
     return false;
   };
   if (!(schema.types & types_of(value))) {
-    const bool names_kind = value.text() && std::ranges::count(schema.kinds, *value.text(), &NamedSchema::name);
+    const bool names_kind = value.text() && std::ranges::count(schema.kinds, *value.text(), &KindSchema::name);
     return wrong(ErrorCode::kWrongType, type_phrase(schema.types),
                  names_kind ? "write {kind: " + *value.text() + "}" : retyped(value, schema.types));
   }

@@ -36,6 +36,7 @@ struct TracedStorage {
   at::ScalarType dtype = at::kByte;
   bool is_scratch = false;  ///< memory of a kernel, which it gives back when it returns
   bool is_cast = false;     ///< a weight in half precision, which autocast keeps for a while
+  bool operator==(const TracedStorage&) const = default;
 };
 
 struct TraceEvent {
@@ -43,6 +44,13 @@ struct TraceEvent {
   bool is_birth;
   StepPhase phase;
   double flops;  ///< of all that had begun by then
+  bool operator==(const TraceEvent&) const = default;
+};
+
+/// What is done with work that is shown to repeat itself (stages/trace/repetition.h).
+enum class Repeated {
+  kNoted,     ///< it is not done again: the trace notes once more what it noted
+  kComputed,  ///< it is, which gives the same and takes longer
 };
 
 /// Records the birth and death of every storage on the Meta device while it lives, none of which has memory:
@@ -60,7 +68,7 @@ struct TraceEvent {
 class MemoryTrace {
  public:
   /// Throws std::logic_error where another one lives.
-  explicit MemoryTrace(Backend backend);
+  explicit MemoryTrace(Backend backend, Repeated repeated = Repeated::kNoted);
   ~MemoryTrace();
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;

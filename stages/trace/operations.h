@@ -35,6 +35,8 @@ class [[nodiscard]] ScopedOperations {
   const std::string& current() const { return outermost_; }
   /// How many of the outermost have begun: tells one from the next.
   std::size_t number() const { return number_; }
+  /// Counts some that are not run.
+  void skip(std::size_t count) { number_ += count; }
   /// Of the matrix products so far, two for each product of numbers. Convolutions and attention count themselves
   /// (count_flops()).
   double flops() const { return flops_; }

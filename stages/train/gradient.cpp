@@ -9,6 +9,7 @@
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/trace/repetition.h"
 #include "stages/train/encoded_parts.h"
 
 namespace stages {
@@ -60,25 +61,32 @@ class Accumulation {
   }
 
  private:
-  /// Calls `run(part)` for one micro-batch after another, with dropout knowing its rows.
-  template <typename Run>
-  void for_each_part(Run run) const {
+  /// Calls `keep(run(part))` for one micro-batch after another, `run` with dropout knowing its rows; a dry run may know
+  /// what a micro-batch gives without running it (Repetition).
+  template <typename Run, typename Keep>
+  void for_each_part(Run run, Keep keep) const {
+    Repetition parts;
     for (std::int64_t begin = 0; begin < batch_.units(); begin += size_) {
       const std::int64_t end = std::min(begin + size_, batch_.units());
-      const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
-      run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
+      keep(parts.next(end - begin, [&]() -> NamedTensors {
+        const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
+        return run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
+      }));
     }
   }
 
   void run_one_pass() {
-    for_each_part([&](const Batch& part) {
-      at::Tensor loss;
+    const auto run = [&](const Batch& part) {
+      Measured measured;
       {
         const ScopedPrecision precision(base(), part.device());
-        loss = measured_loss(encoded_in_scope(part), part);
+        measured = measured_loss(encoded_in_scope(part), part);
       }
-      backward(loss);
-      loss.reset();
+      backward(measured.loss);
+      return NamedTensors{{"sums", measured.sums}};
+    };
+    for_each_part(run, [&](const NamedTensors& kept) {
+      numbers_.add(kept.at("sums"));
       if (after_micro_batch_) after_micro_batch_();
     });
   }
@@ -90,23 +98,27 @@ class Accumulation {
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
-    for_each_part([&](const Batch& part) {
+    const auto first_pass = [&](const Batch& part) {
       const torch::NoGradGuard no_graph;
-      parts.add(encode(part));
-    });
+      return encode(part);
+    };
+    for_each_part(first_pass, [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
     const NamedTensors gradients = gradients_by(parts.join());
-    for_each_part([&, number = std::size_t{0}](const Batch& part) mutable {
+    std::size_t number = 0;
+    const auto second_pass = [&](const Batch& part) {
       const NamedTensors encoded = encode(part);
       std::vector<at::Tensor> roots, given;
-      for (const auto& [name, gradient] : parts.cut(gradients, number++)) {
+      for (const auto& [name, gradient] : parts.cut(gradients, number)) {
         if (!encoded.at(name).requires_grad()) continue;
         roots.push_back(encoded.at(name));
         given.push_back(gradient);
       }
-      {
-        const ScopedPhase phase(StepPhase::kBackward);
-        if (!roots.empty()) torch::autograd::backward(roots, given);
-      }
+      const ScopedPhase phase(StepPhase::kBackward);
+      if (!roots.empty()) torch::autograd::backward(roots, given);
+      return NamedTensors();
+    };
+    for_each_part(second_pass, [&](const NamedTensors&) {
+      ++number;
       if (after_micro_batch_) after_micro_batch_();
     });
   }
@@ -117,12 +129,13 @@ class Accumulation {
     NamedTensors leaves, gradients;
     for (const auto& [name, tensor] : encoded)
       leaves.set(name, tensor.detach().requires_grad_(tensor.is_floating_point()));
-    at::Tensor loss;
+    Measured measured;
     {
       const ScopedPrecision precision(base(), batch_.device());
-      loss = measured_loss(leaves, batch_);
+      measured = measured_loss(leaves, batch_);
     }
-    backward(loss);
+    numbers_.add(measured.sums);
+    backward(measured.loss);
     for (const auto& [name, leaf] : leaves) {
       if (leaf.grad().defined()) gradients.set(name, leaf.grad());
     }
@@ -146,14 +159,18 @@ class Accumulation {
 
   Precision base() const { return network_.precision(); }
 
-  at::Tensor measured_loss(const NamedTensors& encoded, const Batch& part) {
+  struct Measured {
+    at::Tensor loss;
+    at::Tensor sums;  // a row of numbers_
+  };
+  Measured measured_loss(const NamedTensors& encoded, const Batch& part) {
     const ScopedPhase phase(StepPhase::kLoss);
     const NamedTensors terms = step_.loss(encoded, part);
-    numbers_.add(terms, step_.score(encoded, part));
+    at::Tensor sums = numbers_.row(terms, step_.score(encoded, part));
     at::Tensor total;
     for (const auto& [name, term] : terms) total = total.defined() ? total + term : term;
     assert(total.defined());
-    return total;
+    return {std::move(total), std::move(sums)};
   }
 
   at::Tensor scaled(const at::Tensor& loss) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <map>
 #include <string>
 #include <tuple>
 
@@ -38,6 +40,15 @@ std::string option_text(const EmptyCacheEvery& every) {
 struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
+  auto operator<=>(const Alternative&) const = default;
+};
+
+/// What is said of a way.
+struct Outcome {
+  std::int64_t predicted = 0;
+  double flops = 0;
+  std::int64_t operations = 0;
+  std::string refused = {};  // why it is not possible; empty: it is
 };
 
 class Alternatives {
@@ -52,7 +63,7 @@ class Alternatives {
       if (blocks != has_blocks) consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
       if (units_ < 2) continue;
       // A loss over the whole batch can be cut in two passes only, which cost a second forward.
-      const bool two_pass = policy_.two_pass || !is_legal({units_ / 2, blocks, false});
+      const bool two_pass = policy_.two_pass || !outcome({units_ / 2, blocks, false}).refused.empty();
       const std::int64_t largest = plan_.fits() ? 0 : largest_that_fits(blocks, two_pass);
       for (std::int64_t size = largest > 0 ? largest : units_ / 2; size >= 1; size /= 2) {
         if (!consider({size, blocks, two_pass})) break;
@@ -74,23 +85,25 @@ class Alternatives {
     return policy;
   }
 
-  bool is_legal(const Alternative& way) const {
+  /// Each way is planned once.
+  const Outcome& outcome(const Alternative& way) {
+    const auto [entry, is_new] = outcomes_.try_emplace(way);
+    Outcome& result = entry->second;
+    if (!is_new) return result;
     try {
-      under_(policy_of(way));
-      return true;
-    } catch (const runner::StageError&) {
-      return false;
+      const MemoryPlan plan = under_(policy_of(way));
+      result = {.predicted = plan.predicted, .flops = plan.flops, .operations = plan.operations};
+    } catch (const runner::StageError& error) {
+      result.refused = error.what();
     }
+    return result;
   }
 
   /// The peak rises with the size of a part, so that halving the range finds it; 0: not even one fits.
-  std::int64_t largest_that_fits(bool blocks, bool two_pass) const {
+  std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
-      try {
-        return predicted(under_(policy_of({size, blocks, two_pass}))) <= *plan_.budget;
-      } catch (const runner::StageError&) {
-        return false;
-      }
+      const Outcome& found = outcome({size, blocks, two_pass});
+      return found.refused.empty() && found.predicted <= *plan_.budget;
     };
     std::int64_t fitting = 0, failing = units_;
     while (failing - fitting > 1) {
@@ -99,8 +112,6 @@ class Alternatives {
     }
     return fitting;
   }
-
-  static std::int64_t predicted(const MemoryPlan& plan) { return plan.predicted; }
 
   /// What changes the recipe so. gradient_accumulation_steps, beside which a micro_batch is refused, gives way to one.
   std::vector<std::string> overrides_of(const Alternative& way) const {
@@ -128,14 +139,13 @@ class Alternatives {
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
     alternative.exactness = is_cut ? "exact" : "bit";
-    try {
-      const MemoryPlan other = under_(policy_of(way));
-      alternative.predicted = predicted(other);
+    const Outcome& other = outcome(way);
+    alternative.refused = other.refused;
+    if (other.refused.empty()) {
+      alternative.predicted = other.predicted;
       alternative.relative_flops = plan_.flops > 0 ? other.flops / plan_.flops : 1;
       alternative.relative_operations =
           plan_.operations > 0 ? static_cast<double>(other.operations) / static_cast<double>(plan_.operations) : 1;
-    } catch (const runner::StageError& error) {
-      alternative.refused = error.what();
     }
     plan_.alternatives.push_back(alternative);
     return alternative.refused.empty();
@@ -146,6 +156,7 @@ class Alternatives {
   const CutBatch& batch_;
   const std::int64_t units_;
   const PlanUnder& under_;
+  std::map<Alternative, Outcome> outcomes_;
 };
 
 }  // namespace

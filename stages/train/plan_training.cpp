@@ -23,12 +23,12 @@ constexpr std::int64_t kTracedSteps = 2;  // the second finds the optimizer's st
 class TracedTraining {
  public:
   TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
-                 runner::PlanContext& context)
+                 Repeated micro_batches, runner::PlanContext& context)
       : training_(training),
         policy_(policy),
         backend_(backend),
         context_(context),
-        trace_(backend),
+        trace_(backend, micro_batches),
         network_(training.model.outline(training.network_data)),
         names_(*network_, training.options.model_stage) {}
 
@@ -133,12 +133,12 @@ class TracedTraining {
 
 }  // namespace
 
-runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context) {
+runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
   register_meta_kernels();
   const at::Device device{context.node().device};
   const Backend backend{.device = device.type(), .threads = at::get_num_threads(), .model = context.dry().device_model};
   const auto trace = [&](const MemoryPolicy& policy) {
-    return TracedTraining(training, policy, backend, context).run();
+    return TracedTraining(training, policy, backend, micro_batches, context).run();
   };
   runner::MemoryPlan plan = trace(training.policy);
   plan.device = backend.model.empty() ? context.node().device : backend.model;

@@ -7,6 +7,7 @@
 #include "runner/stage/plan_context.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
+#include "stages/trace/memory_trace.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/training_kind.h"
 
@@ -27,7 +28,9 @@ struct TrainingToPlan {
 
 /// Shows what train() would need: makes its first two steps, a validation and the end of a training on the Meta device,
 /// by the code that train() runs. Where the plan does not fit, or the context asks for them, other ways of computing
-/// the same are looked at too. Throws runner::StageError where train() would refuse the options.
-runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context);
+/// the same are looked at too. Micro-batches that are all alike are computed until that is shown, and noted from then
+/// on; to compute them all gives the same plan. Throws runner::StageError where train() would refuse the options.
+runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context,
+                                 Repeated micro_batches = Repeated::kNoted);
 
 }  // namespace stages

@@ -13,7 +13,7 @@ StepNumbers::~StepNumbers() = default;
 StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
 StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
 
-void StepNumbers::add(const NamedTensors& terms, const NamedTensors& scores) {
+at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& scores) {
   std::vector<at::Tensor> row;
   term_names_.clear();
   score_names_.clear();
@@ -25,8 +25,10 @@ void StepNumbers::add(const NamedTensors& terms, const NamedTensors& scores) {
     score_names_.push_back(name);
     row.push_back(value.detach().to(torch::kDouble));
   }
-  rows_.push_back(torch::stack(row));
+  return torch::stack(row);
 }
+
+void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
 
 void StepNumbers::set_gradient_norm(const at::Tensor& norm) { norm_ = norm.detach().to(torch::kDouble).reshape({1}); }
 

@@ -29,8 +29,10 @@ class StepNumbers {
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
 
-  /// One micro-batch: its sums as TrainingStep::loss and TrainingStep::score give them.
-  void add(const NamedTensors& terms, const NamedTensors& scores);
+  /// The sums of one micro-batch, as TrainingStep::loss and TrainingStep::score give them, for add().
+  at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
+  /// The next micro-batch.
+  void add(at::Tensor row);
   /// The norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
   /// The scale of the loss, and 1 where the gradients overflowed under it, so that the step is skipped; else 0.

@@ -7,6 +7,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
+#include "stages/trace/repetition.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
 
@@ -17,8 +18,11 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
                     std::int64_t micro_batch) {
   if (micro_batch == 0 || micro_batch >= batch.units()) return step.encode(network, batch);
   EncodedParts parts;
-  for (std::int64_t begin = 0; begin < batch.units(); begin += micro_batch)
-    parts.add(step.encode(network, batch.part(begin, std::min(begin + micro_batch, batch.units()))));
+  Repetition repetition;
+  for (std::int64_t begin = 0; begin < batch.units(); begin += micro_batch) {
+    const std::int64_t end = std::min(begin + micro_batch, batch.units());
+    parts.add(repetition.next(end - begin, [&] { return step.encode(network, batch.part(begin, end)); }));
+  }
   return parts.join();
 }
 
@@ -35,7 +39,7 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
   const Batch placed = network.placed(batch);
   const ScopedInference inference(network);
   const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, plan.micro_batch));
-  numbers.add(step.loss(encoded, placed), step.score(encoded, placed));
+  numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
   numbers.fetch();
   return numbers;
 }

@@ -98,7 +98,8 @@ TEST_F(JobListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
 TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
   EXPECT_THAT(jobs({"data=glob('b*')"}), ElementsAre("data=bees", "data=birds"));
   EXPECT_THAT(jobs({"data=glob('[!c]*',exclude='*s')"}), ElementsAre("no option of 'data' matches"));
-  EXPECT_THAT(jobs({"date=glob(*)"}), ElementsAre("glob() chooses among the options of a group, and 'date' is none"));
+  EXPECT_THAT(jobs({"date=glob(*)"}),
+              ElementsAre("glob() chooses among the options of a group, and 'date' is not a group"));
 }
 
 TEST_F(JobListTest, ShuffledOrderFollowsFromTheSeed) {

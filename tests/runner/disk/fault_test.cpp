@@ -34,9 +34,9 @@ TEST(Fault, IsReadFromItsText) {
 
 TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("wriet:1"),
-            "RETORT_FAULT 'wriet:1': 'wriet' is none of create, write, sync, rename, folder, remove, step, event, "
+            "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, remove, step, event, "
             "alloc, any");
-  EXPECT_EQ(refusal("write:1:die"), "RETORT_FAULT 'write:1:die': 'die' is none of kill, kill_both, fail, full");
+  EXPECT_EQ(refusal("write:1:die"), "RETORT_FAULT 'write:1:die': 'die' is not one of kill, kill_both, fail, full");
   for (const char* text : {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
     EXPECT_EQ(refusal(text),
               std::string("RETORT_FAULT '") + text + "': the number of the call, from 1, must follow the first colon");

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/schema/schema_node.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {
@@ -127,6 +128,42 @@ TEST(SchemaLoad, KindsAreSortedAndSubKindsAreNotAmongThem) {
   EXPECT_EQ(schemas.kind("train.adam"), nullptr);
   EXPECT_EQ(schemas.nearest_kind("train.fitt"), "train.fit");
   EXPECT_EQ(schemas.nearest_kind("qqqqqqqqqqq"), "");
+}
+
+TEST(SchemaLoad, OpenedFilesAreReadWhenTheyAreNeeded) {
+  const SchemaTexts texts = schema_texts({
+      {"train/broken.schema.json", R"({"title": )"},
+      {"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.", "type": "object",
+        "additionalProperties": false, "properties": {
+          "kind": {"const": "train.fit"},
+          "optimizer": {"type": "object", "x-kinds": "train/optimizer", "x-default-kind": "sgd", "default": {}}}})"},
+      {"train/optimizer/broken.schema.json", R"({"title": )"},
+      {"train/optimizer/sgd.schema.json", R"({"title": "train/optimizer/sgd", "type": "object",
+        "additionalProperties": false, "properties": {"kind": {"const": "sgd"}, "rate": {"default": 0.5}}})"},
+  });
+  const SchemaSet schemas = SchemaSet::open(texts.files);
+  Value recipe = written(R"({"schema": 1, "train": {"kind": "train.fit"}})");
+  EXPECT_THAT(told(schemas.validate(recipe)), IsEmpty());
+  EXPECT_EQ(std::get<double>(recipe.find("train")->find("optimizer")->find("rate")->data), 0.5);
+  EXPECT_EQ(schemas.kind("train.fit")->summary, "Fits.");
+  EXPECT_THAT(schemas.sub_kinds("train/optimizer"), ElementsAre("broken", "sgd"));
+  EXPECT_EQ(schemas.nearest_kind("train.brokn"), "train.broken");
+  EXPECT_TRUE(schemas.node("train/fit.schema.json")->common);
+  EXPECT_THROW(schemas.kind("train.broken"), std::logic_error);
+  EXPECT_THROW(schemas.document("train/optimizer/broken"), std::logic_error);
+}
+
+TEST(SchemaLoad, OpenedSchemasAreThoseThatAreLoaded) {
+  const auto loaded = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(loaded);
+  const SchemaSet opened = SchemaSet::open(embedded_schemas());
+  ASSERT_EQ(opened.kinds().size(), loaded->kinds().size());
+  for (std::size_t i = 0; i < opened.kinds().size(); ++i) {
+    EXPECT_EQ(opened.kinds()[i].name, loaded->kinds()[i].name);
+    EXPECT_EQ(opened.kinds()[i].inputs.size(), loaded->kinds()[i].inputs.size());
+    EXPECT_EQ(*opened.document(opened.kinds()[i].name), *loaded->document(opened.kinds()[i].name));
+  }
+  EXPECT_EQ(opened.sub_kind_folders(), loaded->sub_kind_folders());
 }
 
 TEST(SchemaLoad, DocumentIsFoundByKindAndName) {

@@ -1,0 +1,213 @@
+// That a plan in which like micro-batches are noted is the one in which all are computed.
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/stages.h"
+#include "stages/train/loss.h"
+#include "stages/train/plan_training.h"
+#include "tests/support/noise_images.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/small_backbone.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
+  const runner::Value value = stage_options(schema, options.dump());
+  runner::ConfigReader reader(value, "/model");
+  auto stage = kind.create(reader);
+  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  RecordingContext context;
+  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
+}
+
+Json tower() {
+  return Json::parse(R"({"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                         "patch_size": 8, "attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1})");
+}
+
+std::shared_ptr<const Model> adapters() {
+  Json backbone = tower();
+  for (const char* key : {"attention_dropout", "drop_path", "dropout"}) backbone.erase(key);
+  backbone["projection_dim"] = 16;
+  return model_of(kModelLora, "model/lora", {{"backbone", backbone}, {"rank", 2}, {"dropout", 0.1}});
+}
+
+/// A convolution, and a classifier, with BatchNorm between them.
+class NormalizedNetwork final : public torch::nn::Module {
+ public:
+  explicit NormalizedNetwork(const at::TensorOptions& options)
+      : convolution_(register_parameter("convolution", torch::ones({8, 3, 3, 3}, options))),
+        weight_(register_parameter("weight", torch::ones({8}, options))),
+        bias_(register_parameter("bias", torch::zeros({8}, options))),
+        head_(register_parameter("head", torch::ones({3, 8}, options))),
+        mean_(register_buffer("mean", torch::zeros({8}, options))),
+        variance_(register_buffer("variance", torch::ones({8}, options))) {}
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor x = torch::conv2d(images, convolution_);
+    const at::Tensor y = torch::batch_norm(x, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
+    return torch::linear(y.relu().mean({2, 3}), head_);
+  }
+
+ private:
+  at::Tensor convolution_, weight_, bias_, head_, mean_, variance_;
+};
+
+class NormalizedModel final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+    return std::make_shared<NormalizedNetwork>(torch::kFloat);
+  }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override {
+    return std::make_shared<NormalizedNetwork>(at::TensorOptions(torch::kMeta));
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    return {{"logits", dynamic_cast<NormalizedNetwork&>(network).forward(inputs.at("image"))}};
+  }
+  bool mixes_samples() const override { return true; }
+};
+
+class Classifying final : public TrainingStep {
+ public:
+  explicit Classifying(const Model& model, Coupling coupling = Coupling::kPerSample)
+      : model_(model), coupling_(coupling) {}
+  std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling_}}; }
+  bool mixes_samples() const override { return model_.mixes_samples(); }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    ++losses;
+    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
+  }
+  NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"correct", encoded.at("logits").argmax(1).eq(part["label"]).sum()}};
+  }
+  mutable int losses = 0;  ///< computed so far
+
+ private:
+  const Model& model_;
+  const Coupling coupling_;
+};
+
+class RepeatedParts : public testing::Test {
+ protected:
+  RepeatedParts() {
+    policy.pointer = "/memory";
+    options.epochs = 2;
+    options.batch_size = 16;
+    options.optimizer = SgdOptions{.learning_rate = 1e-3, .momentum = 0.9};
+    options.monitor = "loss";
+    options.keep = Keep::kBest;
+    context.asked.budget = {"a test", 1 << 30};
+  }
+  runner::MemoryPlan plan(Repeated micro_batches) {
+    const DatasetDescription description = data.describe();
+    const Classifying step(*model, coupling);
+    const TrainingToPlan training{.step = step,
+                                  .model = *model,
+                                  .data = description,
+                                  .network_data = description,
+                                  .validation = &description,
+                                  .loader = data.loader(),
+                                  .options = options,
+                                  .policy = policy};
+    runner::MemoryPlan result = plan_training(training, context, micro_batches);
+    losses = step.losses;
+    return result;
+  }
+  /// Micro-batches of one, some that leave a smaller last part, and some that do not.
+  void expect_the_same() {
+    for (const std::int64_t micro_batch : {1, 3, 4, 5}) {
+      policy.micro_batch = micro_batch;
+      if (model->mixes_samples()) options.accumulated_micro_batch = micro_batch;  // asked for by name
+      for (const std::string& gpu : {"", "NVIDIA L4"}) {
+        context.facts.device = gpu.empty() ? "cpu" : "cuda:0";
+        context.asked.device_model = gpu;
+        runner::MemoryPlan noted = plan(Repeated::kNoted), computed = plan(Repeated::kComputed);
+        EXPECT_EQ(noted.live, computed.live) << micro_batch << gpu;
+        EXPECT_EQ(noted.reserved, computed.reserved) << micro_batch << gpu;
+        EXPECT_EQ(noted.flops, computed.flops) << micro_batch << gpu;
+        EXPECT_EQ(noted.operations, computed.operations) << micro_batch << gpu;
+        // In which order autocast drops its casts depends on their addresses, and so does the curve between two peaks.
+        if (policy.precision.base != Precision::kFp32) noted.curve = computed.curve = {};
+        EXPECT_EQ(to_json(noted).dump(1), to_json(computed).dump(1)) << micro_batch << gpu;
+      }
+    }
+  }
+
+  NoiseImages data{40, 32};
+  std::shared_ptr<const Model> model = model_of(kModelClipVision, "model/clip_vision", tower());
+  Coupling coupling = Coupling::kPerSample;
+  TrainerOptions options;
+  MemoryPolicy policy;
+  PlanningContext context;
+  int losses = 0;  // that the last plan took
+};
+
+TEST_F(RepeatedParts, PlanIsTheSame) { expect_the_same(); }
+
+TEST_F(RepeatedParts, PlanIsTheSameWithActivationCheckpointing) {
+  policy.activation_checkpointing = {.blocks = true};
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, PlanIsTheSameInTwoPasses) {
+  policy.two_pass = true;
+  coupling = Coupling::kWholeBatch;
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, PlanIsTheSameInHalfPrecisionWithAnAverageAndClipping) {
+  policy.precision.base = Precision::kFp16;
+  options.average = WeightAverageOptions{.decay = 0.9};
+  options.gradient_clip_norm = 1;
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, PlanIsTheSameUnderEveryOptimizer) {
+  const AdamOptions adam{.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+  AdamOptions with_maximum = adam, decoupled = adam;
+  with_maximum.amsgrad = true;
+  decoupled.decoupled = true;
+  for (const OptimizerOptions& optimizer :
+       std::initializer_list<OptimizerOptions>{SgdOptions{.learning_rate = 1e-3}, adam, with_maximum, decoupled}) {
+    options.optimizer = optimizer;
+    expect_the_same();
+  }
+}
+
+TEST_F(RepeatedParts, PlanOfAdaptersIsTheSame) {
+  model = adapters();
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, PlanOfANetworkWithBatchNormIsTheSame) {
+  model = std::make_shared<NormalizedModel>();
+  expect_the_same();
+}
+
+TEST_F(RepeatedParts, ThreePartsAreComputed) {
+  policy.micro_batch = 1;
+  plan(Repeated::kNoted);
+  const int few = losses;
+  plan(Repeated::kComputed);
+  // Two steps and a validation; and the same for the whole batch, by which the plan says what micro_batch saves.
+  EXPECT_EQ(few, (2 * 3 + 1) + (2 + 1));
+  EXPECT_EQ(losses, (2 * 16 + 1) + (2 + 1));
+}
+
+TEST_F(RepeatedParts, AlternativesAreTheSame) {
+  context.asked.wants_alternatives = true;
+  const runner::MemoryPlan noted = plan(Repeated::kNoted);
+  EXPECT_GE(noted.alternatives.size(), 8U);
+  EXPECT_EQ(to_json(noted).dump(1), to_json(plan(Repeated::kComputed)).dump(1));
+}
+
+}  // namespace
+}  // namespace stages
