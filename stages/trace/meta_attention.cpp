@@ -5,6 +5,7 @@
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
+#include "stages/trace/onednn_half.h"
 
 namespace stages::meta {
 namespace {
@@ -30,6 +31,8 @@ Tile tile(const Tensor& queries, const Tensor& keys) {
           std::min<std::int64_t>(512, keys.size(2))};
 }
 
+bool is_half(const Tensor& x) { return at::isReducedFloatingType(x.scalar_type()); }
+
 std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor& v, double, bool, const Maybe&,
                                  std::optional<double>) {
   count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) + 2.0 * static_cast<double>(q.numel() * v.size(2)));
@@ -38,6 +41,7 @@ std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor&
   if (!on_cpu()) return {y, log_sum};
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), queries * keys + 2 * queries + queries * q.size(3)}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), queries * keys}, q.options()) : Tensor();
   return {y, log_sum};
 }
 
@@ -49,6 +53,12 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   if (!on_cpu()) return {dq, dk, dv};
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
+  if (is_half(q) && onednn_computes(q.scalar_type())) {
+    // Each thread multiplies tiles by oneDNN.
+    const ProductShape product = {.rows = keys, .inner = queries, .columns = q.size(3), .is_turned = true};
+    scratch({threads(), product_scratch(product, {processor(), 1})}, q.options().dtype(at::kByte));
+  }
   return {dq, dk, dv};
 }
 
