@@ -31,8 +31,6 @@ Tile tile(const Tensor& queries, const Tensor& keys) {
           std::min<std::int64_t>(512, keys.size(2))};
 }
 
-bool is_half(const Tensor& x) { return at::isReducedFloatingType(x.scalar_type()); }
-
 std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor& v, double, bool, const Maybe&,
                                  std::optional<double>) {
   count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) + 2.0 * static_cast<double>(q.numel() * v.size(2)));

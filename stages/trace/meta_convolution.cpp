@@ -32,8 +32,6 @@ double product_flops(const Tensor& x, const Tensor& y, const Tensor& weight, boo
   return 2.0 * static_cast<double>((transposed ? x : y).numel()) * static_cast<double>(weight.numel() / weight.size(0));
 }
 
-bool is_half(const Tensor& x) { return at::isReducedFloatingType(x.scalar_type()); }
-
 at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   const at::MemoryFormat format = x.suggest_memory_format();
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
@@ -119,9 +117,9 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at:
     return at::empty_like(x, format);
   }
   // Where the kernel has a stride, it writes images of three channels as they are.
+  const bool strides = shape.stride > 1 && !(is_half(x) && processor().kernels < Kernels::kAvx512Bf16);
   const auto gradient_copy = [&] {
-    const std::int64_t channels =
-        shape.in <= 3 && shape.stride > 1 ? shape.in : blocked_channels(shape.in, processor());
+    const std::int64_t channels = shape.in <= 3 && strides ? shape.in : blocked_channels(shape.in, processor());
     return kernel_memory(shape.batch * channels * shape.in_area, x);
   };
   Tensor dx_copy;
@@ -132,7 +130,7 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at:
     sums_of(false);
   }
   Tensor dx = at::empty_like(x, format);
-  const Tensor turned = shape.stride > 1 ? gradient_copy() : Tensor();
+  const Tensor turned = strides ? gradient_copy() : Tensor();
   return dx;
 }
 
@@ -157,6 +155,8 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
                               at::MemoryFormat format) {
   if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
   const auto sums = [&](bool channels_last) {
+    if (is_half(x) && unfolds_weight_gradient(shape, processor()))
+      return kernel_bytes(half_grouped_weight_gradient_scratch(shape, channels_last, cpu()), x);
     return kernel_memory(weight_gradient_scratch(shape, channels_last, cpu()), x);
   };
   const std::int64_t elements = shape.weight_elements();
@@ -224,15 +224,17 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   const auto shape = shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
+  // Of groups, the gradients of each are kept until all are put together.
+  const bool keeps = shape && !is_onednn && groups > 1;
+  const Tensor of_groups = keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
+  if (keeps) {
+    const Tensor channels = kernel_memory((x.numel() + dy.numel()) / groups, x),
+                 unfolded = wanted[1] ? unfolded_images(*shape, x) : Tensor();
+  }
   if (wanted[0]) dx = is_onednn ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
   if (wanted[1])
     dweight = is_onednn ? onednn_weight_gradient(*shape, x, weight, format) : at::empty_like(weight, format);
-  if (shape && !is_onednn) {
-    // Of groups, the gradients of each are kept until all are put together.
-    const std::int64_t kept =
-        groups == 1 ? 0 : x.numel() * wanted[0] + weight.numel() * wanted[1] + 2 * x.numel() / groups;
-    const Tensor of_groups = kernel_memory(kept, x), unfolded = wanted[1] ? unfolded_images(*shape, x) : Tensor();
-  }
+  if (shape && !is_onednn && !keeps && wanted[1]) unfolded_images(*shape, x);
   if (wanted[2]) dbias = at::empty({dy.size(1)}, weight.options());
   return {dx, dweight, dbias};
 }

@@ -32,6 +32,9 @@ const Processor& processor();
 /// True where oneDNN computes convolutions and products of this type.
 bool onednn_computes(at::ScalarType type);
 
+/// True of bfloat16 and float16.
+bool is_half(const at::Tensor& x);
+
 /// Memory that a kernel takes and gives back before it returns: `shape` of the type and device of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 

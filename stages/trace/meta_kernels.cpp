@@ -72,6 +72,8 @@ bool onednn_computes(at::ScalarType type) {
   return (type == at::kBFloat16 && processor().bf16) || (type == at::kHalf && processor().fp16);
 }
 
+bool is_half(const at::Tensor& x) { return at::isReducedFloatingType(x.scalar_type()); }
+
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) {
   at::Tensor memory = at::empty(shape, options);
   mark_scratch(memory);

@@ -1,15 +1,10 @@
 #include "stages/trace/onednn.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace stages::meta {
 namespace {
-
-/// Wider ones have no kernel for the weight's gradient but the unfolding one.
-constexpr std::int64_t kWidestKernel = 14;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
 
 bool is_depthwise(const ConvolutionShape& shape) { return shape.groups == shape.in && shape.groups == shape.out; }
 bool is_grouped(const ConvolutionShape& shape) { return shape.groups > 1 && !is_depthwise(shape); }
@@ -75,6 +70,16 @@ std::int64_t batch_parts_avx2(const ConvolutionShape& shape, const Cpu& cpu) {
 }
 
 }  // namespace
+
+std::int64_t side_of(std::int64_t area) {
+  return static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(area))));
+}
+
+std::int64_t collected_image(const ConvolutionShape& shape) {
+  const std::int64_t side = side_of(shape.in_area);
+  const bool is_patch = !shape.is_pointwise() && shape.stride >= shape.kernel_width;
+  return 16 * (is_patch ? 16 * side : (side + 10) * (side + 10));
+}
 
 bool takes_onednn(const ConvolutionShape& shape, std::int64_t threads) {
   const bool strided_or_dilated = shape.stride > 1 || shape.dilation > 1;
@@ -144,7 +149,7 @@ std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels
   if (unfolds_input_gradient(shape, cpu.processor) && !(channels_last && cpu.processor.kernels >= Kernels::kAvx2))
     return unfolding_scratch(shape, cpu.threads);
   if (shape.groups > 1) return channels_last && !has_zmm(cpu.processor) ? 1056 + 1030 * cpu.threads : 0;
-  if (shape.stride > 1) return 3072 + 10246 * cpu.threads;
+  if (shape.stride > 1) return 3072 + cpu.threads * (1030 + collected_image(shape));
   return channels_last ? 1056 + 1030 * cpu.threads : 0;
 }
 

@@ -25,6 +25,14 @@ struct Cpu {
   std::int64_t threads = 1;
 };
 
+inline std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
+/// Of a square of so many pixels.
+std::int64_t side_of(std::int64_t area);
+
+/// Wider ones are matrix products of unfolded images.
+constexpr std::int64_t kWidestKernel = 14;
+
 // What oneDNN, as LibTorch 2.11 has it, takes besides the tensors of a convolution of float32: measured with a counting
 // allocator, and explained by how oneDNN works. All in elements.
 
@@ -37,6 +45,10 @@ std::int64_t blocked_channels(std::int64_t channels, const Processor& processor)
 std::int64_t blocked_weight(const ConvolutionShape& shape, bool channels_last, const Processor& processor);
 /// Likewise as the kernel of the input's gradient reads it, which knows no images of three channels.
 std::int64_t turned_weight(const ConvolutionShape& shape, bool channels_last, const Processor& processor);
+
+/// What a thread of a convolution with a stride collects the input's gradient in: a padded image of 16 channels, or
+/// where patches do not overlap a strip of them.
+std::int64_t collected_image(const ConvolutionShape& shape);
 
 /// True where the result's kernel is a matrix product of unfolded images, which needs no blocked copies.
 bool unfolds_forward(const ConvolutionShape& shape, const Processor& processor);

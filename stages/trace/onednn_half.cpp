@@ -1,21 +1,18 @@
 #include "stages/trace/onednn_half.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace stages::meta {
 namespace {
 
 constexpr std::int64_t kVector = 16, kFloat = 4, kHalf = 2;
-/// Wider ones are matrix products of unfolded images, and of an image of three channels in the weight's gradient still
-/// wider ones.
-constexpr std::int64_t kWidestKernel = 14, kWidestOfImages = 24;
+/// Of images of three channels, the widest of the weight's gradient.
+constexpr std::int64_t kWidestOfImages = 24;
 
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
-std::int64_t side_of(std::int64_t area) {
-  return static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(area))));
-}
+/// The threads over rows of the batch and blocks of channels.
+struct ThreadSplit {
+  std::int64_t rows = 1, out = 1, in = 1;
+};
 
 /// The images and the weight as the kernel of the weight's gradient reads them.
 struct TurnedImages {
@@ -44,9 +41,8 @@ TurnedImages turned(const ConvolutionShape& shape, bool channels_last) {
           .turns_input = turns_input};
 }
 
-/// Over how many parts of the batch's rows oneDNN spreads the weight's gradient: the split of its threads over rows and
-/// channels with the least traffic (its `balance`).
-std::int64_t row_parts(const ConvolutionShape& shape, const TurnedImages& images, std::int64_t threads) {
+/// How oneDNN spreads the weight's gradient over threads: with the least traffic (its `balance`).
+ThreadSplit split_of(const ConvolutionShape& shape, const TurnedImages& images, std::int64_t threads) {
   const std::int64_t rows = shape.batch * images.out_rows;
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const double in_bytes = kHalf * real(shape.batch * shape.in * images.in_rows * images.in_width),
@@ -55,26 +51,31 @@ std::int64_t row_parts(const ConvolutionShape& shape, const TurnedImages& images
   const double blocks_ratio = real(images.out_blocks) / real(images.in_blocks);
   const double in_cost = std::max(1 / blocks_ratio, 1.0) * (by_weight < 1 ? 4 : 1),
                out_cost = std::max(blocks_ratio, 1.0), weight_cost = std::max(by_weight, 1.0);
-  const auto traffic = [&](std::int64_t parts, std::int64_t out_parts, std::int64_t in_parts) {
-    const std::int64_t ins = divided_up(images.in_blocks, in_parts), outs = divided_up(images.out_blocks, out_parts);
-    const double share = real(divided_up(rows, parts)) * real(shape.batch) / real(rows);
+  const auto traffic = [&](const ThreadSplit& split) {
+    const std::int64_t ins = divided_up(images.in_blocks, split.in), outs = divided_up(images.out_blocks, split.out);
+    const double share = real(divided_up(rows, split.rows)) * real(shape.batch) / real(rows);
     return in_cost * share * real(ins * images.in_block * images.in_rows * images.in_width) /
                real(shape.stride * shape.stride) +
            out_cost * share * real(outs * kVector * images.out_rows * images.out_width) +
            weight_cost * real(outs * ins * shape.kernel_height * shape.kernel_width * images.in_block * kVector);
   };
-  std::int64_t best = 1;
-  double least = traffic(1, 1, 1);
+  ThreadSplit best;
   for (std::int64_t parts = 1; parts <= std::min(threads, rows); ++parts) {
-    for (std::int64_t out_parts = 1; out_parts <= std::min(threads / parts, images.out_blocks); ++out_parts) {
-      const std::int64_t in_parts = std::min(threads / parts / out_parts, images.in_blocks);
-      const double cost = traffic(parts, out_parts, in_parts);
-      if (cost > least) continue;
-      least = cost;
-      best = parts;
+    for (std::int64_t out = 1; out <= std::min(threads / parts, images.out_blocks); ++out) {
+      const ThreadSplit split = {parts, out, std::min(threads / parts / out, images.in_blocks)};
+      if (traffic(split) <= traffic(best)) best = split;
     }
   }
-  return best > threads / 2 && best < threads ? std::min(rows, threads) : best;
+  if (best.rows > threads / 2 && best.rows < threads) best.rows = std::min(rows, threads);
+  return best;
+}
+
+/// What threads wait at for each other.
+std::int64_t barrier_bytes(const ThreadSplit& split) {
+  constexpr std::int64_t kBarrier = 4096, kAlways = 8580;
+  const std::int64_t barriers =
+      (split.out > 1 ? split.rows * split.in : 0) + (split.in > 1 ? split.rows * split.out : 0);
+  return kAlways + (barriers > 0 ? kBarrier * (barriers + 1) : 0);
 }
 
 /// Products of unfolded images with sums of `sums` elements, each thread its own.
@@ -111,25 +112,48 @@ std::int64_t half_forward_scratch(const ConvolutionShape& shape, bool channels_l
 }
 
 std::int64_t half_input_gradient_scratch(const ConvolutionShape& shape, const Cpu& cpu) {
-  std::int64_t bytes = kFloat * (shape.stride > 1 ? 3072 + 10246 * cpu.threads : 1056 + 1030 * cpu.threads);
+  std::int64_t bytes = kFloat * (1056 + 1030 * cpu.threads);
+  if (shape.stride > 1 && cpu.processor.kernels >= Kernels::kAvx512Bf16)
+    bytes = 16384 + cpu.threads * (8216 + kHalf * collected_image(shape));
   if (shape.is_pointwise()) bytes = std::max(bytes, cpu.threads * (kFloat * shape.in * shape.area + 640));
   return cpu.processor.is_modelled ? bytes : bytes + cpu.threads * kFloat * shape.in * shape.in_area;
 }
 
 std::int64_t half_weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
-  const std::int64_t weight = rounded_up(shape.out, kVector) * rounded_up(shape.in, shape.in <= 3 ? 1 : kVector) *
-                              shape.kernel_height * shape.kernel_width;
-  const std::int64_t barriers = 4484 + 6144 * cpu.threads;
+  const TurnedImages images = turned(shape, channels_last);
+  const std::int64_t weight =
+      images.out_blocks * kVector * images.in_blocks * images.in_block * shape.kernel_height * shape.kernel_width;
+  const std::int64_t halves = images.out_elements() + (images.turns_input ? images.in_elements() : 0);
   std::int64_t bytes = 0;
   if (shape.kernel_width > (shape.in <= 3 ? kWidestOfImages : kWidestKernel)) {
     const std::int64_t sums = 3 * shape.weight_elements() + (channels_last ? shape.in * shape.in_area : 0);
     bytes = unfolding_scratch(shape, sums, cpu.threads) + 65536 * cpu.threads;
+  } else if (shape.is_pointwise()) {
+    const std::int64_t parts =
+        shape.stride > 1 ? split_of(shape, images, cpu.threads).rows : std::min(cpu.threads, shape.batch);
+    const std::int64_t gathered = shape.stride > 1 ? shape.in * shape.area : 0;
+    bytes =
+        kFloat * weight * parts + cpu.threads * (kHalf * ((shape.in + shape.out) * shape.area + gathered) + 384) + 8576;
   } else {
-    const TurnedImages images = turned(shape, channels_last);
-    const std::int64_t halves = images.out_elements() + (images.turns_input ? images.in_elements() : 0);
-    bytes = row_parts(shape, images, cpu.threads) * (kFloat * weight + kHalf * halves) + barriers;
+    const ThreadSplit split = split_of(shape, images, cpu.threads);
+    bytes = split.rows * (kFloat * weight + kHalf * halves) + barrier_bytes(split);
   }
   return cpu.processor.is_modelled ? bytes : std::max(bytes, matrix_units_scratch(shape, cpu.threads));
+}
+
+std::int64_t half_grouped_weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
+  if (!channels_last)
+    return cpu.threads * (kHalf * shape.unfolded_elements() + kFloat * 3 * shape.weight_elements() + 128);
+  ConvolutionShape group = shape;
+  group.in /= shape.groups;
+  group.out /= shape.groups;
+  group.groups = 1;
+  const TurnedImages images = turned(group, channels_last);
+  const std::int64_t padded =
+      rounded_up(group.out, kVector) * rounded_up(group.in, kVector) * shape.kernel_height * shape.kernel_width;
+  const std::int64_t in = divided_up(group.in, kVector) * kVector * images.in_rows * images.in_width;
+  const std::int64_t at_once = std::max<std::int64_t>(1, cpu.threads / shape.groups);
+  return at_once * shape.groups * (kFloat * padded + kHalf * (in + images.out_elements())) + 8580;
 }
 
 bool takes_onednn(const ProductShape& shape) {

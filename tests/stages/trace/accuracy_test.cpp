@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iostream>
 #include <map>
 #include <ostream>
 #include <string>
@@ -105,7 +104,6 @@ double error(const Case& one) {
   if (found != known.end()) return found->second;
   const auto measured = static_cast<double>(measured_peak(one));
   const double result = (static_cast<double>(predicted_peak(one)) - measured) / measured;
-  std::cout << "  " << one.training.name << ": " << 100 * result << " %\n";
   return known[one.training.name] = result;
 }
 

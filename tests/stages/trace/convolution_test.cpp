@@ -34,7 +34,6 @@ double error(const Work& work, int threads) {
   register_meta_kernels();
   const MemoryTrace trace({.threads = threads, .model = {}});
   work(at::kMeta);
-  if (std::getenv("SHOW")) printf("  ### %ld %ld\n", long(peak_of(trace)), long(measured));
   return static_cast<double>(peak_of(trace)) / static_cast<double>(measured) - 1;
 }
 
@@ -143,9 +142,9 @@ Work small_network(bool channels_last) {
 TEST(ConvolutionalNetwork, ThePeakIsPredicted) {
   for (const bool channels_last : {false, true}) {
     for (const int threads : {1, 2}) {
-      expect_near(error(small_network(channels_last), threads), 0.04,
-                  std::string(channels_last ? "channels_last, " : "contiguous, ") + std::to_string(threads) +
-                      " threads");
+      expect_near(
+          error(small_network(channels_last), threads), 0.04,
+          std::string(channels_last ? "channels_last, " : "contiguous, ") + std::to_string(threads) + " threads");
     }
   }
 }

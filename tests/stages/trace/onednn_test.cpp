@@ -16,7 +16,8 @@ TEST(OneDnn, EveryFurtherThreadAddsUpAGradientOfItsOwn) {
   EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 1}), 0);
   EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 2}), kWeight + kReduction);
   EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 4}), 3 * kWeight + kReduction);
-  EXPECT_EQ(weight_gradient_scratch(shape_of(1), /*channels_last=*/false, {.threads = 4}), 0);  // one image is one thread's
+  EXPECT_EQ(weight_gradient_scratch(shape_of(1), /*channels_last=*/false, {.threads = 4}),
+            0);  // one image is one thread's
 }
 
 }  // namespace
