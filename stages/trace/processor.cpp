@@ -17,7 +17,6 @@ InstructionSets instruction_sets() {
   InstructionSets sets;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  sets.avx = __builtin_cpu_supports("avx");
   sets.avx2 = __builtin_cpu_supports("avx2");
   sets.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");

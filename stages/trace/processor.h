@@ -22,13 +22,11 @@ struct Processor {
 
   /// Channels of float32 in a block.
   std::int64_t vector() const { return kernels >= Kernels::kAvx512 ? 16 : 8; }
-  /// Whether oneDNN computes what is neither float32 nor double: `bf16` or `fp16`.
-  bool computes_half(bool is_bf16) const { return is_bf16 ? bf16 : fp16; }
 };
 
 /// What a CPU brings, by the steps of oneDNN.
 struct InstructionSets {
-  bool avx = false, avx2 = false, avx2_bf16 = false;  ///< AVX2 with conversions of half types
+  bool avx2 = false, avx2_bf16 = false;  ///< AVX2 with conversions of half types
   bool avx512 = false, avx512_bf16 = false;
   bool newer = false;  ///< float16, matrix units and what follows
   bool is_x86 = true;

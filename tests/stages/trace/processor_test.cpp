@@ -5,9 +5,8 @@
 namespace stages {
 namespace {
 
-constexpr InstructionSets kRome{.avx = true, .avx2 = true},
-    kGenoa{.avx = true, .avx2 = true, .avx512 = true, .avx512_bf16 = true},
-    kSapphireRapids{.avx = true, .avx2 = true, .avx512 = true, .avx512_bf16 = true, .newer = true};
+constexpr InstructionSets kRome{.avx2 = true}, kGenoa{.avx2 = true, .avx512 = true, .avx512_bf16 = true},
+    kSapphireRapids{.avx2 = true, .avx512 = true, .avx512_bf16 = true, .newer = true};
 
 TEST(Processor, IsWhatItBrings) {
   EXPECT_EQ(processor_of(kRome, "").kernels, Kernels::kAvx2);
