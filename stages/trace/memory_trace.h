@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "stages/tensor/step_phase.h"
+#include "stages/trace/processor.h"
 
 namespace stages {
 
@@ -23,6 +24,7 @@ struct Backend {
   at::DeviceType device = at::kCPU;
   int threads = 1;         ///< of a CPU
   std::string model = {};  ///< of a GPU, "NVIDIA L4"; may be empty
+  Processor processor = this_processor();
 };
 
 /// A storage that was born during a trace.

@@ -5,6 +5,7 @@
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
+#include "stages/trace/onednn_half.h"
 
 namespace stages::meta {
 namespace {
@@ -38,6 +39,7 @@ std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor&
   if (!on_cpu()) return {y, log_sum};
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), queries * keys + 2 * queries + queries * q.size(3)}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), queries * keys}, q.options()) : Tensor();
   return {y, log_sum};
 }
 
@@ -49,6 +51,12 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   if (!on_cpu()) return {dq, dk, dv};
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
+  if (is_half(q) && onednn_computes(q.scalar_type())) {
+    // Each thread multiplies tiles by oneDNN.
+    const ProductShape product = {.rows = keys, .inner = queries, .columns = q.size(3), .is_turned = true};
+    scratch({threads(), product_scratch(product, {processor(), 1})}, q.options().dtype(at::kByte));
+  }
   return {dq, dk, dv};
 }
 

@@ -6,7 +6,7 @@
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn.h"
+#include "stages/trace/onednn_half.h"
 
 namespace stages::meta {
 namespace {
@@ -37,35 +37,167 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// The convolution as oneDNN sees it; nullopt where another's kernels compute it. What is known of oneDNN is of two
-/// dimensions.
-std::optional<ConvolutionShape> onednn_shape(const Tensor& x, const Tensor& weight, IntArrayRef result,
-                                             IntArrayRef stride, IntArrayRef dilation, bool transposed,
-                                             std::int64_t groups) {
-  if (!on_cpu() || transposed || x.dim() != 4 || x.scalar_type() == at::kDouble) return {};
-  const ConvolutionShape shape = {.batch = x.size(0),
-                                  .in = x.size(1),
-                                  .out = result[1],
-                                  .groups = groups,
-                                  .kernel_height = weight.size(2),
-                                  .kernel_width = weight.size(3),
-                                  .stride = *std::max_element(stride.begin(), stride.end()),
-                                  .in_area = x.size(2) * x.size(3),
-                                  .area = result[2] * result[3]};
-  const auto is_more_than_one = [](std::int64_t n) { return n > 1; };
-  const bool strided_or_dilated = std::any_of(stride.begin(), stride.end(), is_more_than_one) ||
-                                  std::any_of(dilation.begin(), dilation.end(), is_more_than_one);
-  return takes_onednn(shape, strided_or_dilated, threads()) ? std::optional(shape) : std::nullopt;
+/// In two dimensions; nullopt where what is known of a CPU's kernels says nothing.
+std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result, IntArrayRef stride,
+                                         IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                                         std::int64_t groups) {
+  if (!on_cpu() || transposed || x.dim() != 4) return {};
+  return ConvolutionShape{.batch = x.size(0),
+                          .in = x.size(1),
+                          .out = result[1],
+                          .groups = groups,
+                          .kernel_height = weight.size(2),
+                          .kernel_width = weight.size(3),
+                          .stride = *std::max_element(stride.begin(), stride.end()),
+                          .padding = *std::max_element(padding.begin(), padding.end()),
+                          .dilation = *std::max_element(dilation.begin(), dilation.end()),
+                          .in_area = x.size(2) * x.size(3),
+                          .area = result[2] * result[3]};
 }
+
+/// Whether torch gives the convolution to oneDNN; else it multiplies unfolded images itself.
+bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
+  return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape, threads()));
+}
+
+Cpu cpu() { return {processor(), threads()}; }
 
 /// Memory of a kernel for a while.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
+Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes}, x.options().dtype(at::kByte)); }
 /// A copy in a blocked format, of all but images of three channels, which are read as they are.
 Tensor blocked_input(const ConvolutionShape& shape, const Tensor& x) {
-  return shape.in <= 3 ? Tensor() : kernel_memory(shape.batch * blocked_channels(shape.in) * shape.in_area, x);
+  return shape.in <= 3 ? Tensor()
+                       : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
 }
 Tensor blocked_result(const ConvolutionShape& shape, const Tensor& x) {
-  return kernel_memory(shape.batch * blocked_channels(shape.out) * shape.area, x);
+  return kernel_memory(shape.batch * blocked_channels(shape.out, processor()) * shape.area, x);
+}
+
+Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
+  const bool is_half_whole = is_half(x) && shape.groups == 1;
+  const auto sums_of = [&](bool channels_last) {
+    return is_half_whole ? kernel_bytes(half_forward_scratch(shape, channels_last, cpu()), x)
+                         : kernel_memory(forward_scratch(shape, channels_last, cpu()), x);
+  };
+  if (format == at::MemoryFormat::ChannelsLast) {
+    Tensor y = at::empty(sizes, x.options(), format);
+    const Tensor sums = sums_of(true), weight_copy = kernel_memory(blocked_weight(shape, true, processor()), x);
+    return y;
+  }
+  Tensor y_copy;
+  {
+    const Tensor sums = sums_of(false);
+    if (unfolds_forward(shape, processor())) {
+      y_copy = kernel_memory(shape.batch * shape.out * shape.area, x);
+    } else {
+      const Tensor x_copy = blocked_input(shape, x);
+      const Tensor weight_copy =
+          kernel_memory(is_half_whole ? paired_weight(shape) : blocked_weight(shape, false, processor()), x);
+      y_copy = blocked_result(shape, x);
+    }
+  }
+  return at::empty(sizes, x.options(), format);
+}
+
+Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
+  const bool is_half_whole = is_half(x) && shape.groups == 1;
+  const auto sums_of = [&](bool channels_last) {
+    return is_half_whole ? kernel_bytes(half_input_gradient_scratch(shape, cpu()), x)
+                         : kernel_memory(input_gradient_scratch(shape, channels_last, cpu()), x);
+  };
+  if (format == at::MemoryFormat::ChannelsLast) {
+    Tensor dx = at::empty_like(x, format);
+    const Tensor weight_copy = kernel_memory(turned_weight(shape, true, processor()), x), sums = sums_of(true);
+    return dx;
+  }
+  if (unfolds_input_gradient(shape, processor())) {
+    Tensor dx_copy = at::empty_like(x, format);
+    sums_of(false);
+    return at::empty_like(x, format);
+  }
+  // Where the kernel has a stride, it writes images of three channels as they are.
+  const bool strides = shape.stride > 1 && !(is_half(x) && processor().kernels < Kernels::kAvx512Bf16);
+  const auto gradient_copy = [&] {
+    const std::int64_t channels = shape.in <= 3 && strides ? shape.in : blocked_channels(shape.in, processor());
+    return kernel_memory(shape.batch * channels * shape.in_area, x);
+  };
+  Tensor dx_copy;
+  {
+    const Tensor dy_copy = blocked_result(shape, x),
+                 weight_copy = kernel_memory(turned_weight(shape, false, processor()), x);
+    dx_copy = gradient_copy();
+    sums_of(false);
+  }
+  Tensor dx = at::empty_like(x, format);
+  const Tensor turned = strides ? gradient_copy() : Tensor();
+  return dx;
+}
+
+/// The weight's gradient of a half type, whose sums are float32.
+Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
+                            at::MemoryFormat format) {
+  const bool channels_last = format == at::MemoryFormat::ChannelsLast;
+  const bool copies = !channels_last && !unfolds_weight_gradient(shape, processor());
+  Tensor dweight_copy;
+  {
+    const Tensor dy_copy = copies ? blocked_result(shape, x) : Tensor();
+    const Tensor x_copy = copies ? blocked_input(shape, x) : Tensor();
+    dweight_copy = kernel_memory(blocked_weight(shape, false, processor()), x);
+    kernel_bytes(half_weight_gradient_scratch(shape, channels_last, cpu()), x);
+  }
+  Tensor dweight = at::empty_like(weight, format);
+  const Tensor turned = channels_last ? kernel_memory(shape.weight_elements(), x) : Tensor();
+  return dweight;
+}
+
+Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
+                              at::MemoryFormat format) {
+  if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
+  const auto sums = [&](bool channels_last) {
+    if (is_half(x) && unfolds_weight_gradient(shape, processor()))
+      return kernel_bytes(half_grouped_weight_gradient_scratch(shape, channels_last, cpu()), x);
+    return kernel_memory(weight_gradient_scratch(shape, channels_last, cpu()), x);
+  };
+  const std::int64_t elements = shape.weight_elements();
+  if (format == at::MemoryFormat::ChannelsLast) {
+    Tensor dweight_copy = kernel_memory(channels_last_weight_gradient(shape, processor()), x);
+    sums(true);
+    Tensor dweight = at::empty_like(weight, format);
+    const Tensor turned = kernel_memory(elements, x);
+    return dweight;
+  }
+  Tensor dweight_copy;
+  if (unfolds_weight_gradient(shape, processor())) {
+    dweight_copy = kernel_memory(elements, x);
+    sums(false);
+  } else {
+    const Tensor x_copy = blocked_input(shape, x), dy_copy = blocked_result(shape, x);
+    dweight_copy = kernel_memory(blocked_weight(shape, false, processor()), x);
+    sums(false);
+  }
+  return at::empty_like(weight, format);
+}
+
+/// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one after another.
+Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
+  if (shape.is_pointwise() && shape.stride == 1 && shape.padding == 0) return {};
+  return kernel_memory((shape.dilation > 1 ? 1 : shape.batch) * shape.unfolded_elements(), x);
+}
+
+/// One group after another, each with a copy of its channels; the results are put together in the end.
+Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes,
+                             at::MemoryFormat format) {
+  if (shape.groups == 1) {
+    const Tensor unfolded = unfolded_images(shape, x);
+    return at::empty(sizes, x.options(), format);
+  }
+  const Tensor of_groups = kernel_memory(shape.batch * shape.out * shape.area, x);
+  {
+    const Tensor channels = kernel_memory(shape.batch * shape.in / shape.groups * shape.in_area, x),
+                 unfolded = unfolded_images(shape, x);
+  }
+  return at::empty(sizes, x.options(), format);
 }
 
 Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optional<Tensor>&, IntArrayRef stride,
@@ -75,101 +207,34 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   const Tensor x = input.contiguous(format), weight = kernel.contiguous(format);
   const std::vector<std::int64_t> sizes =
       result_shape(x, weight, stride, padding, dilation, transposed, output_padding, groups);
-  const auto result = [&] {
-    Tensor y = at::empty(sizes, x.options(), format);
-    count_flops(product_flops(x, y, weight, transposed));
-    return y;
-  };
-  const auto shape = onednn_shape(x, weight, sizes, stride, dilation, transposed, groups);
-  if (!shape) return result();
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor y = result();
-    const Tensor sums = kernel_memory(forward_scratch(*shape, true, threads()), x),
-                 weight_copy = kernel_memory(blocked_weight(*shape, true), x);
-    return y;
-  }
-  Tensor y_copy;
-  if (x.scalar_type() != at::kFloat && groups == 1) {
-    const Tensor sums = scratch({half_forward_scratch(*shape, threads())}, x.options().dtype(at::kFloat)),
-                 x_copy = kernel_memory(x.numel(), x), weight_copy = kernel_memory(weight.numel(), x);
-    y_copy = blocked_result(*shape, x);
-  } else {
-    const Tensor gathered = kernel_memory(forward_scratch(*shape, false, threads()), x),
-                 x_copy = blocked_input(*shape, x), weight_copy = kernel_memory(blocked_weight(*shape, false), x);
-    y_copy = blocked_result(*shape, x);
-  }
-  return result();
-}
-
-Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor dx = at::empty_like(x, format);
-    const Tensor weight_copy = kernel_memory(shape.weight_elements(), x),
-                 sums = kernel_memory(input_gradient_scratch(shape, true, threads()), x);
-    return dx;
-  }
-  Tensor dx_copy;
-  {
-    const Tensor dy_copy = blocked_result(shape, x), weight_copy = kernel_memory(blocked_weight(shape, false), x);
-    dx_copy = blocked_input(shape, x);
-    const Tensor sums = kernel_memory(input_gradient_scratch(shape, false, threads()), x);
-  }
-  Tensor dx = at::empty_like(x, format);
-  const Tensor turned = shape.stride > 1 ? blocked_input(shape, x) : Tensor();
-  return dx;
-}
-
-/// The weight's gradient of a half type: by the matrix units, in float32 and with the input's channels padded.
-Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
-                            at::MemoryFormat format) {
-  const bool turns = format != at::MemoryFormat::ChannelsLast;
-  const auto wide = x.options().dtype(at::kFloat);
-  Tensor dweight_copy;
-  {
-    const Tensor dy_copy = turns ? kernel_memory(shape.batch * shape.out * shape.area, x) : Tensor();
-    const Tensor x_copy = turns ? kernel_memory(shape.batch * shape.in * shape.in_area, x) : Tensor();
-    dweight_copy = scratch({padded_weight(shape)}, wide);
-    const Tensor sums = scratch({half_weight_gradient_scratch(shape, threads())}, wide);
-  }
-  return at::empty_like(weight, format);
-}
-
-Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
-                              at::MemoryFormat format) {
-  if (x.scalar_type() != at::kFloat && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
-  const auto sums = [&](bool channels_last) {
-    return kernel_memory(weight_gradient_scratch(shape, channels_last, threads()), x);
-  };
-  const std::int64_t elements = shape.weight_elements();
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor dweight_copy = kernel_memory(channels_last_weight_gradient(shape), x);
-    sums(true);
-    Tensor dweight = at::empty_like(weight, format);
-    const Tensor turned = kernel_memory(elements, x);
-    return dweight;
-  }
-  Tensor dweight_copy;
-  if (unfolds(shape)) {
-    dweight_copy = kernel_memory(elements, x);
-    sums(false);
-  } else {
-    const Tensor x_copy = blocked_input(shape, x), dy_copy = blocked_result(shape, x);
-    dweight_copy = kernel_memory(blocked_weight(shape, false), x);
-    sums(false);
-  }
-  return at::empty_like(weight, format);
+  const auto shape = shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups);
+  Tensor y = !shape                    ? at::empty(sizes, x.options(), format)
+             : takes_onednn(*shape, x) ? onednn_convolution(*shape, x, sizes, format)
+                                       : unfolding_convolution(*shape, x, sizes, format);
+  count_flops(product_flops(x, y, weight, transposed));
+  return y;
 }
 
 Three convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& kernel, IntArrayRef stride,
-                           IntArrayRef, IntArrayRef dilation, bool transposed, IntArrayRef, std::int64_t groups,
+                           IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, std::int64_t groups,
                            std::array<bool, 3> wanted) {
   const at::MemoryFormat format = format_of(input, kernel);
   const Tensor x = input.contiguous(format), weight = kernel.contiguous(format), dy = gradient.contiguous(format);
   count_flops((wanted[0] + wanted[1]) * product_flops(x, dy, weight, transposed));
-  const auto shape = onednn_shape(x, weight, dy.sizes(), stride, dilation, transposed, groups);
+  const auto shape = shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups);
+  const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
-  if (wanted[0]) dx = shape ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
-  if (wanted[1]) dweight = shape ? onednn_weight_gradient(*shape, x, weight, format) : at::empty_like(weight, format);
+  // Of groups, the gradients of each are kept until all are put together.
+  const bool keeps = shape && !is_onednn && groups > 1;
+  const Tensor of_groups = keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
+  if (keeps) {
+    const Tensor channels = kernel_memory((x.numel() + dy.numel()) / groups, x),
+                 unfolded = wanted[1] ? unfolded_images(*shape, x) : Tensor();
+  }
+  if (wanted[0]) dx = is_onednn ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
+  if (wanted[1])
+    dweight = is_onednn ? onednn_weight_gradient(*shape, x, weight, format) : at::empty_like(weight, format);
+  if (shape && !is_onednn && !keeps && wanted[1]) unfolded_images(*shape, x);
   if (wanted[2]) dbias = at::empty({dy.size(1)}, weight.options());
   return {dx, dweight, dbias};
 }

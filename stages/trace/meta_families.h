@@ -7,11 +7,14 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include "stages/trace/processor.h"
+
 namespace stages::meta {
 
 // The families of shape functions, which register_meta_kernels() registers: at the Meta device, and where an operator
 // is chosen by device, above autograd.
 void register_convolutions(torch::Library& meta);
+void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
 void register_attention(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
@@ -24,6 +27,13 @@ void register_autocast(torch::Library& casting, torch::Library& others);
 bool on_cpu();
 /// The CPU's threads.
 std::int64_t threads();
+/// The CPU itself.
+const Processor& processor();
+/// True where oneDNN computes convolutions and products of this type.
+bool onednn_computes(at::ScalarType type);
+
+/// True of bfloat16 and float16.
+bool is_half(const at::Tensor& x);
 
 /// Memory that a kernel takes and gives back before it returns: `shape` of the type and device of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);

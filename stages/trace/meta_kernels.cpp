@@ -37,6 +37,7 @@ void register_meta_kernels() {
     static auto above_autograd = MAKE_TORCH_LIBRARY_IMPL(aten, AutogradMeta);
     meta.impl("resize_", resize_meta);
     meta::register_convolutions(meta);
+    meta::register_products(meta);
     meta::register_norms(meta);
     meta::register_attention(meta, above_autograd);
     meta::register_losses(meta);
@@ -60,6 +61,18 @@ std::int64_t threads() {
   const Backend* backend = traced_backend();
   return backend ? backend->threads : 1;
 }
+
+const Processor& processor() {
+  const Backend* backend = traced_backend();
+  return backend ? backend->processor : this_processor();
+}
+
+bool onednn_computes(at::ScalarType type) {
+  if (type == at::kFloat) return true;
+  return (type == at::kBFloat16 && processor().bf16) || (type == at::kHalf && processor().fp16);
+}
+
+bool is_half(const at::Tensor& x) { return at::isReducedFloatingType(x.scalar_type()); }
 
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) {
   at::Tensor memory = at::empty(shape, options);

@@ -6,20 +6,14 @@
 namespace stages::meta {
 namespace {
 
-constexpr std::int64_t kVector = 16;
-/// Wider ones have no kernel for the weight's gradient but the unfolding one.
-constexpr std::int64_t kWidestKernel = 14;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
-
 bool is_depthwise(const ConvolutionShape& shape) { return shape.groups == shape.in && shape.groups == shape.out; }
 bool is_grouped(const ConvolutionShape& shape) { return shape.groups > 1 && !is_depthwise(shape); }
-bool is_pointwise(const ConvolutionShape& shape) { return shape.kernel_height == 1 && shape.kernel_width == 1; }
+bool has_zmm(const Processor& processor) { return processor.kernels >= Kernels::kAvx512; }
 
 /// Over how many parts of the batch oneDNN spreads the weight's gradient: the split of its threads over batch and
 /// channels with the least traffic, if no other computes much more evenly (its `balance`).
 std::int64_t batch_parts(const ConvolutionShape& shape, std::int64_t threads) {
+  constexpr std::int64_t kVector = 16;
   const bool is_first = shape.in <= 3;
   const std::int64_t in_block = is_first ? shape.in : kVector;
   const std::int64_t in_blocks = is_first ? 1 : divided_up(shape.in, kVector),
@@ -62,78 +56,124 @@ std::int64_t batch_parts(const ConvolutionShape& shape, std::int64_t threads) {
   return best.batch;
 }
 
+/// What the threads of the matrix products take that unfold images, each its own.
+std::int64_t unfolding_scratch(const ConvolutionShape& shape, std::int64_t threads) {
+  return threads * shape.unfolded_elements() + 64;
+}
+
+/// AVX2's kernels of the weight's gradient spread the batch over threads that find no blocks of channels.
+std::int64_t batch_parts_avx2(const ConvolutionShape& shape, const Cpu& cpu) {
+  if (shape.is_pointwise()) return std::min(cpu.threads, shape.batch) + (cpu.threads > 1 ? 1 : 0);
+  const std::int64_t blocks =
+      divided_up(shape.in, cpu.processor.vector()) * divided_up(shape.out, cpu.processor.vector());
+  return divided_up(cpu.threads, blocks);
+}
+
 }  // namespace
 
-bool takes_onednn(const ConvolutionShape& shape, bool strided_or_dilated, std::int64_t threads) {
-  if (!strided_or_dilated && shape.batch < 16 && is_pointwise(shape) && threads == 1) return false;
+std::int64_t side_of(std::int64_t area) {
+  return static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(area))));
+}
+
+std::int64_t collected_image(const ConvolutionShape& shape) {
+  const std::int64_t side = side_of(shape.in_area);
+  const bool is_patch = !shape.is_pointwise() && shape.stride >= shape.kernel_width;
+  return 16 * (is_patch ? 16 * side : (side + 10) * (side + 10));
+}
+
+bool takes_onednn(const ConvolutionShape& shape, std::int64_t threads) {
+  const bool strided_or_dilated = shape.stride > 1 || shape.dilation > 1;
+  if (!strided_or_dilated && shape.batch < 16 && shape.is_pointwise() && threads == 1) return false;
   return shape.groups > 1 || (shape.kernel_width > 3 && shape.kernel_height > 3) || shape.batch > 1 ||
          shape.batch * shape.in * shape.in_area > 20480;
 }
 
-std::int64_t blocked_channels(std::int64_t channels) { return rounded_up(channels, kVector); }
-
-std::int64_t blocked_weight(const ConvolutionShape& shape, bool channels_last) {
-  if (shape.groups > 1) return shape.weight_elements();
-  const std::int64_t wide = channels_last && shape.out > 2 * kVector ? 4 * kVector : kVector;
-  const std::int64_t in = shape.in <= 3 ? shape.in : channels_last ? shape.in : blocked_channels(shape.in);
-  return rounded_up(shape.out, wide) * in * shape.kernel_height * shape.kernel_width;
+std::int64_t blocked_channels(std::int64_t channels, const Processor& processor) {
+  return rounded_up(channels, processor.vector());
 }
 
-bool unfolds(const ConvolutionShape& shape) { return shape.kernel_width > kWidestKernel || is_grouped(shape); }
+std::int64_t blocked_weight(const ConvolutionShape& shape, bool channels_last, const Processor& processor) {
+  const std::int64_t vector = processor.vector(), kernel = shape.kernel_height * shape.kernel_width;
+  if (shape.groups > 1) {
+    // AVX2 computes groups of channels_last images with padded blocks.
+    const bool is_padded = channels_last && is_grouped(shape) && !has_zmm(processor);
+    return is_padded ? shape.groups * rounded_up(shape.out / shape.groups, vector) * (shape.in / shape.groups) * kernel
+                     : shape.weight_elements();
+  }
+  // Of channels_last images, kernels of AVX-512 take up to four vectors of results at once, and those of AVX2 three.
+  const std::int64_t vectors = !channels_last || shape.out <= 2 * 16 ? 1 : has_zmm(processor) ? 4 : 3;
+  const std::int64_t in = shape.in <= 3 || channels_last ? shape.in : rounded_up(shape.in, vector);
+  return rounded_up(shape.out, vectors * vector) * in * kernel;
+}
 
-std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads) {
+std::int64_t turned_weight(const ConvolutionShape& shape, bool channels_last, const Processor& processor) {
+  if (shape.groups > 1) return blocked_weight(shape, channels_last, processor);
+  const std::int64_t vectors = channels_last && shape.in > 32 && !has_zmm(processor) ? 3 : 1;
+  const std::int64_t out = channels_last ? shape.out : rounded_up(shape.out, processor.vector());
+  return out * rounded_up(shape.in, vectors * processor.vector()) * shape.kernel_height * shape.kernel_width;
+}
+
+bool unfolds_forward(const ConvolutionShape& shape, const Processor& processor) {
+  if (is_depthwise(shape)) return false;
+  if (is_grouped(shape)) {
+    const auto is_whole = [&](std::int64_t channels) { return channels / shape.groups % processor.vector() == 0; };
+    return !has_zmm(processor) && !(is_whole(shape.in) && is_whole(shape.out));
+  }
+  return shape.kernel_width > (has_zmm(processor) ? kWidestKernel : kWidestKernel / 2);
+}
+
+bool unfolds_input_gradient(const ConvolutionShape& shape, const Processor& processor) {
+  if (is_depthwise(shape)) return false;
+  return processor.kernels < Kernels::kAvx2 || (is_grouped(shape) && unfolds_forward(shape, processor));
+}
+
+bool unfolds_weight_gradient(const ConvolutionShape& shape, const Processor& processor) {
+  if (is_depthwise(shape)) return false;
+  return processor.kernels < Kernels::kAvx2 || shape.kernel_width > kWidestKernel || is_grouped(shape);
+}
+
+std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
+  if (channels_last) {
+    if (shape.groups > 1 && has_zmm(cpu.processor)) return 0;
+    const std::int64_t unfolded = cpu.processor.kernels < Kernels::kAvx2 ? unfolding_scratch(shape, cpu.threads) : 0;
+    return std::max(1024 + 1030 * cpu.threads, unfolded);
+  }
+  if (unfolds_forward(shape, cpu.processor)) return unfolding_scratch(shape, cpu.threads);
   if (shape.groups > 1) return 0;
-  if (channels_last) return 1024 + 1030 * threads;
   // A pointwise convolution with a stride first gathers what it reads.
-  if (is_pointwise(shape) && shape.stride > 1) return threads * shape.in * shape.area + 32;
+  if (shape.is_pointwise() && shape.stride > 1) return cpu.threads * shape.in * shape.area + 32;
   return 0;
 }
 
-std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads) {
-  if (shape.groups > 1) return 0;
-  if (channels_last) return 1056 + 1030 * threads;
-  return shape.stride > 1 ? 3072 + 10246 * threads : 0;
+std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
+  if (unfolds_input_gradient(shape, cpu.processor) && !(channels_last && cpu.processor.kernels >= Kernels::kAvx2))
+    return unfolding_scratch(shape, cpu.threads);
+  if (shape.groups > 1) return channels_last && !has_zmm(cpu.processor) ? 1056 + 1030 * cpu.threads : 0;
+  if (shape.stride > 1) return 3072 + cpu.threads * (1030 + collected_image(shape));
+  return channels_last ? 1056 + 1030 * cpu.threads : 0;
 }
 
-std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads) {
+std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
   const std::int64_t weight = shape.weight_elements();
-  if (unfolds(shape)) {
-    if (is_grouped(shape) && channels_last) return 0;
-    const std::int64_t of_group = shape.in / shape.groups;
-    const std::int64_t unfolded = of_group * shape.kernel_height * shape.kernel_width * shape.area;
-    const std::int64_t turned = channels_last ? of_group * shape.in_area : 0;
-    const std::int64_t active = shape.batch == 1 && shape.groups == 1 ? 1 : threads;
-    return active * (unfolded + turned + 4 * weight) + 64;
+  if (unfolds_weight_gradient(shape, cpu.processor)) {
+    if (is_grouped(shape) && channels_last && cpu.processor.kernels >= Kernels::kAvx2) return 0;
+    const std::int64_t turned = channels_last ? shape.in / shape.groups * shape.in_area : 0;
+    const std::int64_t active = shape.batch == 1 && shape.groups == 1 ? 1 : cpu.threads;
+    return active * (shape.unfolded_elements() + turned + 4 * weight) + 64;
   }
   if (is_depthwise(shape)) return 0;
+  constexpr std::int64_t kReduction = 2144;
   std::int64_t scratch = 0;
-  if (is_pointwise(shape) && shape.stride > 1 && !channels_last) scratch = threads * shape.in * shape.area + 32;
-  const std::int64_t parts = batch_parts(shape, threads);
-  if (parts > 1) scratch += (parts - 1) * blocked_weight(shape, false) + 2144;
+  if (shape.is_pointwise() && shape.stride > 1 && !channels_last) scratch = cpu.threads * shape.in * shape.area + 32;
+  const std::int64_t parts = has_zmm(cpu.processor) ? batch_parts(shape, cpu.threads) : batch_parts_avx2(shape, cpu);
+  if (parts > 1) scratch += (parts - 1) * blocked_weight(shape, false, cpu.processor) + kReduction;
   return scratch;
 }
 
-std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape) {
+std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape, const Processor& processor) {
   if (!is_grouped(shape)) return shape.weight_elements();
-  return shape.groups * rounded_up(shape.out / shape.groups, kVector) * rounded_up(shape.in / shape.groups, kVector) *
-         shape.kernel_height * shape.kernel_width;
-}
-
-std::int64_t padded_weight(const ConvolutionShape& shape) {
-  return rounded_up(shape.out, kVector) * rounded_up(shape.in, kVector) * shape.kernel_height * shape.kernel_width;
-}
-
-std::int64_t half_forward_scratch(const ConvolutionShape& shape, std::int64_t threads) {
-  // The weight with channels in fours, and for each thread the image unrolled along the kernel's rows.
-  const std::int64_t weight =
-      shape.out * rounded_up(shape.in / shape.groups, 4) * shape.kernel_height * shape.kernel_width / 2;
-  return 5120 + weight + threads * (shape.kernel_width * shape.in_area * 17 / 10 + 8);
-}
-
-std::int64_t half_weight_gradient_scratch(const ConvolutionShape& shape, std::int64_t threads) {
-  const auto side = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(shape.in_area))));
-  const std::int64_t rows = 256 * shape.kernel_height * side * divided_up(shape.in, kVector);
-  return 8352 + threads * (padded_weight(shape) + rows + 512 + 52 * shape.out);
+  return shape.groups * rounded_up(shape.out / shape.groups, processor.vector()) *
+         rounded_up(shape.in / shape.groups, processor.vector()) * shape.kernel_height * shape.kernel_width;
 }
 
 }  // namespace stages::meta

@@ -184,6 +184,12 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
                         .bytes = scratch,
                         .note = "in live: what the kernel at the peak takes for itself, with " +
                                 std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads")});
+  if (!backend.processor.is_modelled) {
+    plan.terms.push_back(
+        {.name = "processor_not_modelled",
+         .bytes = scratch,
+         .note = "in live: an upper bound, as no kernels are modelled of a processor " + backend.processor.name});
+  }
   return plan;
 }
 

@@ -117,9 +117,8 @@ TEST_F(MetaAutocastTest, ThePlanNamesTheCasts) {
   EXPECT_TRUE(std::ranges::any_of(plan.terms, is_cache));
 }
 
-// Half types are held less tightly than float32: what their convolutions take is a fit.
+// Half types are held less tightly than float32.
 TEST_F(MetaAutocastTest, ThePeakOfATrainingIsNearTheMeasuredOne) {
-  if (at::get_cpu_capability() != "AVX512" || !at::globalContext().hasMKLDNN()) GTEST_SKIP() << "another CPU's kernels";
   const TowerTraining training{.batch = 4,
                                .image_size = 224,
                                .width = 96,
@@ -136,7 +135,9 @@ TEST_F(MetaAutocastTest, ThePeakOfATrainingIsNearTheMeasuredOne) {
   const MemoryTrace trace({.threads = at::get_num_threads(), .model = {}});
   TowerRun run(training, at::kMeta);
   run.step();
-  EXPECT_NEAR(static_cast<double>(peak_of(trace)) / static_cast<double>(measured), 1, 0.1);
+  const double ratio = static_cast<double>(peak_of(trace)) / static_cast<double>(measured);
+  EXPECT_GT(ratio, 0.96);
+  if (this_processor().is_modelled) EXPECT_LT(ratio, 1.08);
 }
 
 }  // namespace

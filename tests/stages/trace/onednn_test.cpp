@@ -13,10 +13,11 @@ ConvolutionShape shape_of(std::int64_t batch) {
 
 TEST(OneDnn, EveryFurtherThreadAddsUpAGradientOfItsOwn) {
   constexpr std::int64_t kWeight = 16 * 16 * 3 * 3, kReduction = 2144;
-  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, 1), 0);
-  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, 2), kWeight + kReduction);
-  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, 4), 3 * kWeight + kReduction);
-  EXPECT_EQ(weight_gradient_scratch(shape_of(1), /*channels_last=*/false, 4), 0);  // one image is one thread's
+  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 1}), 0);
+  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 2}), kWeight + kReduction);
+  EXPECT_EQ(weight_gradient_scratch(shape_of(8), /*channels_last=*/false, {.threads = 4}), 3 * kWeight + kReduction);
+  EXPECT_EQ(weight_gradient_scratch(shape_of(1), /*channels_last=*/false, {.threads = 4}),
+            0);  // one image is one thread's
 }
 
 }  // namespace

@@ -155,5 +155,18 @@ TEST(BackendTerms, EachHasASource) {
   EXPECT_THAT(backend_terms({.device = at::kCPU, .model = {}}), testing::IsEmpty());
 }
 
+TEST(Summarize, SaysThatAProcessorIsNotModelled) {
+  const auto notes = [](const Processor& processor) {
+    const Backend backend{.processor = processor};
+    const MemoryTrace trace(backend);
+    std::string text;
+    for (const runner::NamedBytes& term : summarize(trace, 0, backend, {}).terms) text += term.note + "\n";
+    return text;
+  };
+  const std::string line = "an upper bound, as no kernels are modelled of a processor above AVX-512";
+  EXPECT_NE(notes({.is_modelled = false, .name = "above AVX-512"}).find(line), std::string::npos);
+  EXPECT_EQ(notes({}).find("upper bound"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace stages
