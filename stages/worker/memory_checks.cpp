@@ -112,9 +112,9 @@ class Checks {
     set(limit_before);
     allocator_->take_refused();
     expect(is_refused, "1 byte beyond a budget of 1.0 MiB is given");
-    expect(is_given, "a budget of 1.0 MiB does not hold " + bytes_text(kBudget - beside));
+    expect(is_given, "a budget of 1.0 MiB does not hold 1.0 MiB");
     expect(after == live, "what is refused is counted");
-    return bytes_text(kBudget - beside) + " of 1.0 MiB are given, and 1 byte beyond is refused";
+    return "1.0 MiB is given, and 1 byte more is refused";
   }
 
   std::string replay() const {
