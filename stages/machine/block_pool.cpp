@@ -37,7 +37,10 @@ std::optional<std::int64_t> BlockPool::allocate(std::int64_t bytes, Lane lane) {
   const std::int64_t size = rounded_up(std::max<std::int64_t>(bytes, 1), kGrain);
   Part& part = parts_[lane == Lane::kBeside ? kBesidePart : size <= kSmall ? kSmallPart : kLargePart];
   const std::optional<std::int64_t> address = part.arena.allocate(size);
-  if (!address) return {};
+  if (!address) {
+    wanted_limit_ = 0;
+    return {};
+  }
   const AddressRange block{*address, *address + size};
   if (!reserve(part, block)) {
     empty_cache();

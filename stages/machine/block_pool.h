@@ -51,7 +51,8 @@ class BlockPool {
   /// Bytes that may be reserved; what is in use beyond that stays. nullopt: any.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
-  /// The smallest limit under which the block that was refused last would not have been.
+  /// The smallest limit under which the block that was refused last would have been given; where it was not for the
+  /// limit that it was refused, no more than the limit.
   std::int64_t wanted_limit() const { return wanted_limit_; }
 
   std::int64_t allocated() const { return allocated_; }  ///< in blocks that are in use, rounded as they are

@@ -118,7 +118,10 @@ TEST(BlockPool, SystemWithoutMemoryIsALimitToo) {
 
 TEST(BlockPool, AddressesThatAreUsedUpRefuse) {
   BlockPool pool(64 * kMiB);
+  pool.set_limit(kMiB);
   EXPECT_EQ(pool.allocate(64 * kMiB), std::nullopt);
+  EXPECT_LE(pool.wanted_limit(), kMiB) << "a limit is not what is in the way";
+  pool.set_limit(std::nullopt);
   EXPECT_TRUE(pool.allocate(40 * kMiB));
 }
 
@@ -151,7 +154,7 @@ TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
   for (unsigned seed = 1; seed <= 5; ++seed) {
     std::mt19937 random(seed);
     CountedPages pages;
-    BlockPool pool(std::int64_t{1} << 40, &pages), unlimited;
+    BlockPool pool(std::int64_t{1} << 40, &pages), unlimited(std::int64_t{1} << 40);
     pool.set_limit(24 * kMiB);
     std::map<std::int64_t, std::int64_t> used;  // bytes by the beginning
     std::int64_t refused = 0;
