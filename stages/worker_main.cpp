@@ -6,13 +6,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 
 #include "runner/error/exit_code.h"
 #include "runner/disk/fault.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/machine/heap.h"
+#include "stages/machine/cpu_pool.h"
 #include "stages/worker/requests.h"
 #include "stages/stages.h"
 #include "stages/worker/worker.h"
@@ -49,6 +51,15 @@ std::optional<int> events_descriptor(int argc, char** argv) {
   return fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? std::optional(number) : std::nullopt;
 }
 
+/// Null where the process may have too few addresses (ulimit -v): then tensors are from malloc.
+std::unique_ptr<stages::CpuPool> make_pool() {
+  try {
+    return std::make_unique<stages::CpuPool>();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,7 +69,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   watch_signals();
-  stages::set_up_heap();
+  const std::unique_ptr<stages::CpuPool> pool = make_pool();
   stages::CountingAllocator allocator;  // what memory.budget means on a CPU
   allocator.refuse(runner::allocation_to_refuse());
   stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal, wants_save);

@@ -11,6 +11,8 @@
 
 #include <torch/torch.h>
 
+#include "stages/machine/cpu_pool.h"
+
 namespace stages {
 namespace {
 
@@ -104,6 +106,7 @@ struct Loader::State {
   }
 
   void work_until_stopped() {
+    const ScopedLaneBeside beside;  // when these threads allocate is chance
     std::unique_lock lock(mutex);
     while (true) {
       Assembly* assembly = nullptr;

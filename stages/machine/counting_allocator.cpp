@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include "runner/text/bytes.h"
+#include "stages/machine/cpu_pool.h"
 
 namespace stages {
 
@@ -27,8 +28,9 @@ class CountingAllocator::Counter final : public c10::Allocator {
     c10::DataPtr block;
     try {
       block = under_->allocate(sizeof(Head) + size);
-    } catch (...) {
+    } catch (const std::exception&) {
       give_back(bytes);
+      if (pool_) note_refused_by_pool(bytes);
       throw;
     }
     auto* const head = new (block.get()) Head;
@@ -61,10 +63,19 @@ class CountingAllocator::Counter final : public c10::Allocator {
     return blocks;
   }
 
+  void set_limit(std::optional<std::int64_t> bytes) {
+    if (pool_) return pool_->set_limit(bytes);
+    locked([&] { limit_ = bytes; });
+  }
+  std::optional<std::int64_t> limit() {
+    if (pool_) return pool_->limit();
+    return locked([this] { return limit_; });
+  }
+
   c10::Allocator* const under_ = c10::GetCPUAllocator();
+  CpuPool* const pool_ = pool_of(under_);
   CountingAllocator* scope_;
   std::int64_t live_ = 0, peak_ = 0, mark_ = 0, allocations_ = 0, refusals_ = 0;
-  std::optional<std::int64_t> limit_;  // bytes
   std::optional<RefusedBlock> refused_;
   std::int64_t until_refusal_ = 0;  // blocks
 
@@ -77,6 +88,12 @@ class CountingAllocator::Counter final : public c10::Allocator {
     std::int64_t bytes = 0;
     StepPhase phase{};
   };
+  static_assert(sizeof(Head) == kHeadBytes);
+
+  static CpuPool* pool_of(c10::Allocator* allocator) {
+    auto* const counter = dynamic_cast<Counter*>(allocator);
+    return counter ? counter->pool_ : CpuPool::of(allocator);
+  }
 
   /// Counts the bytes of a block that is about to be taken, or refuses it.
   void reserve(std::int64_t bytes) {
@@ -90,13 +107,21 @@ class CountingAllocator::Counter final : public c10::Allocator {
         return;
       }
       ++refusals_;
-      refused_ = RefusedBlock{bytes, live_, is_too_much ? limit_ : std::nullopt, current_phase(), alive()};
+      refused_ = {bytes, live_, live_, live_ + bytes, is_too_much ? limit_ : std::nullopt, current_phase(), alive()};
       using runner::bytes_text;
       message = is_too_much ? "tried to allocate " + bytes_text(bytes) + " while " + bytes_text(live_) + " of " +
                                   bytes_text(*limit_) + " are in use"
                             : std::to_string(bytes) + " bytes are refused, as a test asks for";
     }
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
+  }
+  void note_refused_by_pool(std::int64_t bytes) {
+    const std::int64_t taken = pool_->reserved(), wanted = pool_->wanted_limit();
+    std::optional<std::int64_t> limit = pool_->limit();
+    if (limit && wanted <= *limit) limit.reset();  // the system had no more
+    const std::lock_guard lock(mutex_);
+    ++refusals_;
+    refused_ = {bytes, live_, taken, wanted, limit, current_phase(), alive()};
   }
   void give_back(std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -134,6 +159,7 @@ class CountingAllocator::Counter final : public c10::Allocator {
   }
 
   std::mutex mutex_;
+  std::optional<std::int64_t> limit_;        // bytes, where no pool has it
   Head *first_ = nullptr, *last_ = nullptr;  // of what is alive, the oldest first
   std::int64_t users_ = 1;
 };
@@ -154,6 +180,8 @@ CountingAllocator* CountingAllocator::innermost() {
   auto* const counter = dynamic_cast<Counter*>(c10::GetCPUAllocator());
   return counter ? counter->scope_ : nullptr;
 }
+
+CpuPool* CountingAllocator::pool() const { return counter_->pool_; }
 
 std::int64_t CountingAllocator::live_bytes() const {
   return counter_->locked([this] { return counter_->live_; });
@@ -176,12 +204,8 @@ void CountingAllocator::restart_peak() {
 std::int64_t CountingAllocator::take_peak() {
   return counter_->locked([this] { return std::exchange(counter_->mark_, counter_->live_); });
 }
-void CountingAllocator::set_limit(std::optional<std::int64_t> bytes) {
-  counter_->locked([&] { counter_->limit_ = bytes; });
-}
-std::optional<std::int64_t> CountingAllocator::limit() const {
-  return counter_->locked([this] { return counter_->limit_; });
-}
+void CountingAllocator::set_limit(std::optional<std::int64_t> bytes) { counter_->set_limit(bytes); }
+std::optional<std::int64_t> CountingAllocator::limit() const { return counter_->limit(); }
 std::optional<RefusedBlock> CountingAllocator::take_refused() {
   return counter_->locked([this] { return std::exchange(counter_->refused_, std::nullopt); });
 }

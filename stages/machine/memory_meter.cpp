@@ -13,6 +13,7 @@
 
 #include "stages/machine/cgroup.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 
 #ifdef RETORT_LIBTORCH_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
@@ -110,8 +111,12 @@ MemoryUse MemoryMeter::use() const {
 #ifdef RETORT_LIBTORCH_CUDA
   if (device_.is_cuda()) return gpu_use(device_);
 #endif
-  const std::int64_t resident = kilobytes_field("/proc/self/status", "VmRSS");
   const auto* const counter = CountingAllocator::innermost();
+  if (const CpuPool* const pool = counter ? counter->pool() : nullptr)
+    return {.allocated = counter->live_bytes(),
+            .reserved = pool->reserved(),
+            .retries = counter->refusals() + pool->retries()};
+  const std::int64_t resident = kilobytes_field("/proc/self/status", "VmRSS");
   if (!counter) return {.allocated = resident, .reserved = resident};
   return {.allocated = counter->live_bytes(), .reserved = resident, .retries = counter->refusals()};
 }

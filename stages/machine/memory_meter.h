@@ -11,7 +11,7 @@ namespace stages {
 /// What the memory of a device looks like at one moment; bytes.
 struct MemoryUse {
   std::int64_t allocated = 0;  ///< in tensors that are alive
-  std::int64_t reserved = 0;   ///< held for them: by a GPU's caching allocator; of a CPU the process's resident set
+  std::int64_t reserved = 0;  ///< held for them, by a GPU's caching allocator or the CpuPool; without, what is resident
   std::int64_t retries = 0;  ///< how often a block was to be had only after unused ones were given back, or was refused
 };
 

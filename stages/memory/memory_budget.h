@@ -22,8 +22,8 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
 std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device);
 
 /// Holds the tensors of `device` to a budget as long as it lives, and then to the one from before: what goes beyond it
-/// is refused with c10::OutOfMemoryError. On a CPU the innermost CountingAllocator does that, and where there is none
-/// nobody does; on a GPU LibTorch's allocator, which counts what it has reserved.
+/// is refused with c10::OutOfMemoryError. What counts is what the device's allocator has reserved: LibTorch's of a GPU,
+/// the CpuPool of a CPU. Without a pool the innermost CountingAllocator counts what is live, and without that nobody.
 class [[nodiscard]] ScopedMemoryBudget {
  public:
   ScopedMemoryBudget(std::int64_t bytes, c10::Device device);

@@ -107,21 +107,15 @@ class Policy final : public runner::Stage {
   explicit Policy(std::shared_ptr<const MemoryPolicy> policy) : policy_(std::move(policy)) {}
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
-    if (context.node().device == "cpu") say_without_effect(context);
-    else
+    const std::string set = to_text(policy_->allocator);
+    if (context.node().device != "cpu")
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
+    else if (!set.empty()) context.say("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }
 
  private:
-  void say_without_effect(runner::RunContext& context) const {
-    if (const std::string set = to_text(policy_->allocator); !set.empty())
-      context.say("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
-    if (policy_->empty_cache_every != EmptyCacheEvery())
-      context.say("empty_cache_every has no effect on a CPU: 0 B, no block is kept that is not in use");
-  }
-
   const std::shared_ptr<const MemoryPolicy> policy_;
 };
 

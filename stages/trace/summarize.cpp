@@ -4,10 +4,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <c10/core/ScalarType.h>
 
+#include "stages/machine/block_pool.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/trace/allocator_replay.h"
 #include "stages/trace/backend_terms.h"
 
@@ -129,8 +132,24 @@ void draw(const History& history, runner::MemoryPlan& plan) {
   }
 }
 
-/// What the caching allocator holds for the trace at its peak, or would if it had all it asks for.
-std::int64_t reserved_bytes(const History& history, const AllocatorSettings& settings) {
+/// What the CPU's pool holds for the trace at its peak, or would if it had all it asks for.
+std::int64_t reserved_by_pool(const History& history) {
+  BlockPool pool;
+  std::unordered_map<std::size_t, std::int64_t> addresses;  // by storage
+  for (std::size_t i = 0; i < history.events().size(); ++i) {
+    const TraceEvent& event = history.events()[i];
+    if (event.is_birth) {
+      const auto address = pool.allocate(CountingAllocator::kHeadBytes + history.storage(i).bytes);
+      if (address) addresses.emplace(event.storage, *address);
+    } else if (const auto block = addresses.extract(event.storage)) {
+      pool.free(block.mapped());
+    }
+  }
+  return pool.peak_reserved();
+}
+
+/// The same of a GPU's caching allocator.
+std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& settings) {
   AllocatorReplay replay(rules_of(settings));
   for (std::size_t i = 0; i < history.events().size(); ++i) {
     const TraceEvent& event = history.events()[i];
@@ -159,7 +178,8 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
   draw(history, plan);
 
   plan.terms_version = backend_terms_version();
-  plan.reserved = backend.device == at::kCUDA ? reserved_bytes(history, settings) : plan.live;
+  const bool is_gpu = backend.device == at::kCUDA;
+  plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
   plan.predicted = plan.reserved;
   for (runner::NamedBytes& term : backend_terms(backend)) {
     plan.predicted += term.bytes;
@@ -174,12 +194,11 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
     plan.terms.push_back(
         {.name = "cast_cache", .bytes = casts, .note = "in live: weights in half precision that autocast keeps"});
   }
-  if (backend.device == at::kCUDA) {
-    plan.terms.push_back({.name = "allocator_rounding",
-                          .bytes = plan.reserved - plan.live,
-                          .note = "in reserved: sizes rounded to 512 bytes, and unused parts of segments"});
-    return plan;
-  }
+  plan.terms.push_back({.name = "allocator_rounding",
+                        .bytes = plan.reserved - plan.live,
+                        .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
+                                       : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
+  if (is_gpu) return plan;
   plan.terms.push_back({.name = "kernel_scratch",
                         .bytes = scratch,
                         .note = "in live: what the kernel at the peak takes for itself, with " +

@@ -9,15 +9,15 @@
 namespace stages {
 
 /// What a trace says of memory from event `first_event` on, with what was alive by then: the peak, whose it is, the
-/// curve and the operations computed. Where the backend is a GPU, its caching allocator is replayed from the first
-/// event of all, and the terms besides it are added. Node, device, budget and options are left open.
+/// curve and the operations computed. The allocator of the backend, LibTorch's of a GPU or the CPU's pool, is replayed
+/// from the first event of all, and the terms besides it are added. Node, device, budget and options are left open.
 ///
 ///   const std::size_t second_step = trace.events().size();
 ///   step(*network);
 ///   runner::MemoryPlan plan = summarize(trace, second_step, backend, policy.allocator);
 ///
 /// Terms whose note begins with "in live" or "in reserved" are parts of these; the others are what `predicted` has more
-/// than `reserved`. On a CPU reserved is live: a budget counts bytes as they are asked for.
+/// than `reserved`.
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
                              const AllocatorSettings& settings);
 

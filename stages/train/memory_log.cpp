@@ -13,6 +13,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 
 #ifdef RETORT_LIBTORCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -34,7 +35,14 @@ std::string gib(std::int64_t bytes) {
   return text;
 }
 
-std::function<void()> clearing([[maybe_unused]] c10::Device device) {
+/// Whose unused blocks can be given back; null: a CPU's tensors are from malloc.
+CpuPool* pool_of(c10::Device device) {
+  auto* const counter = device.is_cpu() ? CountingAllocator::innermost() : nullptr;
+  return counter ? counter->pool() : nullptr;
+}
+
+std::function<void()> clearing(c10::Device device) {
+  if (pool_of(device)) return [device] { pool_of(device)->empty_cache(); };
 #ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) return [] { c10::cuda::CUDACachingAllocator::emptyCache(); };
 #endif
@@ -144,10 +152,11 @@ void MemoryLog::say(const std::string& when) {
   const bool is_news =
       !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
-                     (options_.device.is_cpu() ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
-                     gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
+                     (options_.device.is_cpu() && !pool_of(options_.device) ? ", resident " : ", reserved ") +
+                     gib(use.reserved) + ", peak " + gib(std::exchange(epoch_peak_, 0)) + ", budget " +
+                     gib(meter_.budget());
   if (use.retries > 0)
-    line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " refused" : " retries");
+    line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " retried or refused" : " retries");
   if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
   if (!is_news) return context_.detail(line);
   told_ = now;

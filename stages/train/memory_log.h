@@ -55,7 +55,7 @@ class MemoryLog {
     std::int64_t steps = 0;      ///< the last of which is logged too
     EmptyCacheEvery empty_cache_every;
     std::optional<std::int64_t> planned_peak = {};  ///< bytes that the plan predicts
-    /// Gives unused blocks back; empty: as `device` does, a CPU not at all.
+    /// Gives unused blocks back; empty: as the allocator of `device` does, malloc not at all.
     std::function<void()> empty_cache = {};
   };
   /// `live_by_owner` gives the bytes of kOwners (owned_tensors.h) out of so many that are live. `context` must outlive

@@ -126,7 +126,7 @@ runner::StageError out_of_memory_error(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {
-    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->live) +
+    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->taken) +
                " of " + bytes_text(*what.refused->limit) + " are in use";
   } else {
     std::string_view cause = what.cause;
@@ -144,7 +144,7 @@ runner::StageError out_of_memory_error(const OutOfMemory& what) {
   else help = "use a smaller model or input";
   const bool is_own = is_limited && what.has_own_budget;
   if (is_own)
-    help += ", or raise the budget: " + std::to_string(what.refused->live + what.refused->tried) +
+    help += ", or raise the budget: " + std::to_string(what.refused->wanted) +
             " bytes is the smallest budget that gets further";
   return runner::StageError(runner::ErrorCode::kOutOfMemory, message)
       .at(is_own ? "/budget" : "")

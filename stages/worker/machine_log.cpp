@@ -16,7 +16,7 @@
 
 #include "runner/text/bytes.h"
 #include "stages/machine/allocator_settings.h"
-#include "stages/machine/heap.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/versions.h"
@@ -57,7 +57,10 @@ std::string kernels_text() {
 }
 
 std::string allocator_text(c10::Device device) {
-  std::string text = "allocator: " + heap_text();
+  const auto* const counter = CountingAllocator::innermost();
+  std::string text = "allocator: ";
+  text += counter && counter->pool() ? "a pool, which keeps what is let go until the cache is emptied"
+                                     : "malloc, which returns what is let go as it sees fit";
   if (device.is_cuda()) text += "; of the GPU: " + to_text(allocator_settings_in_force());
   for (const auto& [name, value] : allocator_variables()) text += ", " + name + "=" + value;
   return text;

@@ -1,5 +1,5 @@
-// A training step under a memory budget (stages/machine/counting_allocator.h) beside the same under LibTorch's own
-// allocator.
+// A training step on the pool of the CPU under a memory budget (stages/machine/cpu_pool.h, counting_allocator.h) beside
+// the same on malloc: as glibc has it, and where each large block goes back to the kernel at once.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "stages/machine/threads.h"
 #include "tests/bench/blocks.h"
 
@@ -41,10 +42,10 @@ class Step {
                                                 nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 };
 
-/// When blocks go back to the kernel: as the worker has it (worker_main.cpp), or as glibc comes to have it by itself.
-void set_thresholds(bool as_worker) {
-  mallopt(M_MMAP_THRESHOLD, as_worker ? 128 << 10 : 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, as_worker ? 16 << 20 : 64 << 20);
+/// When blocks go back to the kernel: at once, or as glibc comes to have it by itself.
+void set_thresholds(bool at_once) {
+  mallopt(M_MMAP_THRESHOLD, at_once ? 128 << 10 : 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, at_once ? 16 << 20 : 64 << 20);
 }
 
 /// Of all threads, so that what else the machine does is not in it.
@@ -57,8 +58,8 @@ double processor_seconds() {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on either side; its answer is
-/// {"seconds": {size: {"retort" or "torch": processor seconds of a step}}}.
+/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on each side; its answer is
+/// {"seconds": {size: {"retort", "torch" or "returning": processor seconds of a step}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());
@@ -69,14 +70,18 @@ int main(int, char** arguments) {
   while (const std::optional<int> block = next_block()) {
     nlohmann::json seconds;
     for (const auto& [name, step] : steps) {
-      for (const bool is_ours : {true, false}) {
-        set_thresholds(is_ours);
+      for (const std::string side : {"retort", "torch", "returning"}) {
+        set_thresholds(side == "returning");
+        std::optional<stages::CpuPool> pool;
         std::optional<stages::CountingAllocator> allocator;
-        if (is_ours) allocator.emplace().set_limit(std::int64_t{1} << 40);
+        if (side == "retort") {
+          pool.emplace();
+          allocator.emplace().set_limit(std::int64_t{1} << 40);
+        }
         (*step)();
         const double began = processor_seconds();
         for (int i = 0; i < *block; ++i) (*step)();
-        seconds[name][is_ours ? "retort" : "torch"] = (processor_seconds() - began) / *block;
+        seconds[name][side] = (processor_seconds() - began) / *block;
       }
     }
     report({{"seconds", seconds}});

@@ -337,16 +337,16 @@ def dropout(arguments, results):
 
 
 def budget(arguments, results):
-    """A training step under a memory budget beside the same under LibTorch's own allocator."""
+    """A training step on the pool of the CPU under a budget, beside malloc as it is and malloc that returns each large block to the kernel."""
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     program = Program([str(ROOT / "build/bin/budget_bench")], {"threads": arguments.threads, "batch": arguments.batch}, threads)
     program.block(1)
     blocks = [program.block(arguments.steps)["seconds"] for _ in range(arguments.blocks)]
     program.end()
     print(f"\nTraining step under a budget, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns")
-    rows = [("", "retort ms", "spread", "torch ms", "spread", "retort / torch", "from", "to")]
+    rows = [("", "retort ms", "spread", "torch ms", "spread", "returning ms", "spread", "retort / torch", "from", "to")]
     for name in blocks[0]:
-        sides = {side: [block[name][side] for block in blocks] for side in ("retort", "torch")}
+        sides = {side: [block[name][side] for block in blocks] for side in ("retort", "torch", "returning")}
         ratios = sorted(a / b for a, b in zip(sides["retort"], sides["torch"]))
         cells = [cell for values in sides.values() for cell in (f"{1000 * statistics.median(values):.2f}", f"{spread(values):.0%}")]
         rows.append((name, *cells, f"{statistics.median(ratios):.3f}", f"{ratios[0]:.2f}", f"{ratios[-1]:.2f}"))
@@ -403,17 +403,19 @@ def memory(arguments, results):
     tower = {"width": 96, "heads": 3, "layers": 2, "patch": 32, "image_size": 96} if arguments.tiny else {"width": 768, "heads": 12, "layers": 12, "patch": 16, "image_size": 224}
     plain = {"steps": 2, "batch": 8, "micro_batch": 0, "two_pass": False, "lora": False}
     ways = {"batch 8": {}, "batch 2": {"batch": 2}, "micro-batches of 2": {"micro_batch": 2}, "two passes, of 2": {"micro_batch": 2, "two_pass": True}, "adapters": {"lora": True}}
-    rows = [("", "predicted MB", "in ms", "counted MB", "predicted / it", "process MB", "predicted / it")]
+    rows = [("", "predicted in ms", "counted MB", "predicted / it", "reserved MB", "predicted / it", "process MB", "predicted / it")]
     results["memory"] = {}
     for name, way in ways.items():
         for threads in sorted({1, arguments.threads}):
             case = {**tower, **plain, **way, "threads": threads}
             measured = {}
-            for what in ("predicted", "counted", "resident"):
+            for what in ("predicted", "counted", "reserved", "resident"):
                 command = [str(ROOT / "build/bin/memory_bench"), json.dumps({**case, "what": what})]
                 measured.update(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout))
-            predicted, counted, resident = (measured[what] for what in ("predicted", "counted", "resident"))
-            rows.append((f"{name}, {threads} thread{'s' if threads > 1 else ''}", f"{predicted / 1e6:.1f}", f"{measured['seconds'] * 1e3:.0f}", f"{counted / 1e6:.1f}", f"{predicted / counted:.4f}", f"{resident / 1e6:.1f}", f"{predicted / resident:.3f}"))
+            predicted, counted, reserved, resident = (measured[what] for what in ("predicted", "counted", "reserved", "resident"))
+            shares = (predicted["counted"] / counted, predicted["reserved"] / reserved, predicted["reserved"] / resident)
+            cells = [f"{size / 1e6:.1f}" for size in (counted, reserved, resident)]
+            rows.append((f"{name}, {threads} thread{'s' if threads > 1 else ''}", f"{measured['seconds'] * 1e3:.0f}", *(cell for size, share in zip(cells, shares) for cell in (size, f"{share:.4f}"))))
             results["memory"][f"{name}, {threads}"] = measured
     print("\nThe peak of two training steps of a vision tower, AdamW")
     table(rows)

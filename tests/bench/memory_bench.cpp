@@ -1,16 +1,15 @@
-// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of tensors counts it, and as
-// the operating system sees the process, which must be a fresh one.
+// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of tensors counts it, as the
+// pool reserves it, and as the operating system sees the process, which must be a fresh one.
 
 #include <fstream>
 #include <iostream>
 #include <string>
 
-#include <malloc.h>
-
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
@@ -35,7 +34,8 @@ Json predicted(const TowerTraining& training, int steps, int threads) {
   answer["seconds"] = seconds_of([&] {
     const stages::MemoryTrace trace(backend);
     run_on(at::kMeta, training, steps);
-    answer["predicted"] = stages::summarize(trace, 0, backend, {}).predicted;
+    const runner::MemoryPlan plan = stages::summarize(trace, 0, backend, {});
+    answer["predicted"] = {{"counted", plan.live}, {"reserved", plan.reserved}};
   });
   return answer;
 }
@@ -46,13 +46,20 @@ std::int64_t counted(const TowerTraining& training, int steps) {
   return counter.peak_bytes();
 }
 
+std::int64_t reserved(const TowerTraining& training, int steps) {
+  const stages::CpuPool pool;
+  const stages::CountingAllocator counter;
+  run_on(at::kCPU, training, steps);
+  return pool.peak_reserved();
+}
+
 /// By how much the process grew at most; what the kernels set up once is there before.
 std::int64_t resident(const TowerTraining& training, int steps) {
   TowerTraining small = training;
   small.batch = small.layers = 1;
   small.micro_batch = 0;
   run_on(at::kCPU, small, 1);
-  malloc_trim(0);
+  const stages::CpuPool pool;
   std::ofstream("/proc/self/clear_refs") << "5";  // the high-water mark is reset
   const std::int64_t before = stages::kilobytes_field("/proc/self/status", "VmRSS");
   run_on(at::kCPU, training, steps);
@@ -61,11 +68,9 @@ std::int64_t resident(const TowerTraining& training, int steps) {
 
 }  // namespace
 
-/// One argument, JSON: {"what": "predicted", "counted" or "resident", "threads", "steps", "batch", "image_size",
-/// "patch", "width", "heads", "layers", "micro_batch", "two_pass", "lora"}.
+/// One argument, JSON: {"what": "predicted", "counted", "reserved" or "resident", "threads", "steps", "batch",
+/// "image_size", "patch", "width", "heads", "layers", "micro_batch", "two_pass", "lora"}.
 int main(int, char** arguments) {
-  // glibc otherwise keeps what is freed, more and more of it.
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const auto options = Json::parse(arguments[1]);
   const int threads = options.at("threads"), steps = options.at("steps");
   at::set_num_threads(threads);
@@ -83,6 +88,7 @@ int main(int, char** arguments) {
   Json answer;
   if (what == "predicted") answer = predicted(training, steps, threads);
   else if (what == "counted") answer["counted"] = counted(training, steps);
+  else if (what == "reserved") answer["reserved"] = reserved(training, steps);
   else answer["resident"] = resident(training, steps);
   std::cout << answer.dump() << std::endl;
   return 0;

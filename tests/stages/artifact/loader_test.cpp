@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "stages/machine/cpu_pool.h"
 #include "stages/random/random.h"
 
 namespace stages {
@@ -47,6 +48,16 @@ std::vector<Batch> all_batches(Loader& loader) {
   std::vector<Batch> batches;
   while (auto batch = loader.next()) batches.push_back(*std::move(batch));
   return batches;
+}
+
+TEST(Loader, WorkersTakeTheirMemoryBesideTheStep) {
+  for (const std::int64_t workers : {0, 2}) {
+    const CpuPool pool;
+    Loader loader(dataset(workers), sequential_order(23), 4, 0);
+    all_batches(loader);
+    EXPECT_EQ(pool.reserved(Lane::kBeside) > 0, workers > 0);
+    EXPECT_GT(pool.reserved(Lane::kStep), 0) << "batches are the step's";
+  }
 }
 
 TEST(Loader, AnyNumberOfWorkersGivesTheSameBits) {

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -54,6 +55,23 @@ TEST(MemoryMeter, OnACpuTensorsAreCountedExactly) {
   EXPECT_EQ(meter.use().retries, 1);
   EXPECT_EQ(meter.peak_since_last(), 6000);
   EXPECT_EQ(meter.peak_since_last(), 1000);
+}
+
+TEST(MemoryMeter, WhatAPoolReservesIsReserved) {
+  CpuPool pool;
+  CountingAllocator counter;
+  const MemoryMeter meter(c10::kCPU);
+  counter.set_limit(8 << 20);
+  at::Tensor hole = torch::empty({4 << 20}, torch::kByte);
+  const at::Tensor kept = torch::empty({2 << 20}, torch::kByte);
+  hole.reset();
+  EXPECT_EQ(meter.use().allocated, 2 << 20);
+  EXPECT_EQ(meter.use().reserved, pool.reserved());
+  EXPECT_GT(meter.use().reserved, 6 << 20);
+  EXPECT_EQ(meter.budget(), 8 << 20);
+  EXPECT_EQ(torch::empty({5 << 20}, torch::kByte).numel(), 5 << 20) << "the hole was given back";
+  EXPECT_THROW(torch::empty({7 << 20}, torch::kByte), c10::OutOfMemoryError);
+  EXPECT_EQ(meter.use().retries, 2);
 }
 
 TEST(MemoryMeter, EachHasAPeakOfItsOwn) {

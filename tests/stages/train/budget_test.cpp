@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
@@ -55,6 +56,27 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   EXPECT_EQ(too_little.limit_after, std::nullopt);
   EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("live when memory ran out in ")));
   EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  made in ")));
+}
+
+TEST(Budget, OnAPoolWhatIsReservedIsHeldToIt) {
+  TinyTraining free;
+  free.train_data->options.workers = free.validation->options.workers = 0;
+  std::int64_t reserved = 0;
+  {
+    const CpuPool pool;
+    peak_of(free);
+    reserved = pool.peak_reserved();
+  }
+  const CpuPool pool;
+  const Tried enough = under(reserved);
+  EXPECT_EQ(enough.error, "");
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "neither a pool nor a budget changes a bit";
+  EXPECT_LE(pool.peak_reserved(), reserved);
+  const Tried too_little = under(BlockPool::kPage);
+  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*: tried to take .* while .* of 4.0 KiB are "
+                                                      "taken"));
+  EXPECT_EQ(too_little.place, "/memory/budget");
+  EXPECT_EQ(pool.limit(), std::nullopt);
 }
 
 }  // namespace

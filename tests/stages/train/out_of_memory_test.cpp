@@ -43,6 +43,8 @@ OutOfMemory example() {
   return {.step = 2,
           .refused = RefusedBlock{4 * kMiB,
                                   61 * kMiB,
+                                  61 * kMiB,
+                                  65 * kMiB,
                                   64 * kMiB,
                                   StepPhase::kBackward,
                                   {{&weight, 16 * kMiB, StepPhase::kIdle},

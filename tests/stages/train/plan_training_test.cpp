@@ -110,7 +110,7 @@ std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::
 
 TEST(PlanTraining, PeakIsThatOfTheTraining) {
   TowerPlanning planning;
-  const auto predicted = static_cast<double>(planning.plan().predicted);
+  const auto predicted = static_cast<double>(planning.plan().live);
   const auto measured = static_cast<double>(planning.measured());
   EXPECT_NEAR(predicted / measured, 1, 0.04);
 }
@@ -122,13 +122,13 @@ TEST(PlanTraining, PeakWithAnAverageOfTheWeightsIsThatOfTheTraining) {
   const runner::MemoryPlan plan = planning.plan();
   // Adam keeps two copies of what is trained, the average is a third.
   EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")) / static_cast<double>(before), 1.5, 0.01);
-  EXPECT_NEAR(static_cast<double>(plan.predicted) / static_cast<double>(planning.measured()), 1, 0.04);
+  EXPECT_NEAR(static_cast<double>(plan.live) / static_cast<double>(planning.measured()), 1, 0.04);
 }
 
 TEST(PlanTraining, PeakOfMixedSamplesIsThatOfTheTraining) {
   TowerPlanning planning;
   planning.step.mixing = {.mixup_alpha = 1, .cutmix_alpha = 1};
-  EXPECT_NEAR(static_cast<double>(planning.plan().predicted) / static_cast<double>(planning.measured()), 1, 0.04);
+  EXPECT_NEAR(static_cast<double>(planning.plan().live) / static_cast<double>(planning.measured()), 1, 0.04);
 }
 
 TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
@@ -149,7 +149,7 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
 TEST(PlanTraining, PeakOfMicroBatchesIsThatOfTheTraining) {
   TowerPlanning planning;
   planning.policy.micro_batch = 5;
-  const auto predicted = static_cast<double>(planning.plan().predicted);
+  const auto predicted = static_cast<double>(planning.plan().live);
   const auto measured = static_cast<double>(planning.measured());
   EXPECT_NEAR(predicted / measured, 1, 0.04);
 }

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 
 namespace stages {
 namespace {
@@ -35,6 +36,15 @@ TEST(MemoryChecks, AllPassWhereAllIsWell) {
   EXPECT_THAT(failed(results), testing::IsEmpty());
   EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
   EXPECT_EQ(counter.limit(), std::nullopt);
+}
+
+TEST(MemoryChecks, AllPassOnAPool) {
+  const CpuPool pool;
+  const CountingAllocator counter;
+  const auto results = checked();
+  EXPECT_THAT(failed(results), testing::IsEmpty());
+  EXPECT_EQ(results.at("budget").found, "1.0 MiB is given, and 1 byte more is refused");
+  EXPECT_EQ(pool.limit(), std::nullopt);
 }
 
 TEST(MemoryChecks, NobodyCountsIsAFailureOfAll) {

@@ -1,0 +1,196 @@
+#include "stages/machine/cpu_pool.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include "runner/text/bytes.h"
+#include "stages/machine/memory_meter.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kHugePage = 2 << 20;
+constexpr std::int64_t kLeast = 64 << 20;  // bytes of addresses that are of use
+
+thread_local Lane lane = Lane::kStep;
+
+std::int64_t rounded_down(std::int64_t address) { return address / kHugePage * kHugePage; }
+std::int64_t rounded_up(std::int64_t address) { return rounded_down(address + kHugePage - 1); }
+
+/// Addresses are not memory: there are many times more than are ever reserved, so that no arena comes to its end. Of
+/// those that a process may have (ulimit -v) half are left to others.
+std::int64_t wanted_addresses() {
+  const std::int64_t machine = std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeast);
+  rlimit may{};
+  if (getrlimit(RLIMIT_AS, &may) != 0 || may.rlim_cur == RLIM_INFINITY) return 16 * machine;
+  const std::int64_t left = static_cast<std::int64_t>(may.rlim_cur) - kilobytes_field("/proc/self/status", "VmSize");
+  return std::clamp<std::int64_t>(left / 2, kLeast, 16 * machine);
+}
+
+/// A range of addresses without memory, which begins where a huge page can.
+class Addresses final : public Pages {
+ public:
+  explicit Addresses(std::int64_t wanted) {
+    for (bytes_ = rounded_up(wanted); bytes_ >= kLeast; bytes_ = rounded_down(bytes_ / 2)) {
+      // What is reserved shall be what is resident, so huge pages only where all of one is reserved.
+      mapped_ = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (mapped_ != MAP_FAILED) break;
+    }
+    if (bytes_ < kLeast) throw std::bad_alloc();
+    start_ = reinterpret_cast<char*>(rounded_up(reinterpret_cast<std::int64_t>(mapped_)));
+    advise({0, bytes_}, MADV_NOHUGEPAGE);
+  }
+  ~Addresses() override { munmap(mapped_, static_cast<std::size_t>(bytes_ + kHugePage)); }
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+
+  std::int64_t bytes() const { return bytes_; }
+  char* at(std::int64_t address) const { return start_ + address; }
+  std::int64_t address_of(const void* data) const { return static_cast<const char*>(data) - start_; }
+
+  bool take(AddressRange range) override {
+    if (mprotect(at(range.begin), static_cast<std::size_t>(range.bytes()), PROT_READ | PROT_WRITE) != 0) return false;
+    const AddressRange whole{rounded_up(range.begin), rounded_down(range.end)};
+    if (whole.bytes() > 0) advise(whole, MADV_HUGEPAGE);
+    return true;
+  }
+  void give_back(AddressRange range) override {
+    advise({rounded_down(range.begin), rounded_up(range.end)}, MADV_NOHUGEPAGE);
+    advise(range, MADV_DONTNEED);
+  }
+
+ private:
+  void advise(AddressRange range, int advice) const {
+    madvise(at(range.begin), static_cast<std::size_t>(range.bytes()), advice);  // some kernels know no huge pages
+  }
+
+  std::int64_t bytes_ = 0;
+  void* mapped_ = MAP_FAILED;
+  char* start_ = nullptr;
+};
+
+}  // namespace
+
+/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share it.
+class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
+ public:
+  Memory(CpuPool* scope, std::int64_t addresses)
+      : scope(scope),
+        addresses(addresses > 0 ? addresses : wanted_addresses()),
+        pool(this->addresses.bytes(), &this->addresses) {}
+
+  c10::DataPtr allocate(std::size_t size) override {
+    if (size == 0) return {nullptr, at::Device(at::kCPU)};
+    const auto bytes = static_cast<std::int64_t>(size);
+    auto block = std::make_unique<Block>(Block{shared_from_this(), 0});
+    {
+      const std::lock_guard lock(mutex);
+      const std::optional<std::int64_t> address = pool.allocate(bytes, lane);
+      if (!address) refuse(bytes);
+      block->address = *address;
+    }
+    return {addresses.at(block->address), block.release(), free, at::Device(at::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // a block is more than its data
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  CpuPool* scope;
+  std::mutex mutex;
+  Addresses addresses;
+  BlockPool pool;
+
+ private:
+  /// Stands for a block; its death is the block's.
+  struct Block {
+    std::shared_ptr<Memory> memory;
+    std::int64_t address;
+  };
+  static void free(void* context) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(context));
+    if (!block) return;
+    const std::lock_guard lock(block->memory->mutex);
+    block->memory->pool.free(block->address);
+  }
+  [[noreturn]] void refuse(std::int64_t bytes) const {
+    using runner::bytes_text;
+    std::string message = "tried to take " + bytes_text(bytes) + " while " + bytes_text(pool.reserved());
+    if (pool.limit()) message += " of " + bytes_text(*pool.limit());
+    message += " are taken";
+    if (!pool.limit() || pool.wanted_limit() <= *pool.limit()) message += ", and the system gives no more";
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
+  }
+};
+
+CpuPool::CpuPool(std::int64_t addresses)
+    : memory_(std::make_shared<Memory>(this, addresses)), before_(c10::GetCPUAllocator()) {
+  c10::SetCPUAllocator(memory_.get());
+  if (c10::GetCPUAllocator() != memory_.get())
+    throw std::logic_error("pool of the CPU: another allocator cannot be replaced");
+}
+
+CpuPool::~CpuPool() {
+  c10::SetCPUAllocator(before_);
+  memory_->scope = nullptr;
+}
+
+CpuPool* CpuPool::of(c10::Allocator* allocator) {
+  auto* const memory = dynamic_cast<Memory*>(allocator);
+  return memory ? memory->scope : nullptr;
+}
+
+std::int64_t CpuPool::allocated() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.allocated();
+}
+std::int64_t CpuPool::reserved() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.reserved();
+}
+std::int64_t CpuPool::reserved(Lane of) const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.reserved(of);
+}
+std::int64_t CpuPool::peak_reserved() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.peak_reserved();
+}
+std::int64_t CpuPool::retries() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.retries();
+}
+void CpuPool::empty_cache() {
+  const std::lock_guard lock(memory_->mutex);
+  memory_->pool.empty_cache();
+}
+void CpuPool::set_limit(std::optional<std::int64_t> bytes) {
+  const std::lock_guard lock(memory_->mutex);
+  memory_->pool.set_limit(bytes);
+}
+std::optional<std::int64_t> CpuPool::limit() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.limit();
+}
+std::int64_t CpuPool::wanted_limit() const {
+  const std::lock_guard lock(memory_->mutex);
+  return memory_->pool.wanted_limit();
+}
+bool CpuPool::contains(const void* data) const {
+  const std::int64_t address = memory_->addresses.address_of(data);
+  return address >= 0 && address < memory_->addresses.bytes();
+}
+
+ScopedLaneBeside::ScopedLaneBeside() : before_(std::exchange(lane, Lane::kBeside)) {}
+ScopedLaneBeside::~ScopedLaneBeside() { lane = before_; }
+
+}  // namespace stages

@@ -1,0 +1,198 @@
+#include "stages/machine/block_pool.h"
+
+#include <map>
+#include <random>
+
+#include <gmock/gmock.h>
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kPage = BlockPool::kPage, kMiB = 1 << 20;
+
+/// Keeps account of what it gave, of which there is `all`.
+class CountedPages final : public Pages {
+ public:
+  bool take(AddressRange range) override {
+    EXPECT_EQ(range.begin % kPage, 0);
+    EXPECT_EQ(range.end % kPage, 0);
+    EXPECT_EQ(given.missing(range), std::vector{range}) << "nothing is taken twice";
+    if (given.bytes() + range.bytes() > all) return false;
+    given.add(range);
+    return true;
+  }
+  void give_back(AddressRange range) override {
+    EXPECT_EQ(given.present(range), std::vector{range});
+    given.remove(range);
+  }
+  PageSet given;
+  std::int64_t all = std::int64_t{1} << 50;
+};
+
+TEST(BlockPool, ReservesThePagesThatABlockLiesIn) {
+  BlockPool pool;
+  const auto a = pool.allocate(100);
+  EXPECT_EQ(pool.allocated(), 128);
+  EXPECT_EQ(pool.reserved(), kPage);
+  pool.allocate(kPage);
+  EXPECT_EQ(pool.reserved(), 2 * kPage) << "the first has room left";
+  pool.free(*a);
+  EXPECT_EQ(pool.reserved(), 2 * kPage);
+  EXPECT_EQ(pool.allocated(), kPage);
+}
+
+TEST(BlockPool, WhatIsLetGoIsKeptAndUsedAgain) {
+  BlockPool pool;
+  const auto first = pool.allocate(10 * kMiB);
+  pool.free(*first);
+  EXPECT_EQ(pool.reserved(), 10 * kMiB);
+  EXPECT_EQ(pool.allocate(9 * kMiB), first);
+  EXPECT_EQ(pool.peak_reserved(), 10 * kMiB);
+}
+
+TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
+  BlockPool pool;
+  const auto a = pool.allocate(kMiB), small = pool.allocate(BlockPool::kSmall), b = pool.allocate(kMiB);
+  EXPECT_EQ(*b, *a + kMiB);
+  EXPECT_LT(*small, *a);
+}
+
+TEST(BlockPool, EmptyCacheGivesBackPagesOfUnusedBlocksAlone) {
+  CountedPages pages;
+  BlockPool pool(std::int64_t{1} << 40, &pages);
+  const auto bottom = pool.allocate(kMiB), a = pool.allocate(kMiB + 64), middle = pool.allocate(kMiB),
+             b = pool.allocate(kMiB + 64), end = pool.allocate(kMiB);
+  for (const auto& unused : {bottom, middle, end}) pool.free(*unused);
+  EXPECT_EQ(pages.given.bytes(), pool.reserved());
+  pool.empty_cache();
+  EXPECT_EQ(pages.given.bytes(), pool.reserved());
+  EXPECT_EQ(pool.reserved(), 2 * kMiB + 2 * kPage);
+  for (const auto& used : {a, b})
+    EXPECT_THAT(pages.given.missing({*used, *used + kMiB + 64}), testing::IsEmpty()) << "what is in use stays";
+  EXPECT_EQ(pool.allocate(kMiB), bottom) << "addresses are kept";
+  EXPECT_EQ(pages.given.bytes(), pool.reserved());
+}
+
+TEST(BlockPool, LimitIsHeldAfterWhatIsUnusedWasGivenBack) {
+  CountedPages pages;
+  BlockPool pool(std::int64_t{1} << 40, &pages);
+  pool.set_limit(10 * kMiB);
+  const auto hole = pool.allocate(4 * kMiB);
+  pool.allocate(4 * kMiB);
+  pool.free(*hole);
+  EXPECT_EQ(pool.retries(), 0);
+  EXPECT_TRUE(pool.allocate(6 * kMiB)) << "the hole's pages serve elsewhere";
+  EXPECT_EQ(pool.retries(), 1);
+  EXPECT_EQ(pool.reserved(), 10 * kMiB);
+  EXPECT_EQ(pages.given.bytes(), 10 * kMiB);
+  const std::int64_t allocated = pool.allocated();
+  EXPECT_EQ(pool.allocate(kMiB), std::nullopt);
+  EXPECT_EQ(pool.wanted_limit(), 11 * kMiB);
+  EXPECT_EQ(pool.allocated(), allocated);
+  pool.set_limit(pool.wanted_limit());
+  EXPECT_TRUE(pool.allocate(kMiB));
+}
+
+TEST(BlockPool, LimitBelowWhatIsReservedGivesBackAtOnce) {
+  BlockPool pool;
+  const auto unused = pool.allocate(8 * kMiB), used = pool.allocate(2 * kMiB);
+  pool.free(*unused);
+  pool.set_limit(kMiB);
+  EXPECT_EQ(pool.reserved(), 2 * kMiB) << "what is in use stays";
+  EXPECT_EQ(pool.allocate(kMiB), std::nullopt);
+  pool.free(*used);
+  EXPECT_TRUE(pool.allocate(kMiB));
+}
+
+TEST(BlockPool, SystemWithoutMemoryIsALimitToo) {
+  CountedPages pages;
+  pages.all = 8 * kMiB;
+  BlockPool pool(std::int64_t{1} << 40, &pages);
+  const auto hole = pool.allocate(4 * kMiB);
+  pool.allocate(4 * kMiB);
+  EXPECT_EQ(pool.allocate(2 * kMiB), std::nullopt);
+  pool.free(*hole);
+  EXPECT_TRUE(pool.allocate(4 * kMiB));
+  EXPECT_EQ(pages.given.bytes(), pool.reserved());
+}
+
+TEST(BlockPool, AddressesThatAreUsedUpRefuse) {
+  BlockPool pool(64 * kMiB);
+  pool.set_limit(kMiB);
+  EXPECT_EQ(pool.allocate(64 * kMiB), std::nullopt);
+  EXPECT_LE(pool.wanted_limit(), kMiB) << "a limit is not what is in the way";
+  pool.set_limit(std::nullopt);
+  EXPECT_TRUE(pool.allocate(40 * kMiB));
+}
+
+TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
+  std::mt19937 random(3), other(4);
+  BlockPool alone, disturbed;
+  std::vector<std::int64_t> blocks, beside;
+  for (int i = 0; i < 1000; ++i) {
+    if (other() % 2 == 0) beside.push_back(*disturbed.allocate(1 + other() % kMiB, Lane::kBeside));
+    else if (!beside.empty()) {
+      disturbed.free(beside.back());
+      beside.pop_back();
+    }
+    if (blocks.empty() || random() % 2 == 0) {
+      const std::int64_t bytes = 1 + random() % kMiB;
+      blocks.push_back(*alone.allocate(bytes));
+      ASSERT_EQ(disturbed.allocate(bytes), blocks.back());
+    } else {
+      const std::size_t at = random() % blocks.size();
+      for (BlockPool* const pool : {&alone, &disturbed}) pool->free(blocks[at]);
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    ASSERT_EQ(alone.reserved(), disturbed.reserved(Lane::kStep));
+  }
+  EXPECT_GT(disturbed.reserved(Lane::kBeside), 0);
+  EXPECT_EQ(disturbed.reserved(), disturbed.reserved(Lane::kStep) + disturbed.reserved(Lane::kBeside));
+}
+
+TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    std::mt19937 random(seed);
+    CountedPages pages;
+    BlockPool pool(std::int64_t{1} << 40, &pages), unlimited(std::int64_t{1} << 40);
+    pool.set_limit(24 * kMiB);
+    std::map<std::int64_t, std::int64_t> used;  // bytes by the beginning
+    std::int64_t refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const auto action = random() % 64;
+      if (action == 0) {
+        pool.empty_cache();
+      } else if (action < 36 || used.empty()) {
+        const std::int64_t bytes = 1 + random() % (random() % 4 == 0 ? 3 * kMiB : 20'000);
+        const auto address = pool.allocate(bytes);
+        refused += !address;
+        if (!address) continue;
+        ASSERT_EQ(unlimited.allocate(bytes), address) << "a limit moves no block";
+        ASSERT_EQ(*address % BlockPool::kGrain, 0);
+        const auto after = used.lower_bound(*address);
+        if (after != used.end()) ASSERT_LE(*address + bytes, after->first);
+        if (after != used.begin()) ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *address);
+        used.emplace(*address, bytes);
+        ASSERT_THAT(pages.given.missing({*address, *address + bytes}), testing::IsEmpty());
+      } else {
+        const auto block = std::next(used.begin(), static_cast<std::ptrdiff_t>(random() % used.size()));
+        pool.free(block->first);
+        unlimited.free(block->first);
+        used.erase(block);
+      }
+      ASSERT_EQ(pages.given.bytes(), pool.reserved());
+      ASSERT_LE(pool.reserved(), 24 * kMiB);
+      ASSERT_LE(pool.allocated(), pool.reserved());
+    }
+    EXPECT_GT(refused, 0);
+    EXPECT_GT(pool.retries(), 0);
+    for (const auto& [begin, bytes] : used) pool.free(begin);
+    pool.empty_cache();
+    EXPECT_EQ(pool.allocated(), 0);
+    EXPECT_EQ(pool.reserved(), 0);
+    EXPECT_EQ(pages.given.bytes(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace stages
