@@ -72,6 +72,12 @@ auto read_list(const Json& json, Read read) {
 
 }  // namespace
 
+std::int64_t MemoryPlan::held_bytes() const {
+  std::int64_t sum = 0;
+  for (const NamedBytes& one : held) sum += one.bytes;
+  return sum;
+}
+
 Json to_json(const MemoryPlan& plan) {
   Json json = {{"schema", 1},
                {"node", plan.node},
@@ -87,6 +93,7 @@ Json to_json(const MemoryPlan& plan) {
                {"owners", list(plan.owners)},
                {"terms", list(plan.terms)},
                {"terms_version", plan.terms_version},
+               {"held", list(plan.held)},
                {"largest", list(plan.largest)},
                {"curve", plan.curve},
                {"phases", list(plan.phases)},
@@ -115,6 +122,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
     plan.owners = read_list(json.at("owners"), named_bytes);
     plan.terms = read_list(json.at("terms"), named_bytes);
     plan.terms_version = json.at("terms_version");
+    plan.held = read_list(json.value("held", Json::array()), named_bytes);
     plan.largest = read_list(json.at("largest"), alive_tensor);
     plan.curve = json.at("curve").get<std::vector<std::int64_t>>();
     plan.phases = read_list(json.at("phases"), phase_mark);
@@ -129,6 +137,12 @@ MemoryPlan memory_plan_from_json(const Json& json) {
     throw std::runtime_error(std::string("not a memory plan: ") + error.what());
   }
 }
+
+Json run_peak(const MemoryPlan& plan) {
+  return {{"node", plan.node}, {"predicted", plan.predicted}, {"held", plan.held_bytes()}};
+}
+
+std::string held_text(const MemoryPlan& plan) { return size_text(plan.held_bytes()) + " of it held by earlier nodes"; }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
