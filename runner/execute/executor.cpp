@@ -143,7 +143,11 @@ class Executor::Artifacts {
 };
 
 Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
-    : graph_(std::move(graph)), keys_(node_keys(graph_)), order_(run_order(graph_)), kinds_(kinds), world_(std::move(world)) {}
+    : graph_(std::move(graph)),
+      keys_(node_keys(graph_)),
+      order_(run_order(graph_)),
+      kinds_(kinds),
+      world_(std::move(world)) {}
 
 Executor::~Executor() = default;
 

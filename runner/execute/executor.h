@@ -46,11 +46,11 @@ struct ExecutorWorld {
 /// The stage of `node`, by its kind among `kinds`; all errors of its options at once.
 Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds);
 
-/// Runs a compiled graph inside the worker: creates every stage, then runs them in run_order(), handing artifacts on and
-/// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
-/// needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier run has
-/// done is given no data, and what only that would have needed puts out nothing. What stages throw is caught here,
-/// once, and becomes a diagnostic.
+/// Runs a compiled graph inside the worker: creates every stage, then runs them in run_order(), handing artifacts on
+/// and freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not
+/// finished needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier
+/// run has done is given no data, and what only that would have needed puts out nothing. What stages throw is caught
+/// here, once, and becomes a diagnostic.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);

@@ -80,9 +80,8 @@ Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
                      {},
                      std::move(pointer),
                      "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, " +
-                         (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " +
-                         size_text(*plan.budget) + " (" + plan.budget_from +
-                         "): " + size_text(plan.predicted - *plan.budget) + " too much",
+                         (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " + size_text(*plan.budget) +
+                         " (" + plan.budget_from + "): " + size_text(plan.predicted - *plan.budget) + " too much",
                      advice(plan)};
   if (!plan.largest.empty())
     refusal.notes.push_back({{}, "the largest that is alive then: " + tensor_text(plan.largest.front())});

@@ -56,9 +56,8 @@ class Inputs {
 
   /// True if `artifact` is on any port.
   bool has(const Artifact& artifact) const {
-    return std::ranges::any_of(by_port_, [&](const auto& port) {
-      return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0;
-    });
+    return std::ranges::any_of(
+        by_port_, [&](const auto& port) { return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0; });
   }
 
   /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name where nobody said.

@@ -17,4 +17,10 @@ void StepSnapshot::restore() const {
   set_generator_states(generators_);
 }
 
+std::int64_t StepSnapshot::generator_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [device, state] : generators_) bytes += state.nbytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
 }  // namespace stages
