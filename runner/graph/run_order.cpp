@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <compare>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +35,14 @@ struct WantedOutput {
   std::size_t waiting = 0;  // consumers that have not run
 };
 
+/// What running some nodes does to the memory. The smaller comes first: of two that let it grow alike, the one that
+/// makes less.
+struct MemoryChange {
+  int growth = 0;  ///< of the weight of what is in memory afterwards
+  int made = 0;    ///< the weight of what they put out
+  auto operator<=>(const MemoryChange&) const = default;
+};
+
 class RunOrdering {
  public:
   explicit RunOrdering(const Graph& graph) : graph_(graph), made_(graph.nodes.size()), taken_(graph.nodes.size()) {
@@ -56,15 +65,15 @@ class RunOrdering {
 
   std::vector<std::size_t> run() {
     while (order_.size() < graph_.nodes.size()) {
-      std::optional<int> least;  // that a goal adds to the memory
+      std::optional<MemoryChange> least;
       std::vector<std::size_t> next, needed;
       for (std::size_t goal = 0; goal < graph_.nodes.size(); ++goal) {
         if (!is_goal_[goal] || is_done_[goal]) continue;
         needed.clear();
         if (!add_what_is_needed(goal, goal, needed)) continue;
-        const int growth = growth_by(needed);
-        if (least && growth >= *least) continue;
-        least = growth;
+        const MemoryChange change = change_by(needed);
+        if (least && !(change < *least)) continue;
+        least = change;
         next = needed;
       }
       assert(least);
@@ -91,19 +100,19 @@ class RunOrdering {
                                [&](const Edge& edge) { return add_what_is_needed(edge.from, goal, needed); });
   }
 
-  /// The weight of what is in memory once `nodes` have run, compared with now.
-  int growth_by(const std::vector<std::size_t>& nodes) {
-    int growth = 0;
+  MemoryChange change_by(const std::vector<std::size_t>& nodes) {
+    MemoryChange change;
     for (const std::size_t node : nodes) {
-      for (const std::size_t output : made_[node]) growth += outputs_[output].weight;
+      for (const std::size_t output : made_[node]) change.made += outputs_[output].weight;
       for (const std::size_t output : taken_[node]) {
-        if (++seen_[output] == outputs_[output].waiting) growth -= outputs_[output].weight;
+        if (++seen_[output] == outputs_[output].waiting) change.growth -= outputs_[output].weight;
       }
     }
+    change.growth += change.made;
     for (const std::size_t node : nodes) {
       for (const std::size_t output : taken_[node]) seen_[output] = 0;
     }
-    return growth;
+    return change;
   }
 
   void finish(std::size_t node) {
