@@ -32,8 +32,17 @@ std::string log_text(const DryNode& node) {
   if (!node.why.empty()) text += ", although an earlier run has finished it: " + node.why;
   if (!node.plan) return text;
   text += "; needs " + size_text(node.plan->predicted);
+  if (!node.plan->held.empty()) text += ", " + held_text(*node.plan) + ",";
   if (node.plan->budget) text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";
   return text;
+}
+
+const MemoryPlan* largest_plan(const std::vector<DryNode>& nodes) {
+  const MemoryPlan* largest = nullptr;
+  for (const DryNode& node : nodes) {
+    if (node.plan && (!largest || node.plan->predicted > largest->predicted)) largest = &*node.plan;
+  }
+  return largest;
 }
 
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes) {

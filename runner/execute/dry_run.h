@@ -37,6 +37,9 @@ struct DryNode {
 /// "is reused from /a/run", "runs; needs 1.2 GiB of 8.0 GiB (memory.budget)": what the log says of a node.
 std::string log_text(const DryNode& node);
 
+/// The plan that needs the most; null where there is none.
+const MemoryPlan* largest_plan(const std::vector<DryNode>& nodes);
+
 /// {"plans": […], "certificates": […], "reuse": [{"node", "state", "why"}]}, as retort is told it.
 nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes);
 

@@ -10,6 +10,7 @@
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
 #include "runner/graph/node_key.h"
+#include "runner/graph/run_order.h"
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/execute/refusal.h"
@@ -101,6 +102,21 @@ class Executor::Artifacts {
     return Inputs(std::move(inputs), std::move(sources));
   }
 
+  /// What is kept here on `device` for others than the one that has taken `inputs`, each artifact once.
+  std::vector<NamedBytes> held_besides(const Inputs& inputs, std::string_view device) const {
+    std::vector<NamedBytes> held;
+    std::set<const Artifact*> counted;
+    for (std::size_t i = 0; i < ports_.size(); ++i) {
+      for (const auto& [name, port] : ports_[i]) {
+        if (!port.artifact || inputs.has(*port.artifact) || !counted.insert(port.artifact.get()).second) continue;
+        const HeldMemory memory = port.artifact->held();
+        const std::int64_t bytes = memory.on_device + (device == "cpu" ? memory.on_host : 0);
+        if (bytes > 0) held.push_back({graph_.nodes[i].id + "." + name, bytes});
+      }
+    }
+    return held;
+  }
+
   /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.
   void put(std::size_t index, const Outputs& outputs) {
     for (auto& [name, port] : ports_[index]) {
@@ -127,7 +143,11 @@ class Executor::Artifacts {
 };
 
 Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
-    : graph_(std::move(graph)), keys_(node_keys(graph_)), kinds_(kinds), world_(std::move(world)) {}
+    : graph_(std::move(graph)),
+      keys_(node_keys(graph_)),
+      order_(run_order(graph_)),
+      kinds_(kinds),
+      world_(std::move(world)) {}
 
 Executor::~Executor() = default;
 
@@ -187,7 +207,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   std::vector<bool> runs(graph_.nodes.size(), true);
   Artifacts artifacts(graph_, options, runs);
   Diagnostics errors;
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+  for (const std::size_t i : order_) {
     const Node& node = graph_.nodes[i];
     DryNode& dry_node = planned_[i];
     dry_node.node = node.id;
@@ -203,14 +223,13 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       }
     }
     try {
-      const std::set<std::string> wanted = artifacts.wanted(i);
-      const Inputs inputs = artifacts.take(node);
-      if (auto stand_ins = plan_node(i, inputs, wanted, options, device)) {
+      const Given given = take(i, artifacts, device);
+      if (auto stand_ins = plan_node(i, given, options, device)) {
         artifacts.put(i, *stand_ins);
         if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
       } else if (is_cheap(node)) {
-        DryContext context = dry_context(i, wanted, options, device);
-        Outputs outputs = stages_[i]->run(inputs, context);
+        DryContext context = dry_context(i, given, options, device);
+        Outputs outputs = stages_[i]->run(given.inputs, context);
         artifacts.put(i, outputs);
         dry_node.done = {std::move(outputs), std::move(context.said())};
       } else {
@@ -233,19 +252,26 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   return errors;
 }
 
-DryContext Executor::dry_context(std::size_t index, const std::set<std::string>& wanted, const RunOptions& options,
+Executor::Given Executor::take(std::size_t index, Artifacts& artifacts, std::string_view device) const {
+  std::set<std::string> wanted = artifacts.wanted(index);
+  Inputs inputs = artifacts.take(graph_.nodes[index]);
+  std::vector<NamedBytes> held = artifacts.held_besides(inputs, device);
+  return {std::move(inputs), std::move(wanted), std::move(held)};
+}
+
+DryContext Executor::dry_context(std::size_t index, const Given& given, const RunOptions& options,
                                  std::string_view device) {
   DryNode& dry = planned_[index];
   std::optional<NodeLayout> taken;
   if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
-  return {node_facts(index, graph_, options, device, wanted, taken), dry_, world_, dry};
+  return {node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, world_, dry};
 }
 
 /// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
-std::optional<Outputs> Executor::plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
-                                           const RunOptions& options, std::string_view device) {
-  DryContext context = dry_context(index, wanted, options, device);
-  return stages_[index]->plan(inputs, context);
+std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given, const RunOptions& options,
+                                           std::string_view device) {
+  DryContext context = dry_context(index, given, options, device);
+  return stages_[index]->plan(given.inputs, context);
 }
 
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
@@ -255,7 +281,7 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   Reuse* const shared = reuse.get();
   const std::vector<bool> runs = nodes_to_run(options, shared);
   Artifacts artifacts(graph_, options, runs);
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+  for (const std::size_t i : order_) {
     if (world_.is_cancelled()) return stopped();
     const ExitCode exit =
         runs[i] ? run_node(i, artifacts, options, device, shared) : finish_without(i, options, shared);
@@ -300,7 +326,7 @@ void Executor::tell_reused(std::size_t index, const Reuse::Source& taken) {
 }
 
 /// What the dry run has done already, or what the stage does now that it is shown to fit.
-Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& context, const RunOptions& options,
                              std::string_view device) {
   DryNode& dry = planned_[index];
   if (dry.done) {
@@ -310,7 +336,7 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
   if (dry.state == DryNode::State::kUnknown) {
     // What it stands on is there only now.
     dry.node = graph_.nodes[index].id;
-    plan_node(index, inputs, *context.node().wanted, options, device);
+    plan_node(index, given, options, device);
     if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
@@ -318,9 +344,11 @@ Outputs Executor::outputs_of(std::size_t index, const Inputs& inputs, RunContext
       context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")");
     }
-    write_atomically(NodeLayout(context.node().folder).plan(), to_json(*dry.plan).dump(2) + "\n");
+    nlohmann::ordered_json plan = to_json(*dry.plan);
+    plan["run_peak"] = run_peak(*largest_plan(planned_));
+    write_atomically(NodeLayout(context.node().folder).plan(), plan.dump(2) + "\n");
   }
-  return stages_[index]->run(inputs, context);
+  return stages_[index]->run(given.inputs, context);
 }
 
 ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
@@ -347,14 +375,15 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
     }
     const NodeLayout layout = RunLayout(options.folder).node(node.id);
     const std::optional taken_from = reuse && reuse->taken(index) ? std::optional(layout) : std::nullopt;
-    NodeFacts facts = node_facts(index, graph_, options, device, artifacts.wanted(index), taken_from);
+    const Given given = take(index, artifacts, device);
+    NodeFacts facts = node_facts(index, graph_, options, device, given.wanted, taken_from);
     facts.folder = layout.folder();
     facts.observer = options.observer;
     NodeContext context(std::move(facts), index, node.id, world_, reuse, has_saved_);
     make_folders(layout.folder());
     // What a stop leaves from here on is not a finished node.
     if (!taken_from) std::filesystem::remove(layout.finished());
-    artifacts.put(index, outputs_of(index, artifacts.take(node), context, options, device));
+    artifacts.put(index, outputs_of(index, given, context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) return stopped();
     std::int64_t metrics = context.metrics();

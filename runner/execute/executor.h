@@ -46,11 +46,11 @@ struct ExecutorWorld {
 /// The stage of `node`, by its kind among `kinds`; all errors of its options at once.
 Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds);
 
-/// Runs a compiled graph inside the worker: creates every stage, then runs them in order, handing artifacts on and
-/// freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not finished
-/// needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier run has
-/// done is given no data, and what only that would have needed puts out nothing. What stages throw is caught here,
-/// once, and becomes a diagnostic.
+/// Runs a compiled graph inside the worker: creates every stage, then runs them in run_order(), handing artifacts on
+/// and freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not
+/// finished needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier
+/// run has done is given no data, and what only that would have needed puts out nothing. What stages throw is caught
+/// here, once, and becomes a diagnostic.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
@@ -64,7 +64,7 @@ class Executor {
   /// of nodes that would not fit or that refuse their options or inputs; with `strict`, all that keep a node from being
   /// planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device);
-  /// By node, once plan() has been called.
+  /// By node, in the graph's order, once plan() has been called.
   const std::vector<DryNode>& planned() const { return planned_; }
 
   /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
@@ -80,16 +80,23 @@ class Executor {
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Source& taken);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
-  DryContext dry_context(std::size_t index, const std::set<std::string>& wanted, const RunOptions& options,
-                         std::string_view device);
-  std::optional<Outputs> plan_node(std::size_t index, const Inputs& inputs, const std::set<std::string>& wanted,
-                                   const RunOptions& options, std::string_view device);
-  Outputs outputs_of(std::size_t index, const Inputs& inputs, RunContext& context, const RunOptions& options,
+  /// What a node finds when it starts.
+  struct Given {
+    Inputs inputs;
+    std::set<std::string> wanted;  // of its outputs
+    std::vector<NamedBytes> held;  // on its device by others
+  };
+  Given take(std::size_t index, Artifacts& artifacts, std::string_view device) const;
+  DryContext dry_context(std::size_t index, const Given& given, const RunOptions& options, std::string_view device);
+  std::optional<Outputs> plan_node(std::size_t index, const Given& given, const RunOptions& options,
+                                   std::string_view device);
+  Outputs outputs_of(std::size_t index, const Given& given, RunContext& context, const RunOptions& options,
                      std::string_view device);
   ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;
-  const std::vector<std::string> keys_;  // by node
+  const std::vector<std::string> keys_;   // by node
+  const std::vector<std::size_t> order_;  // in which the nodes run
   std::span<const StageKind* const> kinds_;
   const ExecutorWorld world_;
   std::vector<std::unique_ptr<Stage>> stages_;  // by node

@@ -79,12 +79,14 @@ Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
   Diagnostic refusal{ErrorCode::kOutOfMemory,
                      {},
                      std::move(pointer),
-                     "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, and may use " +
-                         size_text(*plan.budget) + " (" + plan.budget_from +
-                         "): " + size_text(plan.predicted - *plan.budget) + " too much",
+                     "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, " +
+                         (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " + size_text(*plan.budget) +
+                         " (" + plan.budget_from + "): " + size_text(plan.predicted - *plan.budget) + " too much",
                      advice(plan)};
   if (!plan.largest.empty())
     refusal.notes.push_back({{}, "the largest tensor at the peak: " + tensor_text(plan.largest.front())});
+  for (const NamedBytes& one : plan.held)
+    refusal.notes.push_back({{}, "held by an earlier node: " + one.name + ", " + size_text(one.bytes)});
   return refusal;
 }
 

@@ -12,8 +12,9 @@ namespace runner {
 /// what it takes in. Two nodes of the same key have the same result, as far as data and program are the same.
 std::vector<std::string> node_keys(const Graph& graph);
 
-/// The options of `node` by which its result is known again: without secrets, and of a data stage without those that
-/// change no sample (x-resume: safe), such as the loader's threads. nullopt where that are all of them.
+/// The options of `node` by which its result is known again: without secrets, and of a data stage or a memory policy
+/// without those that change no result (x-resume: safe), such as the loader's threads and the budget. nullopt where
+/// that are all of them.
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
 }  // namespace runner

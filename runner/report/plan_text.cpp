@@ -56,6 +56,7 @@ std::string section(const std::string& title, const Rows& rows) {
 
 std::string need_text(const MemoryPlan& plan) {
   std::string text = "needs " + size_text(plan.predicted);
+  if (!plan.held.empty()) text += ", " + held_text(plan) + ",";
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
   return plan.fits() ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
@@ -150,6 +151,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
   text += named_text("besides the tensors, estimated for the backend " + plan.terms_version, plan.terms);
+  text += named_text("held by earlier nodes until their results have been used", plan.held);
   text += options_text(plan);
   text += alternatives_text(plan);
   // What comes from weights' and stages' names is not obeyed by a terminal.

@@ -91,6 +91,11 @@ std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeR
   return running;
 }
 
+const MemoryPlan* PlanAnswer::largest_plan() const {
+  const auto largest = std::ranges::max_element(plans, {}, &MemoryPlan::predicted);
+  return largest == plans.end() ? nullptr : &*largest;
+}
+
 PlanAnswer plan_answer_from_json(Json json) {
   const JsonFields fields(json, "the answer");
   PlanAnswer answer;

@@ -50,6 +50,9 @@ struct PlanAnswer {
   std::vector<NodeReuse> reuse;           ///< of all nodes, in order
   nlohmann::ordered_json json;            ///< all of it as it came
   Diagnostics diagnostics = {};           ///< what else it said: warnings, what does not fit or cannot be planned
+
+  /// Of the node where the run needs the most; null where nothing was planned.
+  const MemoryPlan* largest_plan() const;
 };
 
 /// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are

@@ -86,6 +86,12 @@ auto read_list(const Json& json, Read read) {
 
 }  // namespace
 
+std::int64_t MemoryPlan::held_bytes() const {
+  std::int64_t sum = 0;
+  for (const NamedBytes& one : held) sum += one.bytes;
+  return sum;
+}
+
 Json to_json(const MemoryPlan& plan) {
   Json json = {{"schema", 1},
                {"node", plan.node},
@@ -101,6 +107,7 @@ Json to_json(const MemoryPlan& plan) {
                {"owners", list(plan.owners)},
                {"terms", list(plan.terms)},
                {"terms_version", plan.terms_version},
+               {"held", list(plan.held)},
                {"largest", list(plan.largest)},
                {"curve", plan.curve},
                {"phases", list(plan.phases)},
@@ -130,6 +137,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.owners = read_list(fields.list("owners"), named_bytes);
   plan.terms = read_list(fields.list("terms"), named_bytes);
   plan.terms_version = fields.text("terms_version");
+  if (fields.has("held")) plan.held = read_list(fields.list("held"), named_bytes);
   plan.largest = read_list(fields.list("largest"), alive_tensor);
   plan.curve = fields.integers("curve");
   plan.phases = read_list(fields.list("phases"), phase_mark);
@@ -141,6 +149,12 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.reuse = text_or_none(fields, "reuse");
   return plan;
 }
+
+Json run_peak(const MemoryPlan& plan) {
+  return {{"node", plan.node}, {"predicted", plan.predicted}, {"held", plan.held_bytes()}};
+}
+
+std::string held_text(const MemoryPlan& plan) { return size_text(plan.held_bytes()) + " of it held by earlier nodes"; }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;

@@ -63,13 +63,14 @@ struct MemoryPlan {
   int threads = 0;                     ///< the CPU's, which its kernels' temporaries grow with
   std::int64_t live = 0;               ///< the most that tensors take at once
   std::int64_t reserved = 0;           ///< the most that the allocator takes for them
-  std::int64_t predicted = 0;          ///< reserved, and the terms besides the allocator's
+  std::int64_t predicted = 0;          ///< reserved, the terms besides the allocator's, and what is held
   std::optional<std::int64_t> budget;  ///< that it is compared with; nullopt: none is known
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes> owners;    ///< of what is live at the peak: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes> terms;     ///< what the backend adds to the trace, by name
   std::string terms_version;         ///< of these
+  std::vector<NamedBytes> held;      ///< what earlier nodes have put out and keep meanwhile: "train.1.checkpoint"
   std::vector<AliveTensor> largest;  ///< the ten largest that are alive at the peak
   std::vector<std::int64_t> curve;   ///< live bytes over a step, evenly thinned out; the peak is among them
   std::vector<PhaseMark> phases;
@@ -80,6 +81,7 @@ struct MemoryPlan {
   nlohmann::ordered_json step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::string reuse;            ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing of it is reused
 
+  std::int64_t held_bytes() const;
   bool fits() const { return !budget || predicted <= *budget; }
   bool operator==(const MemoryPlan&) const = default;
 };
@@ -87,6 +89,12 @@ struct MemoryPlan {
 nlohmann::ordered_json to_json(const MemoryPlan& plan);
 /// The same back. Throws std::runtime_error for what to_json() has not made.
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
+
+/// {"node", "predicted", "held"}: of the node where a run needs the most, and how much of that others hold.
+nlohmann::ordered_json run_peak(const MemoryPlan& plan);
+
+/// "12.0 MiB of it held by earlier nodes".
+std::string held_text(const MemoryPlan& plan);
 
 /// "memory.micro_batch=8 memory.two_pass=on"; "as it is" for none.
 std::string override_text(const std::vector<std::string>& overrides);

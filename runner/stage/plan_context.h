@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
@@ -26,9 +27,13 @@ struct DryRunOptions {
 /// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the node then runs.
 class PlanContext : public RunContext {
  public:
-  PlanContext(NodeFacts facts, DryRunOptions dry) : RunContext(std::move(facts)), dry_(std::move(dry)) {}
+  PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {})
+      : RunContext(std::move(facts)), dry_(std::move(dry)), held_(std::move(held)) {}
 
   const DryRunOptions& dry() const { return dry_; }
+  /// What others have put out and keep on the node's device while it runs, such as "train.1.checkpoint"; without its
+  /// own inputs, of which it knows more.
+  const std::vector<NamedBytes>& held() const { return held_; }
 
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;
@@ -37,6 +42,7 @@ class PlanContext : public RunContext {
 
  protected:
   DryRunOptions dry_;
+  std::vector<NamedBytes> held_;
 };
 
 }  // namespace runner

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 #include <memory>
@@ -51,6 +52,12 @@ class Inputs {
     if (found == by_port_.end()) return result;
     for (const ArtifactPtr& artifact : found->second) result.push_back(std::static_pointer_cast<const T>(artifact));
     return result;
+  }
+
+  /// True if `artifact` is on any port.
+  bool has(const Artifact& artifact) const {
+    return std::ranges::any_of(
+        by_port_, [&](const auto& port) { return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0; });
   }
 
   /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name where nobody said.

@@ -21,6 +21,7 @@ class Checkpoint : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kCheckpoint;
   runner::ArtifactType type() const final { return kType; }
+  runner::HeldMemory held() const final;
 
   std::shared_ptr<torch::nn::Module> network;  ///< in eval mode, on the run's device; its values never change again
   std::shared_ptr<const Model> model;

@@ -65,12 +65,4 @@ class Dataset : public runner::Artifact {
   }
 };
 
-/// A dataset that keeps its samples in memory.
-class HoldsMemory {
- public:
-  virtual ~HoldsMemory() = default;
-  /// Bytes of the CPU's memory that it holds, and the parts of the same data that were made together with it.
-  virtual std::int64_t held_bytes() const = 0;
-};
-
 }  // namespace stages

@@ -15,6 +15,10 @@ class Predictions : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kPredictions;
   runner::ArtifactType type() const final { return kType; }
+  runner::HeldMemory held() const final {
+    return {.on_host = static_cast<std::int64_t>((scores.defined() ? scores.nbytes() : 0) +
+                                                 (labels.defined() ? labels.nbytes() : 0))};
+  }
 
   std::vector<std::string> names;  ///< one per sample
   at::Tensor scores;               ///< (n, classes) float32 on the CPU: probabilities

@@ -25,10 +25,10 @@ std::optional<NamedTensors> FeatureDataset::sample(std::int64_t /*epoch*/, std::
   return sample;
 }
 
-std::int64_t FeatureDataset::own_bytes() const {
+runner::HeldMemory FeatureDataset::held() const {
   std::size_t bytes = table_.present.nbytes();
   for (const auto& [name, tensor] : table_.tensors) bytes += tensor.nbytes();
-  return static_cast<std::int64_t>(bytes);
+  return {.on_host = static_cast<std::int64_t>(bytes)};
 }
 
 LoaderOptions FeatureDataset::loader() const {

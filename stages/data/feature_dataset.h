@@ -9,7 +9,7 @@ namespace stages {
 
 /// The features of a dataset in place of its images: "features" float32, and what its samples hold besides. Whoever
 /// trains on it builds its model for the dataset that they are of (DatasetDescription::source).
-class FeatureDataset final : public Dataset, public HoldsMemory {
+class FeatureDataset final : public Dataset {
  public:
   /// Where `table` has fewer rows than `source` samples, as in a smoke run, they are given again and again.
   FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table);
@@ -20,18 +20,13 @@ class FeatureDataset final : public Dataset, public HoldsMemory {
   /// As the source's, without threads: there is nothing to read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
-  std::int64_t held_bytes() const override { return own_bytes() + bytes_beside_; }
-
-  /// Of its table alone.
-  std::int64_t own_bytes() const;
-  /// Tells what its sibling parts hold.
-  void set_bytes_beside(std::int64_t bytes) { bytes_beside_ = bytes; }
+  /// Its table.
+  runner::HeldMemory held() const override;
 
  private:
   const std::shared_ptr<const Dataset> source_;
   const FeatureTable table_;
   DatasetDescription description_;
-  std::int64_t bytes_beside_ = 0;
 };
 
 }  // namespace stages

@@ -14,6 +14,7 @@
 #include "stages/artifact/loader.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/plan_forward.h"
+#include "stages/memory/plan_terms.h"
 #include "stages/numerics/prepared_network.h"
 
 namespace stages {
@@ -100,7 +101,8 @@ class Features final : public runner::Stage {
     const auto model = inputs.get<Model>("model");
     if (config_.cache && !model->has_frozen_features()) refuse(inputs.source("model"));
     runner::Outputs outputs;
-    std::vector<std::shared_ptr<FeatureDataset>> parts;
+    std::optional<runner::MemoryPlan> plan;
+    std::int64_t table_bytes = 0;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
       if (!dataset || !context.node().wants(part)) continue;
@@ -111,6 +113,7 @@ class Features final : public runner::Stage {
       const ForwardToPlan forward{
           .name = inputs.source("model"),
           .data = data,
+          .dataset = dataset.get(),
           .loader = dataset->loader(),
           .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
           .policy = *policy,
@@ -128,14 +131,14 @@ class Features final : public runner::Stage {
         rows.insert(rows.end(), spec.shape.begin(), spec.shape.end());
         table.tensors.set(spec.name, torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
       }
-      if (part == "train" && !context.node().reuses) context.plan(planned.plan);
-      parts.push_back(std::make_shared<FeatureDataset>(dataset, std::move(table)));
-      outputs[part] = parts.back();
+      if (!plan || plan->predicted < planned.plan.predicted) plan = planned.plan;
+      const auto features = std::make_shared<FeatureDataset>(dataset, std::move(table));
+      table_bytes += features->held().on_host;
+      outputs[part] = features;
     }
-    for (const auto& one : parts) {
-      std::int64_t beside = -one->own_bytes();
-      for (const auto& other : parts) beside += other->own_bytes();
-      one->set_bytes_beside(beside);
+    if (plan && !context.node().reuses) {
+      if (at::Device(context.node().device).is_cpu()) add_term(*plan, {"features", table_bytes, "of all parts"});
+      context.plan(*std::move(plan));
     }
     return outputs;
   }

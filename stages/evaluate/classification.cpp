@@ -55,8 +55,11 @@ class ClassificationStage : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    predictor(inputs).plan(context);
-    return runner::Outputs{};
+    const at::Tensor logits = predictor(inputs).plan(context);
+    const auto predictions = std::make_shared<Predictions>();
+    predictions->scores = torch::empty_like(logits, at::kFloat);
+    predictions->labels = torch::empty({logits.size(0)}, logits.options().dtype(at::kLong));
+    return runner::Outputs{{"metrics", std::make_shared<Metrics>()}, {"predictions", predictions}};
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {

@@ -89,16 +89,17 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   }
 }
 
-void Predictor::plan(runner::PlanContext& context) const {
+at::Tensor Predictor::plan(runner::PlanContext& context) const {
   check_inputs(context);
-  runner::MemoryPlan plan = plan_of(batch_size_, context);
+  PlannedForward planned = plan_of(batch_size_, context);
+  runner::MemoryPlan& plan = planned.plan;
   if (!plan.fits()) {
     // The peak rises with the size of a batch, so that halving the range finds the largest that fits.
     std::int64_t fitting = 0, failing = std::min(batch_size_, test_->describe().size);
     std::optional<std::int64_t> needed;
     while (failing - fitting > 1) {
       const std::int64_t middle = fitting + (failing - fitting) / 2;
-      const std::int64_t predicted = plan_of(middle, context).predicted;
+      const std::int64_t predicted = plan_of(middle, context).plan.predicted;
       if (predicted <= *plan.budget) needed = predicted;
       (predicted <= *plan.budget ? fitting : failing) = middle;
     }
@@ -109,9 +110,12 @@ void Predictor::plan(runner::PlanContext& context) const {
     }
   }
   context.plan(std::move(plan));
+  std::vector<std::int64_t> shape = planned.output.sizes().vec();
+  shape[0] = test_->describe().size;
+  return torch::empty(shape, planned.output.options());
 }
 
-runner::MemoryPlan Predictor::plan_of(std::int64_t batch_size, runner::PlanContext& context) const {
+PlannedForward Predictor::plan_of(std::int64_t batch_size, runner::PlanContext& context) const {
   const DatasetDescription data = test_->describe();
   const DatasetDescription trained_on{
       .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
@@ -119,14 +123,13 @@ runner::MemoryPlan Predictor::plan_of(std::int64_t batch_size, runner::PlanConte
   const ForwardToPlan forward{
       .name = checkpoint_->model_stage,
       .data = data,
+      .dataset = test_.get(),
       .loader = test_->loader(),
       .batch_size = batch_size,
       .policy = *policy_,
       .outline = [&] { return model.outline(trained_on); },
       .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); }};
-  runner::MemoryPlan plan = plan_forward(forward, /*keeps_results=*/true, context).plan;
-  add_held_memory(plan, at::Device(context.node().device).type(), *test_);
-  return plan;
+  return plan_forward(forward, /*keeps_results=*/true, context);
 }
 
 ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) const {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/memory_plan.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/evaluate/test_time_flip.h"
 #include "stages/memory/memory_budget.h"
+#include "stages/memory/plan_forward.h"
 #include "stages/memory/policy.h"
 
 namespace runner {
@@ -48,8 +48,9 @@ class Predictor {
   const Dataset& test() const { return *test_; }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
 
-  /// Shows what classify() would need and, where that does not fit, how large a batch does.
-  void plan(runner::PlanContext& context) const;
+  /// Shows what classify() would need and, where that does not fit, how large a batch does. Returns a stand-in for the
+  /// logits of all samples, on the Meta device.
+  at::Tensor plan(runner::PlanContext& context) const;
 
   /// Holds the device to the policy's budget.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
@@ -62,7 +63,7 @@ class Predictor {
 
  private:
   void check_inputs(runner::RunContext& context) const;
-  runner::MemoryPlan plan_of(std::int64_t batch_size, runner::PlanContext& context) const;
+  PlannedForward plan_of(std::int64_t batch_size, runner::PlanContext& context) const;
   at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 
   const std::shared_ptr<const Dataset> test_;

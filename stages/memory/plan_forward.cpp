@@ -46,6 +46,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
     add_term(planned.plan, {"results", 2 * all, "of all samples, computed batch by batch and joined"});
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
+  add_held_memory(planned.plan, context, {forward.dataset});
   planned.plan.device = backend.model.empty() ? context.node().device : backend.model;
   planned.plan.threads = backend.threads;
   planned.plan.step = {{"batch_size", units}};

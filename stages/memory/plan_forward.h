@@ -16,6 +16,7 @@ namespace stages {
 struct ForwardToPlan {
   std::string name;  ///< of the stage that makes the network
   const DatasetDescription& data;
+  const Dataset* dataset = nullptr;  ///< itself, for what it keeps in memory; null: nothing
   LoaderOptions loader;
   std::int64_t batch_size;
   const MemoryPolicy& policy;

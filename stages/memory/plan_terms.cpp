@@ -53,10 +53,13 @@ void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const Datas
                       " workers"});
 }
 
-void add_held_memory(runner::MemoryPlan& plan, at::DeviceType device, const Dataset& dataset) {
-  const auto* holder = dynamic_cast<const HoldsMemory*>(&dataset);
-  if (!holder || device != at::kCPU) return;
-  add_term(plan, {"data", holder->held_bytes(), "kept in memory, all its parts"});
+void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
+                     std::initializer_list<const Dataset*> datasets) {
+  std::int64_t bytes = 0;
+  for (const Dataset* dataset : datasets) bytes += dataset ? dataset->held().on_host : 0;
+  if (bytes > 0 && at::Device(context.node().device).is_cpu()) add_term(plan, {"data", bytes, "kept in memory"});
+  plan.held = context.held();
+  plan.predicted += plan.held_bytes();
 }
 
 void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runner::PlanContext& context) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include <c10/core/DeviceType.h>
 
@@ -25,9 +26,10 @@ void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` what `dataset` holds as long as a stage works on it, where that is the memory planned for: on the
-/// CPU.
-void add_held_memory(runner::MemoryPlan& plan, at::DeviceType device, const Dataset& dataset);
+/// Adds to `plan` what is in memory as long as a stage works: what its inputs among `datasets` hold, of which any may
+/// be null, where that is the memory planned for, on the CPU; and what earlier nodes hold.
+void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
+                     std::initializer_list<const Dataset*> datasets);
 
 /// Says in `plan` what it is held against: the memory_budget() of what the device has, or whoever asks for the plan
 /// says it has.

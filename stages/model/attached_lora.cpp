@@ -232,12 +232,6 @@ void merge_lora(torch::nn::Module& network) {
   }
 }
 
-void store_frozen(torch::nn::Module& network, at::ScalarType type) {
-  for (at::Tensor& parameter : network.parameters()) {
-    if (!parameter.requires_grad() && parameter.is_floating_point()) parameter.set_data(parameter.to(type));
-  }
-}
-
 std::string trainable_line(const torch::nn::Module& network) {
   std::int64_t trained = 0, all = 0;
   for (const at::Tensor& parameter : network.parameters()) {

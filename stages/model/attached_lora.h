@@ -81,10 +81,6 @@ LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names);
 /// runner::StageError naming a layer whose weight would not be finite; then nothing is merged.
 void merge_lora(torch::nn::Module& network);
 
-/// Holds the parameters that need no gradient in this type: bfloat16 or float16, to halve their memory. What adapters
-/// and heads add is computed and trained in the wider type.
-void store_frozen(torch::nn::Module& network, at::ScalarType type);
-
 /// "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587", as peft counts.
 std::string trainable_line(const torch::nn::Module& network);
 

@@ -20,11 +20,15 @@ using runner::StageError;
 
 bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
-/// Gives every parameter that is trained memory of its own: that of a file's weights is the Model's, which makes the
-/// next network from it.
-void own_what_is_trained(const torch::nn::Module& network) {
+bool is_of_base(std::string_view weight) {
+  return !is_of_head(weight) && weight.find(".lora_A.") == weight.npos && weight.find(".lora_B.") == weight.npos;
+}
+
+/// Whatever the base is held in, what is trained is float32. It has no values yet.
+void widen_what_is_trained(const torch::nn::Module& network) {
   for (at::Tensor parameter : network.parameters()) {
-    if (parameter.requires_grad()) parameter.set_data(parameter.detach().clone());
+    if (parameter.requires_grad() && parameter.scalar_type() != at::kFloat)
+      parameter.set_data(torch::empty_like(parameter, at::kFloat));
   }
 }
 
@@ -44,21 +48,26 @@ void FineTunedClassifier::freeze(std::string base) {
   }
 }
 
-PretrainedReport FineTuned::load_saved(torch::nn::Module& network) const {
+std::unique_ptr<PretrainedPlaces> FineTuned::places_in(torch::nn::Module& network) const {
   const BackboneConfig& backbone = config_.backbone;
-  const std::string reference = *backbone.weights;
-  PretrainedReport report;
   try {
-    report = load_pretrained(network, saved_->tensors, backbone.position_resize);
+    auto places = std::make_unique<PretrainedPlaces>(network, saved_->tensors, backbone.position_resize);
+    check_fit(places->report());
+    return places;
   } catch (const StageError& error) {
-    throw StageError(error.code, "'" + reference + "': " + error.what())
+    if (!error.stage.empty()) throw;
+    throw StageError(error.code, "'" + *backbone.weights + "': " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
         .with_help(error.help);
   }
-  if (report.fits()) return report;
+}
+
+void FineTuned::check_fit(const PretrainedReport& report) const {
+  if (report.fits()) return;
+  const BackboneConfig& backbone = config_.backbone;
   const std::string sizes = differing_sizes(backbone, sizes_of_weights(saved_->tensors));
-  throw StageError(ErrorCode::kDamagedWeights, "the weights '" + reference + "' do not fit the backbone: " +
+  throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *backbone.weights + "' do not fit the backbone: " +
                                                    (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
@@ -66,13 +75,21 @@ PretrainedReport FineTuned::load_saved(torch::nn::Module& network) const {
                                : "give the backbone the sizes of the weights, or other weights");
 }
 
-void FineTuned::load_base(FineTunedClassifier& network) const {
+void FineTuned::fill_base(FineTunedClassifier& network) const {
+  const BackboneConfig& backbone = config_.backbone;
   if (!saved_) {
-    initialize(network, config_.backbone.initializer(), base_seed_);
+    initialize(network, backbone.initializer(), base_seed_, is_of_base);
     network.notes.push_back("the backbone has random weights");
     return;
   }
-  network.notes.push_back("'" + *config_.backbone.weights + "': " + load_saved(network).text());
+  const auto places = places_in(network);
+  try {
+    read_saved_weights(*backbone.weights, saved_->sha256, places->sink());
+  } catch (const StageError& error) {
+    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+  }
+  check_fit(places->report());
+  network.notes.push_back("'" + *backbone.weights + "': " + places->report().text());
 }
 
 void FineTuned::check_base() const {
@@ -83,7 +100,7 @@ void FineTuned::check_base() const {
   options.projection_bias = config_.backbone.has_timm_names;
   options.num_classes = 1;
   ImageClassifier network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
-  load_saved(network);
+  places_in(network);
 }
 
 /// transformers gave the layers of its ViT other names in version 5; the targets may be either.
@@ -102,16 +119,14 @@ AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed)
   }
 }
 
-void FineTuned::adapt(FineTunedClassifier& network, std::uint64_t seed) const {
-  try {
-    network.lora = attach(network, seed);
-    for (const auto& item : network.named_parameters()) {
-      if (is_of_head(item.key())) item.value().requires_grad_(true);
+void FineTuned::begin_from_adapter(FineTunedClassifier& network) const {
+  if (!network.lora) return;
+  if (config_.adapter) {
+    try {
+      load_adapters(network);
+    } catch (const StageError& error) {
+      throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
     }
-    own_what_is_trained(network);
-    if (config_.adapter) load_adapters(network);
-  } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
   }
   for (const std::string& target : network.lora->unused_targets) {
     network.notes.push_back("targets: '" + target + "' names no layer");
@@ -155,33 +170,38 @@ std::string FineTuned::base_text(const FineTunedClassifier& network) const {
   return "sha256 " + saved_->sha256 + of_type + ", " + std::to_string(positions) + " positions";
 }
 
-std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data, at::Device device) const {
+std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data, std::uint64_t seed,
+                                                     at::Device device) const {
   const std::int64_t classes = fitting_classes(data, config_.num_classes, config_.pointer);
-  return std::make_shared<FineTunedClassifier>(classifier_on(config_.backbone, data, classes),
-                                               at::TensorOptions(at::kFloat).device(device));
-}
-
-void FineTuned::complete(FineTunedClassifier& network, std::uint64_t seed) const {
-  for (const auto& item : network.named_parameters()) item.value().requires_grad_(is_of_head(item.key()));
-  network.layout = config_.backbone.layout();
-  network.weights_reference = config_.backbone.weights;
-  if (config_.lora) adapt(network, seed);
-  if (config_.backbone.dtype != at::kFloat) store_frozen(network, config_.backbone.dtype);
+  auto network = std::make_shared<FineTunedClassifier>(classifier_on(config_.backbone, data, classes),
+                                                       at::TensorOptions(config_.backbone.dtype).device(device));
+  network->layout = config_.backbone.layout();
+  network->weights_reference = config_.backbone.weights;
+  try {
+    if (config_.lora) network->lora = attach(*network, seed);
+  } catch (const StageError& error) {
+    throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
+  }
+  for (const auto& item : network->named_parameters()) {
+    if (!config_.lora || is_of_head(item.key())) item.value().requires_grad_(is_of_head(item.key()));
+  }
+  widen_what_is_trained(*network);
+  return network;
 }
 
 std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data, std::uint64_t seed) const {
-  const auto network = make(data, at::kCPU);
-  load_base(*network);
+  const auto network = make(data, seed, at::kCPU);
+  fill_base(*network);
   initialize(*network, config_.backbone.initializer(), seed, is_of_head);
-  complete(*network, seed);
+  begin_from_adapter(*network);
   network->freeze(base_text(*network));
   network->notes.push_back(trainable_line(*network));
   return network;
 }
 
 std::shared_ptr<torch::nn::Module> FineTuned::outline(const DatasetDescription& data) const {
-  const auto network = make(data, at::kMeta);
-  complete(*network, 0);
+  const auto network = make(data, 0, at::kMeta);
+  begin_from_adapter(*network);
   network->freeze("");
   return network;
 }

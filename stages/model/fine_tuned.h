@@ -49,12 +49,13 @@ class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
 /// A frozen backbone and a linear head; the head alone is trained, or it and the backbone's adapters.
 class FineTuned : public Model, public ShrinkableModel {
  public:
-  /// `config` is settled, `saved` what its weights hold; null: they are random, by `base_seed` alone.
+  /// `config` is settled, `saved` the shapes of its weights and their digest: each build() reads the numbers anew, so
+  /// that none are kept beside a network. null: they are random, by `base_seed` alone.
   FineTuned(FineTunedConfig config, std::shared_ptr<const SavedWeights> saved, std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
 
-  /// A FineTunedClassifier; `seed` is that of its head and adapters. It shares with `saved` what stays frozen, and
-  /// nothing that is trained.
+  /// A FineTunedClassifier; `seed` is that of its head and adapters. What stays frozen is in backbone.dtype from the
+  /// start. Throws where the saved weights have changed meanwhile.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image" (n, 3, size, size), or "features" (n, width) in its place, and gives {"logits", "features"}.
@@ -68,14 +69,16 @@ class FineTuned : public Model, public ShrinkableModel {
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
  private:
-  std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, at::Device device) const;
-  /// Frozen but for its head, with its adapters and in its types.
-  void complete(FineTunedClassifier& network, std::uint64_t seed) const;
-  void load_base(FineTunedClassifier& network) const;
-  /// Gives `network` the weights that were saved.
-  PretrainedReport load_saved(torch::nn::Module& network) const;
-  void adapt(FineTunedClassifier& network, std::uint64_t seed) const;
+  /// Frozen but for its head and its adapters, in its types; the base has no values yet.
+  std::shared_ptr<FineTunedClassifier> make(const DatasetDescription& data, std::uint64_t seed,
+                                            at::Device device) const;
+  void fill_base(FineTunedClassifier& network) const;
+  /// Where the saved weights go in `network`. Throws where they do not fit.
+  std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
+  void check_fit(const PretrainedReport& report) const;
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
+  /// Says what of the options for adapters has no effect, and begins from the adapter that they name.
+  void begin_from_adapter(FineTunedClassifier& network) const;
   void load_adapters(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;
 

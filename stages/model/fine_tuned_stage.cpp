@@ -41,7 +41,6 @@ auto read_by(const BackboneConfig& backbone, Read read) {
   }
 }
 
-SavedWeights read_numbers(const std::string& reference) { return read_saved_weights(reference); }
 SavedWeights read_shapes(const std::string& reference) {
   return read_saved_weights(reference, WeightContents::kShapes);
 }
@@ -72,14 +71,15 @@ class FineTunedStage : public runner::Stage {
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     FineTunedConfig config = config_;
     BackboneConfig& backbone = config.backbone;
-    std::shared_ptr<const SavedWeights> saved;
+    std::shared_ptr<SavedWeights> saved;
     if (backbone.weights) {
-      saved = std::make_shared<const SavedWeights>(read_by(backbone, read_numbers));
-      sha256_ = saved->sha256;
-      backbone = settled(backbone, config_of(saved->config, backbone));
-    } else {
-      backbone = settled(backbone, std::nullopt);
+      saved = std::make_shared<SavedWeights>(read_by(backbone, read_shapes));
+      saved->sha256 = read_by(backbone, [&](const std::string& reference) {
+        if (!sha256_) sha256_ = weights_sha256(reference);
+        return *sha256_;
+      });
     }
+    backbone = settled(backbone, saved ? config_of(saved->config, backbone) : std::nullopt);
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
       context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }

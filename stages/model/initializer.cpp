@@ -47,7 +47,8 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
   const std::int64_t head_inputs = head ? head->size(1) : 1;
   for (const auto& item : weights) {
     if (wanted && !wanted(item.key())) continue;
-    at::Tensor weight = item.value();
+    const bool is_narrow = item.value().scalar_type() != at::kFloat;
+    at::Tensor weight = is_narrow ? torch::empty_like(item.value(), at::kFloat) : item.value();
     const Distribution distribution = initial_distribution(item.key(), options, head_inputs);
     switch (distribution.kind) {
       case Distribution::Kind::kZero:
@@ -63,6 +64,7 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
         weight.uniform_(-distribution.scale, distribution.scale, weight_generator(item.key(), seed));
         break;
     }
+    if (is_narrow) item.value().copy_(weight);
   }
 }
 

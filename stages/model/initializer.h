@@ -42,7 +42,8 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 /// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
-/// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU.
+/// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU; one
+/// that is held in half precision is rounded from what it would be in float32.
 /// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.
 /// Those that are not `wanted` keep their values.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -59,26 +58,75 @@ std::string listed_weights(const std::vector<std::string>& names) {
   return runner::listed(names, kShown);
 }
 
-/// The file's tensors, and which of them have been asked for.
-class Source {
+bool is_of_adapter(std::string_view weight) {
+  return weight.find(".lora_A.") != weight.npos || weight.find(".lora_B.") != weight.npos;
+}
+
+enum class Fit { kNone, kSame, kResized };
+
+/// Whether tensors differ in dimensions of 1 or in the number of positions alone.
+Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values, PretrainedReport& report) {
+  const at::Tensor tensor = values.squeeze();
+  if (values.sizes() == weight.sizes() || tensor.sizes() == weight.sizes()) return Fit::kSame;
+  const bool is_grid =
+      name == kPositions && tensor.dim() == 2 && tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
+  if (!is_grid) return Fit::kNone;
+  report.positions_before = grid_side(tensor.size(0));
+  report.positions_after = grid_side(weight.size(0));
+  return Fit::kResized;
+}
+
+/// What is in the file and was not asked for.
+void sort_out(const std::vector<std::string>& unused, bool has_projection, PretrainedReport& report) {
+  for (const std::string& name : unused) {
+    const auto ours = our_name(report.layout, name);
+    const bool is_head = is_one_of(name, kOtherHeads) || (ours && ours->starts_with(kHead));
+    const bool is_spare_projection = !has_projection && ours && ours->starts_with(kProjection);
+    const bool is_elsewhere = is_head || is_spare_projection || is_one_of(name, kOfOtherParts);
+    (is_elsewhere ? report.left_out : report.unexpected).push_back(name);
+  }
+}
+
+}  // namespace
+
+/// Where numbers of one tensor go.
+struct PretrainedPlaces::Place {
+  enum class How {
+    kInOrder,     ///< one after the other, from `offset` of the weight on
+    kTransposed,  ///< the tensor's rows are the weight's columns
+    kResized,     ///< positions of another image size
+  };
+  at::Tensor weight;   // of the network
+  std::string theirs;  // the tensor's name
+  How how = How::kInOrder;
+  std::int64_t offset = 0;          // in the weight, of the first number that is taken
+  std::int64_t begin = 0, end = 0;  // of the numbers that are taken
+  at::Tensor whole = {};            // what has come of a tensor that cannot be placed piece by piece
+};
+
+/// Finds the tensors that a weight is made of, and remembers which have been asked for.
+class PretrainedPlaces::Source {
  public:
   Source(const NamedTensors& saved, WeightLayout layout) : layout_(layout) {
-    for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor);
+    for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor.to(at::kMeta));
   }
 
-  /// The values of our weight `ours`, in the file's shape or cut and joined to ours. Undefined where the file lacks
-  /// them, with their names there in `lacking`.
-  at::Tensor get(const std::string& ours, std::vector<std::string>& lacking) {
+  /// What our weight `ours` is made of, and its shape there. The shape is undefined where the file lacks the weight;
+  /// the names that it would have there are then in `lacking`.
+  std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours, std::vector<std::string>& lacking) {
     if (const auto theirs = library_name(layout_, ours)) {
       const at::Tensor tensor = take(*theirs, lacking);
+      if (!tensor.defined()) return {};
       // Theirs is applied from the right.
-      const bool is_transposed = layout_ == WeightLayout::kOpenClip && ours.starts_with(kProjection);
-      return is_transposed && tensor.defined() && tensor.dim() == 2 ? tensor.t() : tensor;
+      const bool is_transposed =
+          layout_ == WeightLayout::kOpenClip && ours.starts_with(kProjection) && tensor.dim() == 2;
+      const auto how = is_transposed ? Place::How::kTransposed : Place::How::kInOrder;
+      return {is_transposed ? tensor.t() : tensor, {{.theirs = *theirs, .how = how, .end = tensor.numel()}}};
     }
     if (const std::size_t at = ours.find(".qkv."); at != ours.npos) return joined(ours, at, lacking);
     for (std::size_t part = 0; part < kFusedParts.size(); ++part) {
       const std::size_t at = ours.find("." + std::string(kFusedParts[part]) + ".");
-      if (at != ours.npos) return cut(ours, at, part, lacking);
+      if (at != ours.npos) return cut(ours, at, static_cast<std::int64_t>(part), lacking);
     }
     lacking.push_back(ours);
     return {};
@@ -108,68 +156,44 @@ class Source {
     return ours.substr(0, at + 1) + std::string(layer) + ours.substr(ours.rfind('.'));
   }
 
-  at::Tensor joined(const std::string& ours, std::size_t at, std::vector<std::string>& lacking) {
+  std::pair<at::Tensor, std::vector<Place>> joined(const std::string& ours, std::size_t at,
+                                                   std::vector<std::string>& lacking) {
     std::vector<at::Tensor> rows;
+    std::vector<Place> places;
     for (const std::string_view part : kFusedParts) {
       const auto theirs = library_name(layout_, with_layer(ours, at, part));
-      if (theirs) rows.push_back(take(*theirs, lacking));
+      if (!theirs) continue;
+      rows.push_back(take(*theirs, lacking));
+      const std::int64_t count = rows.back().defined() ? rows.back().numel() : 0;
+      places.push_back({.theirs = *theirs, .offset = static_cast<std::int64_t>(places.size()) * count, .end = count});
     }
     const bool is_whole = rows.size() == kFusedParts.size() && std::ranges::all_of(rows, [&](const at::Tensor& part) {
                             return part.defined() && part.sizes() == rows[0].sizes() && part.dim() > 0;
                           });
-    return is_whole ? torch::cat(rows) : at::Tensor();
+    if (!is_whole) return {};
+    return {torch::cat(rows), std::move(places)};
   }
 
-  at::Tensor cut(const std::string& ours, std::size_t at, std::size_t part, std::vector<std::string>& lacking) {
+  std::pair<at::Tensor, std::vector<Place>> cut(const std::string& ours, std::size_t at, std::int64_t part,
+                                                std::vector<std::string>& lacking) {
     const auto theirs = library_name(layout_, with_layer(ours, at, "qkv"));
     if (!theirs) return {};
     const at::Tensor all = take(*theirs, lacking);
-    if (!all.defined() || all.dim() == 0 || all.size(0) % 3 != 0) return all;
-    return all.chunk(3)[part];
+    if (!all.defined() || all.dim() == 0 || all.size(0) % 3 != 0) return {all, {}};
+    const std::int64_t count = all.numel() / 3;
+    return {all.chunk(3)[static_cast<std::size_t>(part)],
+            {{.theirs = *theirs, .begin = part * count, .end = (part + 1) * count}}};
   }
 
   const WeightLayout layout_;
-  std::map<std::string, at::Tensor> by_name_;
+  std::map<std::string, at::Tensor> by_name_;  // on the Meta device
   std::set<std::string> taken_;
 };
 
-/// `values` with the shape of `weight`, where they differ in dimensions of 1 or in the number of positions alone.
-std::optional<at::Tensor> fitted(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
-                                 PositionResize resize, PretrainedReport& report) {
-  if (values.sizes() == weight.sizes()) return values;
-  const at::Tensor tensor = values.squeeze();
-  if (tensor.sizes() == weight.sizes()) return tensor;
-  const bool is_grid =
-      name == kPositions && tensor.dim() == 2 && tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
-  if (!is_grid) return std::nullopt;
-  report.positions_before = grid_side(tensor.size(0));
-  report.positions_after = grid_side(weight.size(0));
-  return resize_positions(tensor.to(weight.scalar_type()), weight.size(0), resize);
-}
+PretrainedPlaces::~PretrainedPlaces() = default;
 
-/// What is in the file and was not asked for.
-void sort_out(const std::vector<std::string>& unused, bool has_projection, PretrainedReport& report) {
-  for (const std::string& name : unused) {
-    const auto ours = our_name(report.layout, name);
-    const bool is_head = is_one_of(name, kOtherHeads) || (ours && ours->starts_with(kHead));
-    const bool is_spare_projection = !has_projection && ours && ours->starts_with(kProjection);
-    const bool is_elsewhere = is_head || is_spare_projection || is_one_of(name, kOfOtherParts);
-    (is_elsewhere ? report.left_out : report.unexpected).push_back(name);
-  }
-}
-
-/// timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody else has one.
-void check_left_out_bias(const NamedTensors& saved, bool has_projection, PretrainedReport& report) {
-  if (report.layout != WeightLayout::kTimmClip || std::erase(report.left_out, "head.bias") == 0) return;
-  const at::Tensor& bias = saved.at("head.bias");  // without numbers there is nothing to say of them
-  const bool has_effect = has_projection && !bias.is_meta() && bias.count_nonzero().item<std::int64_t>() > 0;
-  (has_effect ? report.unexpected : report.left_out)
-      .push_back(has_effect ? "head.bias, which is not zero" : "head.bias");
-}
-
-}  // namespace
-
-PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize) {
+PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize)
+    : resize_(resize) {
   const auto layout = layout_of(saved);
   if (!layout) {
     std::vector<std::string> names;
@@ -178,41 +202,101 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
                      "the weights have no vision tower with known names: " + listed_weights(names))
         .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
-  PretrainedReport report;
-  report.layout = *layout;
+  report_.layout = *layout;
   Source source(saved, *layout);
   bool has_projection = false;
-  std::vector<std::pair<at::Tensor, at::Tensor>> values;  // a weight and what it is to be
   for (const auto& item : network.named_parameters()) {
+    if (is_of_adapter(item.key())) continue;
     if (item.key().starts_with(kHead)) {
-      report.random.push_back(item.key());
+      report_.random.push_back(item.key());
       continue;
     }
     has_projection |= item.key().starts_with(kProjection);
     const bool is_timms_alone = item.key() == kProjectionBias && *layout != WeightLayout::kTimmClip;
-    const at::Tensor found = is_timms_alone ? torch::zeros_like(item.value()) : source.get(item.key(), report.missing);
-    if (!found.defined()) continue;
-    if (const auto tensor = fitted(item.key(), item.value(), found, resize, report)) {
-      values.emplace_back(item.value(), *tensor);
+    if (is_timms_alone) {
+      zeros_.push_back(item.value());
+      ++report_.taken;
       continue;
     }
-    report.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " + shape_text(found) +
-                                 " for " + shape_text(item.value()));
+    auto [shape, places] = source.find(item.key(), report_.missing);
+    if (!shape.defined()) continue;
+    const Fit fit = fit_of(item.key(), item.value(), shape, report_);
+    if (fit == Fit::kNone) {
+      report_.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " + shape_text(shape) +
+                                    " for " + shape_text(item.value()));
+      continue;
+    }
+    for (Place& place : places) {
+      place.weight = item.value();
+      if (fit == Fit::kResized) place.how = Place::How::kResized;
+      places_.push_back(std::move(place));
+    }
+    ++report_.taken;
   }
-  sort_out(source.unused(), has_projection, report);
-  check_left_out_bias(saved, has_projection, report);
-  std::ranges::sort(report.missing);
-  report.missing.erase(std::unique(report.missing.begin(), report.missing.end()), report.missing.end());
-  if (!report.fits()) return report;
+  sort_out(source.unused(), has_projection, report_);
+  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody else has one.
+  constexpr const char* kBias = "head.bias";
+  if (*layout == WeightLayout::kTimmClip && has_projection && std::ranges::count(report_.left_out, kBias) > 0)
+    bias_that_must_be_zero_ = kBias;
+  std::ranges::sort(report_.missing);
+  report_.missing.erase(std::unique(report_.missing.begin(), report_.missing.end()), report_.missing.end());
+  if (!report_.fits()) report_.taken = 0;
+}
+
+WeightSink PretrainedPlaces::sink() {
+  for (const at::Tensor& weight : zeros_) weight.detach().zero_();
+  return {.wants =
+              [this](const std::string& name) {
+                return name == bias_that_must_be_zero_ || std::ranges::count(places_, name, &Place::theirs) > 0;
+              },
+          .take = [this](const WeightPiece& piece) { take(piece); }};
+}
+
+void PretrainedPlaces::take(const WeightPiece& piece) {
   const torch::NoGradGuard no_graph;
-  for (auto& [weight, value] : values) {
-    const bool may_share = value.scalar_type() == weight.scalar_type() && value.device() == weight.device() &&
-                           value.is_contiguous() && value.storage_offset() == 0;
-    if (may_share) weight.set_data(value);
-    else weight.copy_(value);
+  if (piece.tensor == bias_that_must_be_zero_ && piece.numbers.count_nonzero().item<std::int64_t>() > 0) {
+    std::erase(report_.left_out, piece.tensor);
+    report_.unexpected.push_back(piece.tensor + ", which is not zero");
+    bias_that_must_be_zero_.clear();
   }
-  report.taken = static_cast<std::int64_t>(values.size());
-  return report;
+  const std::int64_t piece_end = piece.begin + piece.numbers.numel();
+  for (Place& place : places_) {
+    if (place.theirs != piece.tensor) continue;
+    if (place.how == Place::How::kInOrder) {
+      const std::int64_t begin = std::max(piece.begin, place.begin), end = std::min(piece_end, place.end);
+      if (begin >= end) continue;
+      const at::Tensor to = place.weight.detach().view(-1);
+      to.narrow(0, place.offset + begin - place.begin, end - begin)
+          .copy_(piece.numbers.narrow(0, begin - piece.begin, end - begin));
+      continue;
+    }
+    if (!place.whole.defined()) place.whole = torch::empty({place.end}, piece.numbers.scalar_type());
+    place.whole.narrow(0, piece.begin, piece.numbers.numel()).copy_(piece.numbers);
+    if (piece_end < place.end) continue;
+    if (place.how == Place::How::kTransposed) {
+      place.weight.detach().t().copy_(place.whole.view(place.weight.t().sizes()));
+    } else {
+      const at::Tensor positions = place.whole.view({-1, place.weight.size(1)}).to(at::kFloat);
+      place.weight.detach().copy_(resize_positions(positions, place.weight.size(0), resize_));
+    }
+    place.whole.reset();
+  }
+}
+
+PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize) {
+  PretrainedPlaces places(network, saved, resize);
+  if (!places.report().fits()) return places.report();
+  const WeightSink sink = places.sink();
+  const auto give = [&](bool is_head) {
+    for (const auto& [name, tensor] : saved) {
+      const bool has_numbers = tensor.defined() && !tensor.is_meta();
+      if (places.report().fits() && has_numbers && name.starts_with(kHead) == is_head && sink.wants(name))
+        sink.take({name, 0, tensor.contiguous().view(-1)});
+    }
+  };
+  give(true);  // a bias there may not fit
+  give(false);
+  return places.report();
 }
 
 std::string PretrainedReport::text() const {

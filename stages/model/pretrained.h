@@ -7,6 +7,7 @@
 #include "stages/model/position_resize.h"
 #include "stages/model/weight_names.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/weights/weight_sink.h"
 
 namespace torch::nn {
 class Module;
@@ -33,12 +34,43 @@ struct PretrainedReport {
   std::string misfits() const;
 };
 
-/// Gives the tower and the projection of `network`, an ImageClassifier, the values of `saved`: the tensors of a model
-/// of transformers, timm, OpenAI or open_clip, by whichever names they have (weight_names.h). Fused and separate
-/// projections are cut and joined, OpenAI's projection is transposed, and position embeddings are resized. Everything
-/// or nothing: where the report does not fit() the network is as before. A weight of the file's type and shape shares
-/// its memory from then on: it must not be written in place. Throws runner::StageError where the names are of no layout
-/// that is known.
+/// How the tensors of a model of transformers, timm, OpenAI or open_clip become the tower and the projection of an
+/// ImageClassifier, by whichever names they have (weight_names.h): fused and separate projections are cut and joined,
+/// OpenAI's projection is transposed, position embeddings are resized, numbers are converted to the weight's type.
+/// Heads and adapters are no part of it. The tensors come piece by piece, so that never more than the few that cannot
+/// be placed piece by piece are in memory:
+///
+///   PretrainedPlaces places(network, shapes, resize);
+///   if (!places.report().fits()) refuse(places.report().misfits());
+///   read_saved_weights(reference, sha256, places.sink());
+///   if (!places.report().fits()) refuse(places.report().misfits());  // what only numbers can tell
+class PretrainedPlaces {
+ public:
+  /// `saved` are the tensors, of which only names and shapes are looked at. The network may be on the Meta device, then
+  /// only the report is of use; it must outlive this. Throws runner::StageError where the names are of no layout that
+  /// is known.
+  PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize);
+  PretrainedPlaces(const PretrainedPlaces&) = delete;
+  PretrainedPlaces& operator=(const PretrainedPlaces&) = delete;
+  ~PretrainedPlaces();
+
+  const PretrainedReport& report() const { return report_; }
+  /// Gives the network the numbers that come, if the report fits(). It refers to this object.
+  WeightSink sink();
+
+ private:
+  class Source;
+  struct Place;
+  void take(const WeightPiece& piece);
+
+  PretrainedReport report_;
+  PositionResize resize_;
+  std::vector<Place> places_;
+  std::vector<at::Tensor> zeros_;       // weights that only some layouts have, and that are 0 elsewhere
+  std::string bias_that_must_be_zero_;  // a tensor that has no place; empty: none
+};
+
+/// The same for tensors that are in memory: everything or nothing.
 PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize);
 
 }  // namespace stages

@@ -55,7 +55,7 @@ class TracedTraining {
     result.flops = flops;
     result.operations = operations;
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
-    if (training_.held) add_held_memory(result, backend_.device, *training_.held);
+    add_held_memory(result, context_, {training_.kept_data, training_.kept_validation});
     return result;
   }
 
@@ -77,6 +77,11 @@ class TracedTraining {
   void make_step(StepExecution& execution, std::int64_t units, std::int64_t step) {
     std::optional<Batch> batch = make_batch(training_.data, units);
     const StepSnapshot before(*network_, at::kMeta);
+    at::Tensor generators;
+    if (backend_.device == at::kCPU) {
+      generators = torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
+      trace_.own(generators, Owner::kBuffer, "the state of the random generator");
+    }
     StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
       if (item.value().grad().defined()) trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));

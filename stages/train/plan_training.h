@@ -20,7 +20,8 @@ struct TrainingToPlan {
   const DatasetDescription& data;          ///< that it learns from
   const DatasetDescription& network_data;  ///< that the network is made for
   const DatasetDescription* validation = nullptr;
-  const Dataset* held = nullptr;  ///< that stays in memory, where it is kept there (HoldsMemory)
+  const Dataset* kept_data = nullptr;        ///< the datasets themselves, for what they keep in memory; null: nothing
+  const Dataset* kept_validation = nullptr;  ///< likewise
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;

@@ -88,6 +88,12 @@ void StepSnapshot::restore() const {
   set_generator_states(generators_);
 }
 
+std::int64_t StepSnapshot::generator_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [device, state] : generators_) bytes += state.nbytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
                             const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {

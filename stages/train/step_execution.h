@@ -97,6 +97,8 @@ class StepSnapshot {
   StepSnapshot(torch::nn::Module& network, at::Device device);
   /// Puts all back, and drops the gradients.
   void restore() const;
+  /// What the states of the generators take of the CPU's memory.
+  std::int64_t generator_bytes() const;
 
  private:
   torch::nn::Module* network_;

@@ -127,7 +127,8 @@ class TrainingStage final : public runner::Stage {
                                   .data = data,
                                   .network_data = setup.network_data,
                                   .validation = validation ? &*validation : nullptr,
-                                  .held = inputs.get<Dataset>("train").get(),
+                                  .kept_data = inputs.get<Dataset>("train").get(),
+                                  .kept_validation = setup.data.validation.get(),
                                   .loader = setup.data.train->loader(),
                                   .options = options,
                                   .policy = policy};

@@ -56,22 +56,87 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
                                                 ", which safetensors files do not hold");
 }
 
-bool read_all(const Descriptor& file, void* data, std::size_t size) {
-  auto* bytes = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t got = ::read(*file, bytes, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes += got;
-    size -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
 [[noreturn]] void damaged_safetensors(const std::filesystem::path& path, const std::string& why) {
   throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid safetensors file: " + why)
       .with_help("fetch or write the file again");
 }
+
+/// An open file, whose header has been read.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path)
+      : path_(path),
+        // Does not wait for a writer, should the path name a pipe.
+        file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    struct stat status = {};
+    if (!file_.is_open() || ::fstat(*file_, &status) != 0) {
+      throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) refuse("it is not a regular file");
+    size_ = static_cast<std::int64_t>(status.st_size);
+    read_header();
+  }
+
+  SafetensorsHeader& header() { return header_; }
+
+  at::ScalarType type_of(const SafetensorsEntry& entry) const {
+    const auto type = std::ranges::find(kSavedTypes, entry.type, [](const auto& pair) { return pair.first; });
+    if (type != kSavedTypes.end()) return type->second;
+    refuse("the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
+           ", which LibTorch has no numbers for");
+  }
+
+  /// Fills `numbers` with those of `entry` from byte `begin` of it on.
+  void read(const SafetensorsEntry& entry, std::int64_t begin, const at::Tensor& numbers) const {
+    read_at(data_ + entry.begin + begin, numbers.mutable_data_ptr(), numbers.nbytes());
+    if (entry.type == SafetensorsType::kBool && numbers.view(at::kByte).gt(1).any().item<bool>())
+      refuse("the tensor '" + entry.name + "' holds what is neither true nor false");
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const { damaged_safetensors(path_, why); }
+
+  void read_at(std::int64_t offset, void* data, std::size_t size) const {
+    auto* bytes = static_cast<char*>(data);
+    while (size > 0) {
+      const ssize_t got = ::pread(*file_, bytes, size, offset);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) refuse(std::string("it cannot be read: ") + std::strerror(errno));
+      if (got == 0) {
+        refuse("it ends after " + std::to_string(offset) + " bytes, and had " + std::to_string(size_) +
+               " when it was opened: it was changed while it was read");
+      }
+      bytes += got;
+      size -= static_cast<std::size_t>(got);
+      offset += got;
+    }
+  }
+
+  void read_header() {
+    std::array<unsigned char, 8> prefix;
+    if (size_ < 8) refuse("it has " + std::to_string(size_) + " bytes, fewer than a header's length");
+    read_at(0, prefix.data(), prefix.size());
+    std::uint64_t length = 0;
+    for (std::size_t i = 0; i < 8; ++i) length |= static_cast<std::uint64_t>(prefix[i]) << (8 * i);
+    if (length > static_cast<std::uint64_t>(kLongestSafetensorsHeader))
+      refuse("its header claims " + std::to_string(length) + " bytes, more than the 100000000 allowed");
+    if (length > static_cast<std::uint64_t>(size_ - 8))
+      refuse("its header claims " + std::to_string(length) + " bytes and the file has " + std::to_string(size_));
+    std::string text(length, '\0');
+    read_at(8, text.data(), text.size());
+    data_ = 8 + static_cast<std::int64_t>(length);
+    try {
+      header_ = parse_safetensors_header(text, size_ - data_);
+    } catch (const std::invalid_argument& error) {
+      refuse(error.what());
+    }
+  }
+
+  const std::filesystem::path path_;
+  const Descriptor file_;
+  std::int64_t size_ = 0, data_ = 0;  // bytes: of the file when it was opened; before the tensors
+  SafetensorsHeader header_;
+};
 
 }  // namespace
 
@@ -107,60 +172,32 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
 }
 
 Safetensors read_safetensors(const std::filesystem::path& path, WeightContents contents) {
-  const Descriptor file(::open(
-      path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // does not wait for a writer, should the path name a pipe
-  struct stat status = {};
-  if (!file.is_open() || ::fstat(*file, &status) != 0) {
-    throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
+  SafetensorsFile file(path);
+  std::vector<NamedTensors::Item> items;
+  for (const SafetensorsEntry& entry : file.header().entries) {
+    const auto options = at::TensorOptions(contents == WeightContents::kShapes ? at::kMeta : at::kCPU);
+    at::Tensor tensor = torch::empty(entry.shape, options.dtype(file.type_of(entry)));
+    if (contents == WeightContents::kNumbers) file.read(entry, 0, tensor);
+    items.emplace_back(entry.name, std::move(tensor));
   }
-  if (!S_ISREG(status.st_mode)) damaged_safetensors(path, "it is not a regular file");
-  const auto size = static_cast<std::int64_t>(status.st_size);
+  std::ranges::sort(items, {}, &NamedTensors::Item::first);
+  return {NamedTensors(std::move(items)), std::move(file.header().metadata)};
+}
 
-  std::array<unsigned char, 8> prefix;
-  if (size < 8 || !read_all(file, prefix.data(), prefix.size())) {
-    damaged_safetensors(path, "it has " + std::to_string(size) + " bytes, fewer than a header's length");
-  }
-  std::uint64_t length = 0;
-  for (std::size_t i = 0; i < 8; ++i) length |= static_cast<std::uint64_t>(prefix[i]) << (8 * i);
-  if (length > static_cast<std::uint64_t>(kLongestSafetensorsHeader)) {
-    damaged_safetensors(path,
-                        "its header claims " + std::to_string(length) + " bytes, more than the 100000000 allowed");
-  }
-  if (length > static_cast<std::uint64_t>(size - 8)) {
-    damaged_safetensors(
-        path, "its header claims " + std::to_string(length) + " bytes and the file has " + std::to_string(size));
-  }
-  std::string text(length, '\0');
-  if (!read_all(file, text.data(), text.size())) damaged_safetensors(path, "it ends early");
-
-  Safetensors result;
-  try {
-    SafetensorsHeader header = parse_safetensors_header(text, size - 8 - static_cast<std::int64_t>(length));
-    std::vector<NamedTensors::Item> items;
-    for (const SafetensorsEntry& entry : header.entries) {
-      const auto type = std::ranges::find(kSavedTypes, entry.type, [](const auto& pair) { return pair.first; });
-      if (type == kSavedTypes.end()) {
-        damaged_safetensors(path, "the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
-                                      ", which LibTorch has no numbers for");
-      }
-      if (contents == WeightContents::kShapes) {
-        items.emplace_back(entry.name, torch::empty(entry.shape, at::TensorOptions(at::kMeta).dtype(type->second)));
-        continue;
-      }
-      at::Tensor tensor = torch::empty(entry.shape, type->second);
-      if (!read_all(file, tensor.mutable_data_ptr(), tensor.nbytes())) damaged_safetensors(path, "it ends early");
-      if (entry.type == SafetensorsType::kBool && tensor.view(at::kByte).gt(1).any().item<bool>()) {
-        damaged_safetensors(path, "the tensor '" + entry.name + "' holds what is neither true nor false");
-      }
-      items.emplace_back(entry.name, std::move(tensor));
+void read_safetensors(const std::filesystem::path& path, const WeightSink& sink) {
+  constexpr std::int64_t kPiece = 1 << 20;  // bytes, a multiple of every type's
+  SafetensorsFile file(path);
+  for (const SafetensorsEntry& entry : file.header().entries) {
+    if (!sink.wants(entry.name)) continue;
+    const at::ScalarType type = file.type_of(entry);
+    const auto width = static_cast<std::int64_t>(c10::elementSize(type)), bytes = entry.end - entry.begin;
+    const at::Tensor room = torch::empty({std::min(bytes, kPiece) / width}, type);
+    for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
+      const at::Tensor numbers = room.narrow(0, 0, std::min(bytes - begin, kPiece) / width);
+      file.read(entry, begin, numbers);
+      sink.take({entry.name, begin / width, numbers});
     }
-    std::ranges::sort(items, {}, &NamedTensors::Item::first);
-    result.tensors = NamedTensors(std::move(items));
-    result.metadata = std::move(header.metadata);
-  } catch (const std::invalid_argument& error) {
-    damaged_safetensors(path, error.what());
   }
-  return result;
 }
 
 }  // namespace stages

@@ -9,6 +9,7 @@
 
 #include "runner/disk/storage.h"
 #include "stages/tensor/named_tensors.h"
+#include "stages/weights/weight_sink.h"
 
 namespace stages {
 
@@ -38,7 +39,9 @@ enum class WeightContents {
 
 /// Reads a file nobody has vouched for: every number in it is checked against the file's size before memory is
 /// allocated for it. The data may lie at any address. Throws runner::StageError saying what is wrong with the file, and
-/// for tensors of 4 and 6 bits, which LibTorch has no numbers for.
+/// for tensors of 4 and 6 bits, which LibTorch has no numbers for. So does a file that shrinks while it is read.
 Safetensors read_safetensors(const std::filesystem::path& path, WeightContents contents = WeightContents::kNumbers);
+/// The same for tensors that need not be in memory together.
+void read_safetensors(const std::filesystem::path& path, const WeightSink& sink);
 
 }  // namespace stages

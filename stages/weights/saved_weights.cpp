@@ -57,8 +57,9 @@ bool is_safetensors(const fs::path& path, std::string_view start) {
   return begins_so || path.extension() == ".safetensors";
 }
 
-/// Reads one file; what it is says its content, not its name.
-TorchFile read_file(const fs::path& path, WeightContents contents) {
+/// Reads one file by the function for its format; what it is says its content, not its name.
+template <typename ReadSafetensors, typename ReadTorchFile>
+auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file, ReadTorchFile read_file_of_torch) {
   constexpr std::size_t kStart = 512;
   std::ifstream file(path, std::ios::binary);
   std::string start(kStart, '\0');
@@ -68,10 +69,19 @@ TorchFile read_file(const fs::path& path, WeightContents contents) {
     damaged_weights(path, "is Git LFS's pointer to the weights, not the weights",
                     "fetch the file itself: git lfs pull");
   }
-  if (is_safetensors(path, start)) return {read_safetensors(path, contents).tensors, ""};
-  if (is_torch_file(start)) return read_torch_file(path, contents);
+  if (is_safetensors(path, start)) return read_safetensors_file();
+  if (is_torch_file(start)) return read_file_of_torch();
   damaged_weights(path, "is neither a safetensors file nor one that torch has written",
                   "name a file of weights, and compare its checksum with the one published");
+}
+
+TorchFile read_file(const fs::path& path, WeightContents contents) {
+  return read_by_format(
+      path,
+      [&] {
+        return TorchFile{read_safetensors(path, contents).tensors, ""};
+      },
+      [&] { return read_torch_file(path, contents); });
 }
 
 void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,
@@ -193,6 +203,19 @@ SavedWeights read_saved_weights(const std::string& reference, WeightContents con
   if (config) result.config = std::move(config->json);
   result.where = path;
   return result;
+}
+
+void read_saved_weights(const std::string& reference, const std::string& sha256, const WeightSink& sink) {
+  const fs::path path = find_weights(reference);
+  const std::vector<fs::path> files = files_of(path, shards_of(path));
+  std::future<std::string> now = std::async(std::launch::async, sha256_of, files);
+  for (const fs::path& file : files)
+    read_by_format(
+        file, [&] { read_safetensors(file, sink); }, [&] { read_torch_file(file, sink); });
+  if (now.get() != sha256) {
+    damaged_weights(path, "has changed since the run began",
+                    "leave weights as they are while a run uses them, and start it again");
+  }
 }
 
 }  // namespace stages

@@ -33,5 +33,8 @@ std::string weights_sha256(const std::string& reference);
 /// allocated for it, and nothing in it is run. Throws runner::StageError (kMissingWeights, kDamagedWeights).
 /// Of shapes there is no digest.
 SavedWeights read_saved_weights(const std::string& reference, WeightContents contents = WeightContents::kNumbers);
+/// The same for tensors that need not be in memory together. Throws kDamagedWeights where the files are not those with
+/// the digest `sha256`.
+void read_saved_weights(const std::string& reference, const std::string& sha256, const WeightSink& sink);
 
 }  // namespace stages

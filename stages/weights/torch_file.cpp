@@ -58,7 +58,8 @@ void read_at(int file, std::int64_t offset, std::span<char> place) {
   while (!place.empty()) {
     const ssize_t got = ::pread(file, place.data(), place.size(), offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) refuse_torch_file("it ends early");
+    if (got < 0) refuse_torch_file(std::string("it cannot be read: ") + std::strerror(errno));
+    if (got == 0) refuse_torch_file("it ends after " + std::to_string(offset) + " bytes");
     place = place.subspan(static_cast<std::size_t>(got));
     offset += got;
   }
@@ -69,11 +70,12 @@ std::int64_t bytes_of(const PickledStorage& storage) { return storage.count * st
 /// Makes tensors of the storages that come, one after another.
 class TorchFileAssembly {
  public:
-  /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from.
-  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes)
-      : TorchFileAssembly(read_pickle(pickle), file_bytes) {}
-  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes)
-      : pickle_(std::move(pickle)), found_(pickled_weights(pickle_, 4 * file_bytes + kSmall)) {
+  /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from. Where there is a
+  /// `sink`, which is borrowed, it takes the tensors, and nothing is assembled.
+  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const WeightSink* sink)
+      : TorchFileAssembly(read_pickle(pickle), file_bytes, sink) {}
+  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const WeightSink* sink)
+      : sink_(sink), pickle_(std::move(pickle)), found_(pickled_weights(pickle_, 4 * file_bytes + kSmall)) {
     std::int64_t claimed = 0;
     for (const PickledWeight& weight : found_.weights) {
       auto& users = users_[weight.tensor.storage];
@@ -84,6 +86,10 @@ class TorchFileAssembly {
       claimed += bytes;
     }
     for (std::size_t i = 0; i < pickle_.storages.size(); ++i) by_key_.emplace(storage(i).key, i);
+    if (!sink_) return;
+    for (auto& [index, users] : users_)
+      std::erase_if(users, [&](const PickledWeight* weight) { return !sink_->wants(weight->name); });
+    std::erase_if(users_, [](const auto& storage) { return storage.second.empty(); });
   }
 
   const PickledStorage& storage(std::size_t index) const { return pickle_.storages[index]; }
@@ -117,7 +123,9 @@ class TorchFileAssembly {
   void take(std::size_t index, const at::Tensor& bytes) {
     const auto users = users_.extract(index);
     for (const PickledWeight* weight : users.mapped()) {
-      items_.emplace_back(weight->name, tensor_of(*weight, bytes, users.mapped().size() == 1));
+      at::Tensor tensor = tensor_of(*weight, bytes, users.mapped().size() == 1);
+      if (sink_) sink_->take({weight->name, 0, tensor.view(-1)});
+      else items_.emplace_back(weight->name, std::move(tensor));
     }
   }
 
@@ -152,6 +160,7 @@ class TorchFileAssembly {
     return numbers.as_strided(tensor.sizes, tensor.strides, tensor.offset).clone(at::MemoryFormat::Contiguous);
   }
 
+  const WeightSink* const sink_;
   Pickle pickle_;
   PickledWeights found_;
   std::unordered_map<std::size_t, std::vector<const PickledWeight*>> users_;  // of the storages that are still to come
@@ -188,7 +197,7 @@ std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries, cons
   return entry->second.size;
 }
 
-TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents) {
+TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents, const WeightSink* sink) {
   const std::map<std::string, StoredEntry> entries = list_zip(file);
   const std::string top = top_folder(entries);
   const auto text_at = [&](const std::string& name, std::size_t most) {
@@ -207,7 +216,7 @@ TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents) {
   if (!order.empty() && order != "little")
     refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) + "', not little");
 
-  TorchFileAssembly assembly(pickle, file_bytes);
+  TorchFileAssembly assembly(pickle, file_bytes, sink);
   if (contents == WeightContents::kShapes) return assembly.outline();
   std::unordered_map<std::string, std::size_t> wanted;
   for (const std::size_t index : assembly.wanted()) {
@@ -271,12 +280,12 @@ void check_stream_start(Pickles& pickles) {
   }
 }
 
-TorchFile from_stream(int file, std::int64_t file_bytes, WeightContents contents) {
+TorchFile from_stream(int file, std::int64_t file_bytes, WeightContents contents, const WeightSink* sink) {
   std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)), '\0');
   read_at(file, 0, start);
   Pickles pickles(start);
   check_stream_start(pickles);
-  TorchFileAssembly assembly(pickles.next(), file_bytes);
+  TorchFileAssembly assembly(pickles.next(), file_bytes, sink);
   if (contents == WeightContents::kShapes) return assembly.outline();
   const Pickle keys = pickles.next();
   const auto* list = std::get_if<PickledList>(&keys.value->data);
@@ -311,11 +320,15 @@ TorchFile from_stream(int file, std::int64_t file_bytes, WeightContents contents
 bool is_zip(std::string_view start) { return start.starts_with("PK\3\4"); }
 bool is_tar(std::string_view start) { return start.size() >= 262 && start.substr(257, 5) == "ustar"; }
 
-}  // namespace
+/// "it shrank from 120 to 80 bytes while it was read"; empty: it did not.
+std::string shrinking(int file, std::int64_t size) {
+  struct stat status = {};
+  if (::fstat(file, &status) != 0 || status.st_size >= size) return "";
+  return "it shrank from " + std::to_string(size) + " to " + std::to_string(status.st_size) +
+         " bytes while it was read";
+}
 
-bool is_torch_file(std::string_view start) { return is_zip(start) || is_tar(start) || start.starts_with('\x80'); }
-
-TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents) {
+TorchFile read(const std::filesystem::path& path, WeightContents contents, const WeightSink* sink) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
@@ -327,7 +340,7 @@ TorchFile read_torch_file(const std::filesystem::path& path, WeightContents cont
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
     if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
-    return is_zip(start) ? from_zip(*file, size, contents) : from_stream(*file, size, contents);
+    return is_zip(start) ? from_zip(*file, size, contents, sink) : from_stream(*file, size, contents, sink);
   } catch (const ForbiddenPickle& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
@@ -335,10 +348,23 @@ TorchFile read_torch_file(const std::filesystem::path& path, WeightContents cont
             "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
             "in Python and save only its state_dict");
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kDamagedWeights,
-                     "'" + path.string() + "' is not a valid file of torch.save: " + error.what())
+    const std::string shrunk = shrinking(*file, size);
+    throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid file of torch.save: " +
+                                                     (shrunk.empty() ? error.what() : shrunk))
         .with_help("fetch or write the file again");
   }
+}
+
+}  // namespace
+
+bool is_torch_file(std::string_view start) { return is_zip(start) || is_tar(start) || start.starts_with('\x80'); }
+
+TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents) {
+  return read(path, contents, nullptr);
+}
+
+void read_torch_file(const std::filesystem::path& path, const WeightSink& sink) {
+  read(path, WeightContents::kNumbers, &sink);
 }
 
 }  // namespace stages

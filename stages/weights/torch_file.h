@@ -22,5 +22,7 @@ bool is_torch_file(std::string_view start);
 /// Nothing in it is run (pickle.h); every size is checked against the file's before memory is allocated for it; only
 /// the tensors of the model are read. Throws runner::StageError (kMissingWeights, kDamagedWeights).
 TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents = WeightContents::kNumbers);
+/// The same for tensors that need not be in memory together: each comes as one piece.
+void read_torch_file(const std::filesystem::path& path, const WeightSink& sink);
 
 }  // namespace stages

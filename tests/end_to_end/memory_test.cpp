@@ -46,6 +46,19 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
   EXPECT_THAT(ended.err, HasSubstr(" % of the "));
 }
 
+TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
+  ASSERT_EQ(run("memory.budget=512MiB").exit, 0);
+  const auto finished = file_text(folder_ / "run/nodes/train/finished.json");
+  const Ended raised = retort("resume run memory.budget=1GiB", folder_.path());
+  EXPECT_EQ(raised.exit, 0) << raised.err;
+  EXPECT_EQ(file_text(folder_ / "run/nodes/train/finished.json"), finished) << "nothing is trained again for it";
+  const Ended lowered = retort("resume run memory.budget=256MiB", folder_.path());
+  EXPECT_EQ(lowered.exit, 0) << lowered.err;
+  const Ended too_low = retort("resume run memory.budget=1MiB", folder_.path());
+  EXPECT_EQ(too_low.exit, 1);
+  EXPECT_THAT(too_low.err, AllOf(HasSubstr("error[E0706]"), HasSubstr("may use 1.0 MiB (memory.budget)")));
+}
+
 TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
   const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=2 -v");
   ASSERT_EQ(ended.exit, 0) << ended.err;

@@ -45,7 +45,7 @@ TEST_F(Plan, ShowsWhatEachNodeNeedsAndRunsNothing) {
   EXPECT_THAT(ended.out, HasSubstr("saved_activation"));
   EXPECT_THAT(ended.out, HasSubstr("model.vision_model.encoder.layers.0"));
   EXPECT_THAT(ended.out, HasSubstr("evaluate on cpu, "));
-  EXPECT_THAT(ended.out, HasSubstr("fits: train needs the most"));
+  EXPECT_THAT(ended.out, HasSubstr("fits: the run needs the most at train"));
   EXPECT_FALSE(wrote_anything());
 }
 

@@ -154,15 +154,16 @@ std::string reuse_text(const PlannedRecipe& asked) {
 
 std::string summary(const PlanAnswer& answer) {
   std::string text;
-  const auto peak = std::ranges::max_element(answer.plans, {}, &MemoryPlan::predicted);
-  if (peak == answer.plans.end()) {
+  const MemoryPlan* const peak = answer.largest_plan();
+  if (!peak) {
     text = "nothing was planned";
   } else {
     const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
     const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
     text = fitting == count ? "fits" : "does not fit";
-    text += ": " + printable(peak->node) + " needs the most, " + size_text(peak->predicted);
+    text += ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->predicted);
     if (peak->budget) text += " of " + size_text(*peak->budget);
+    if (!peak->held.empty()) text += ", " + held_text(*peak);
   }
   const auto reused = std::ranges::count(answer.reuse, "hit", &NodeReuse::state);
   text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
@@ -185,6 +186,8 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
     const std::vector<std::string> pictures = draw(*asked, flags.svg);
     if (console.json) {
       Json json = asked->answer.json;
+      const MemoryPlan* const peak = asked->answer.largest_plan();
+      json["run_peak"] = peak ? run_peak(*peak) : Json();
       if (!pictures.empty()) json["pictures"] = pictures;
       print_result(console, "plan/1", json, errors);
     } else {

@@ -227,6 +227,99 @@ TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
 }
 
+/// Keeps 30 bytes.
+struct Weights : Artifact {
+  static constexpr auto kType = ArtifactType::kCheckpoint;
+  ArtifactType type() const override { return kType; }
+  HeldMemory held() const override { return {.on_device = 20, .on_host = 10}; }
+};
+
+/// Needs 40 bytes of `budget` and what others hold, and puts out Weights.
+class HoldingStage : public Stage {
+ public:
+  explicit HoldingStage(std::int64_t budget) : budget_(budget) {}
+  std::optional<Outputs> plan(const Inputs&, PlanContext& context) override {
+    MemoryPlan plan{.predicted = 40, .budget = budget_, .budget_from = "memory.budget", .held = context.held()};
+    plan.predicted += plan.held_bytes();
+    context.plan(std::move(plan));
+    return Outputs{{"weights", std::make_shared<Weights>()}};
+  }
+  Outputs run(const Inputs&, RunContext& context) override {
+    context.say("runs");
+    return {{"weights", std::make_shared<Weights>()}};
+  }
+
+ private:
+  const std::int64_t budget_;
+};
+
+const StageKind kHolding{"train.holding", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+                           std::int64_t budget = 0;
+                           reader.read("budget", budget);
+                           if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+                           return std::unique_ptr<Stage>(std::make_unique<HoldingStage>(budget));
+                         }};
+
+class HeldTest : public ExecutorTest {
+ protected:
+  static Node holding(const std::string& id, std::int64_t budget, std::vector<std::size_t> from = {}) {
+    Node made = node(id, 0);
+    made.kind = "train.holding";
+    made.options = from_json({{"budget", budget}});
+    for (const std::size_t index : from) made.inputs.push_back({"in", index, "weights", ArtifactType::kCheckpoint});
+    return made;
+  }
+  /// Three trainings whose weights a fourth node takes all together, under `budget`.
+  std::unique_ptr<Executor> gathered(std::int64_t budget) {
+    static const StageKind* const kinds[] = {&kHolding};
+    std::vector<Node> nodes = {holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
+                               holding("vote", budget, {0, 1, 2})};
+    auto executor = std::make_unique<Executor>(Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+                                               ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
+                                                             .is_cancelled = [this] { return cancelled_; }});
+    EXPECT_TRUE(executor->create().empty());
+    return executor;
+  }
+};
+
+TEST_F(HeldTest, EachNodeIsPlannedWithWhatEarlierOnesKeep) {
+  const auto executor = gathered(100);
+  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
+  std::vector<std::int64_t> needs;
+  for (const DryNode& node : executor->planned()) needs.push_back(node.plan->predicted);
+  EXPECT_THAT(needs, ElementsAre(40, 70, 100, 40)) << "its own inputs are a node's own matter";
+  EXPECT_EQ(executor->planned()[2].plan->held,
+            (std::vector<NamedBytes>{{"train.1.weights", 30}, {"train.2.weights", 30}}));
+  EXPECT_EQ(largest_plan(executor->planned())->node, "train.3");
+}
+
+TEST_F(HeldTest, OnAGpuTheCpusMemoryIsNotCounted) {
+  const auto executor = gathered(100);
+  executor->plan({}, {}, /*strict=*/true, "cuda:0");
+  EXPECT_EQ(executor->planned()[2].plan->held_bytes(), 40);
+}
+
+TEST_F(HeldTest, ABudgetThatALaterNodeWouldBreakIsRefusedBeforeTheFirstStarts) {
+  const Diagnostics errors = gathered(90)->plan({}, {}, /*strict=*/false, "cpu");
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_EQ(
+      errors[0].message,
+      "'train.3' needs 100 B at its peak, 60 B of it held by earlier nodes, and may use 90 B (memory.budget): 10 B "
+      "too much");
+  ASSERT_EQ(errors[0].notes.size(), 2U);
+  EXPECT_EQ(errors[0].notes[1].message, "held by an earlier node: train.2.weights, 30 B");
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(HeldTest, ThePlanThatIsRecordedSaysWhereTheRunNeedsTheMost) {
+  const auto executor = gathered(100);
+  executor->plan({}, {}, /*strict=*/false, "cpu");
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  const auto plan = nlohmann::json::parse(std::ifstream(folder_ / "nodes/train.2/plan.json"));
+  EXPECT_EQ(plan.at("held").at(0).at("name"), "train.1.weights");
+  EXPECT_EQ(plan.at("run_peak"), (nlohmann::json{{"node", "train.3"}, {"predicted", 100}, {"held", 60}}));
+}
+
 TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   const auto executor = made({data(), planned("train", 60, {0})});
   executor->plan({}, {}, /*strict=*/false, "cpu");

@@ -49,6 +49,17 @@ TEST(PlanText, TellsEverything) {
 )");
 }
 
+TEST(PlanText, WhatEarlierNodesHoldHasItsOwnLines) {
+  MemoryPlan plan = memory_plan();
+  plan.held = {{"train.1.checkpoint", 100 << 20}, {"train.2.checkpoint", 28 << 20}};
+  const std::string text = plan_text(plan, kStyle);
+  EXPECT_THAT(text, HasSubstr("needs 1.25 GiB, 128.0 MiB of it held by earlier nodes, of 8.00 GiB (memory.budget)"));
+  EXPECT_THAT(text, HasSubstr("  held by earlier nodes until their results have been used\n"
+                              "        bytes  of\n"
+                              "    100.0 MiB  train.1.checkpoint\n"
+                              "     28.0 MiB  train.2.checkpoint\n"));
+}
+
 TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives.push_back({{"memory.two_pass=on"}, "exact", 0, 1, "BatchNorm mixes samples"});

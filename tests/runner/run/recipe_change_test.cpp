@@ -49,7 +49,8 @@ std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
 TEST(RecipeChange, TheSameRecipeMayContinue) { EXPECT_THAT(said({}), IsEmpty()); }
 
 TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
-  EXPECT_THAT(said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3", "run.dir=x"}),
+  EXPECT_THAT(said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3", "run.dir=x",
+                    "memory.budget=1GiB", "memory.memory_fraction=0.5"}),
               IsEmpty());
 }
 

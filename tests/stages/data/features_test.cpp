@@ -15,6 +15,7 @@
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
 #include "tests/support/frozen_model.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
@@ -113,23 +114,22 @@ TEST_F(FeaturesTest, AreWhatTheFrozenPartMakesOfEachSample) {
   EXPECT_EQ(outputs_.count("validation"), 0);
 }
 
-TEST_F(FeaturesTest, WhatAllPartsHoldIsCountedOnce) {
-  const auto made = [&](std::int64_t rows) {
-    FeatureTable table{.present = torch::ones({rows}, at::kBool), .tensors = {}};
-    table.tensors.set("features", torch::zeros({rows, 8}));
-    table.tensors.set("label", torch::zeros({rows}, at::kLong));
-    return std::make_shared<FeatureDataset>(train_, std::move(table));
-  };
-  const auto train = made(30), test = made(7);
-  EXPECT_EQ(test->own_bytes(), 7 * (1 + 8 * 4 + 8));
-  train->set_bytes_beside(test->own_bytes());
+TEST_F(FeaturesTest, WhatTheyHoldIsCountedWhereItIsPlannedFor) {
+  FeatureTable table{.present = torch::ones({7}, at::kBool), .tensors = {}};
+  table.tensors.set("features", torch::zeros({7, 8}));
+  table.tensors.set("label", torch::zeros({7}, at::kLong));
+  const FeatureDataset features(train_, std::move(table));
+  constexpr std::int64_t kBytes = 7 * (1 + 8 * 4 + 8);
+  EXPECT_EQ(features.held().on_host, kBytes);
+  PlanningContext context;
   runner::MemoryPlan plan{.predicted = 1000};
-  add_held_memory(plan, at::kCPU, *train);
-  EXPECT_EQ(plan.predicted, 1000 + 37 * (1 + 8 * 4 + 8));
+  add_held_memory(plan, context, {&features, train_.get(), nullptr});
+  EXPECT_EQ(plan.predicted, 1000 + kBytes);
   EXPECT_EQ(plan.terms.at(0).name, "data");
-  add_held_memory(plan, at::kCUDA, *train);
-  add_held_memory(plan, at::kCPU, *train_);
-  EXPECT_EQ(plan.terms.size(), 1u);
+  context.facts.device = "cuda:0";
+  runner::MemoryPlan on_gpu;
+  add_held_memory(on_gpu, context, {&features});
+  EXPECT_EQ(on_gpu.terms.size(), 0u);
 }
 
 TEST_F(FeaturesTest, SayWhatTheyWereComputedFrom) {

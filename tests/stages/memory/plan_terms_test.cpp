@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "tests/support/planning_context.h"
+
 namespace stages {
 namespace {
 
@@ -44,6 +46,16 @@ TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
   EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).predicted, 1000 + (60 + 1) * kSampleBytes);
   EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).predicted,
             1000 + (40 + 1) * kSampleBytes);
+}
+
+TEST(PlanTerms, WhatEarlierNodesKeepIsCountedBesideTheTerms) {
+  PlanningContext context;
+  context.kept_by_others = {{"train.1.checkpoint", 700}, {"train.2.checkpoint", 300}};
+  runner::MemoryPlan plan{.predicted = 50};
+  add_held_memory(plan, context, {});
+  EXPECT_EQ(plan.predicted, 1050);
+  EXPECT_EQ(plan.held_bytes(), 1000);
+  EXPECT_TRUE(plan.terms.empty());
 }
 
 TEST(PlanTerms, NothingIsReadAheadWithoutWorkersOrOnAGpu) {

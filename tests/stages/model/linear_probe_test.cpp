@@ -8,6 +8,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
@@ -188,6 +189,85 @@ TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
   EXPECT_TRUE(parameters.contains("vision_model.embeddings.patch_embedding.bias"));
   EXPECT_FALSE(parameters.contains("vision_model.pre_layrnorm.weight"));
   EXPECT_EQ(fine_tuned->forward(*network, {{"image", pixels()}}).at("logits").sizes(), at::IntArrayRef({2, 3}));
+}
+
+/// What is in memory of tensors once a model and a network of it have been made, and the most that was meanwhile.
+struct Taken {
+  std::int64_t kept = 0, peak = 0, of_network = 0;
+};
+
+Taken taken_by(const Json& backbone) {
+  const CountingAllocator counter;
+  const auto made = model(backbone);
+  const auto network = made->build(flowers(), 1);
+  Taken taken{.kept = counter.live_bytes(), .peak = counter.peak_bytes()};
+  for (const at::Tensor& parameter : network->parameters())
+    taken.of_network += static_cast<std::int64_t>(parameter.nbytes());
+  return taken;
+}
+
+TEST(LinearProbe, NothingOfTheFileStaysInMemoryBesideTheNetwork) {
+  const SavedTower saved;
+  NamedTensors tensors = saved.weights();
+  tensors.set("text_model.embeddings.token_embedding.weight", torch::ones({1280, 1024}));  // 5 MiB
+  tensors.set("logit_scale", torch::ones({}));
+  write_safetensors(saved.file(), tensors);
+  const Taken taken = taken_by(small({{"weights", saved.file()}}));
+  EXPECT_EQ(taken.kept, taken.of_network);
+  EXPECT_LT(taken.peak, 2 * taken.of_network);
+}
+
+TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "model.safetensors").string();
+  const Json wide = small({{"hidden_size", 256}, {"intermediate_size", 1024}, {"num_hidden_layers", 4}});
+  {
+    const auto network = model(wide)->build(flowers(), 1);
+    NamedTensors tensors;
+    for (const auto& item : network->named_parameters()) {
+      if (!item.key().starts_with("head.")) tensors.set(item.key(), item.value().detach());
+    }
+    write_safetensors(file, tensors);
+  }
+  Json halves = wide;
+  halves.update({{"weights", file}, {"dtype", "bf16"}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}});
+  const Taken taken = taken_by(halves);
+  EXPECT_EQ(taken.kept, taken.of_network);
+  constexpr std::int64_t kPiece = 1 << 20;
+  EXPECT_LE(taken.peak, taken.of_network + kPiece + 4096);
+  Json whole = halves;
+  whole["dtype"] = "fp32";
+  const auto of_halves = model(halves)->build(flowers(), 1), of_whole = model(whole)->build(flowers(), 1);
+  for (const auto& item : of_whole->named_parameters()) {
+    const bool is_head = item.key().starts_with("head.");
+    const at::Tensor expected = is_head ? item.value() : item.value().to(at::kBFloat16);
+    EXPECT_TRUE(of_halves->named_parameters()[item.key()].equal(expected)) << item.key();
+  }
+}
+
+TEST(LinearProbe, RandomBaseInHalfPrecisionIsTheOneOfFullRounded) {
+  Json halves = small({{"dtype", "bf16"}});
+  const auto of_halves = model(halves)->build(flowers(), 1), of_whole = model(small())->build(flowers(), 1);
+  for (const auto& item : of_whole->named_parameters()) {
+    const at::Tensor held = of_halves->named_parameters()[item.key()];
+    EXPECT_TRUE(held.equal(item.value().to(held.scalar_type()))) << item.key();
+  }
+}
+
+TEST(LinearProbe, WeightsThatChangeDuringARunAreRefused) {
+  const SavedTower saved;
+  const auto made = model(small({{"weights", saved.file()}}));
+  made->build(flowers(), 1);
+  NamedTensors changed = saved.weights();
+  changed.set("visual_projection.weight", torch::zeros({6, 8}));
+  write_safetensors(saved.file(), changed);
+  try {
+    made->build(flowers(), 1);
+    FAIL();
+  } catch (const StageError& error) {
+    EXPECT_EQ(error.stage + error.option, "/model/backbone/weights");
+    EXPECT_THAT(error.what(), HasSubstr("has changed since the run began"));
+  }
 }
 
 }  // namespace

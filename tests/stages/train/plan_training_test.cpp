@@ -108,6 +108,11 @@ std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::
   return found == owners.end() ? 0 : found->bytes;
 }
 
+TEST(PlanTraining, TheStateOfTheRandomGeneratorIsCounted) {
+  const auto bytes = static_cast<std::int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
+  EXPECT_EQ(bytes_of(TowerPlanning().plan().owners, "buffer"), bytes) << "the tower has no buffers of its own";
+}
+
 TEST(PlanTraining, PeakIsThatOfTheTraining) {
   TowerPlanning planning;
   const auto predicted = static_cast<double>(planning.plan().live);

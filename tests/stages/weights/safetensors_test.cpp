@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <iterator>
 
 #include <gtest/gtest.h>
@@ -382,6 +383,41 @@ TEST_F(SafetensorsTest, ManySmallTensorsAreReadQuickly) {
   for (int i = 0; i < 20000; ++i) items.emplace_back("t" + std::to_string(i), torch::empty({0}));
   write_safetensors(file(), NamedTensors(std::move(items)));
   EXPECT_EQ(read_safetensors(file()).tensors.size(), 20000);
+}
+
+TEST_F(SafetensorsTest, PiecesOfATensorComeInOrderAndOthersArePassedOver) {
+  const at::Tensor large = torch::arange(700000).to(at::kFloat), flags = torch::tensor({true, false});
+  write_safetensors(file(), {{"a", torch::ones(3)}, {"flags", flags}, {"large", large.view({7, 100000})}});
+  at::Tensor read = torch::zeros(700000);
+  std::int64_t reached = 0;
+  std::set<std::string> seen;
+  read_safetensors(file(), {.wants = [](const std::string& name) { return name != "a"; },
+                            .take =
+                                [&](const WeightPiece& piece) {
+                                  seen.insert(piece.tensor);
+                                  if (piece.tensor != "large") return;
+                                  EXPECT_EQ(piece.begin, reached);
+                                  EXPECT_LE(piece.numbers.nbytes(), 1U << 20);
+                                  read.narrow(0, piece.begin, piece.numbers.numel()).copy_(piece.numbers);
+                                  reached += piece.numbers.numel();
+                                }});
+  EXPECT_EQ(seen, (std::set<std::string>{"flags", "large"}));
+  EXPECT_TRUE(read.equal(large));
+}
+
+TEST_F(SafetensorsTest, FileThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
+  write_safetensors(file(), {{"a", torch::ones(1000)}, {"b", torch::ones(1000)}});
+  const std::uintmax_t size = fs::file_size(file());
+  try {
+    read_safetensors(file(), {.wants = [](const std::string&) { return true; },
+                              .take = [&](const WeightPiece&) { fs::resize_file(file(), size - 3996); }});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
+    EXPECT_EQ(std::string(error.what()), "'" + file().string() + "' is not a valid safetensors file: it ends after " +
+                                             std::to_string(size - 3996) + " bytes, and had " + std::to_string(size) +
+                                             " when it was opened: it was changed while it was read");
+  }
 }
 
 }  // namespace

@@ -63,6 +63,24 @@ TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
   EXPECT_EQ(read.sha256, runner::sha256(folder_.read("any.safetensors")));
 }
 
+TEST_F(SavedWeightsTest, AllShardsComeIfTheyAreThoseOfTheDigest) {
+  write_shards();
+  const std::string sha256 = weights_sha256(at(""));
+  std::string seen;
+  const WeightSink sink{.wants = [](const std::string& name) { return name != "a"; },
+                        .take = [&](const WeightPiece& piece) { seen += piece.tensor; }};
+  read_saved_weights(at(""), sha256, sink);
+  EXPECT_EQ(seen, "bc");
+  write_safetensors(at("2.safetensors"), {{"c", torch::zeros(3)}});
+  try {
+    read_saved_weights(at(""), sha256, sink);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
+    EXPECT_THAT(error.what(), testing::HasSubstr("has changed since the run began"));
+  }
+}
+
 TEST_F(SavedWeightsTest, ShapesOfShardsAreReadWithoutNumbersOrDigest) {
   write_shards();
   const SavedWeights read = read_saved_weights(at(""), WeightContents::kShapes);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +68,41 @@ TEST_P(TorchFiles, ShapesAreReadWithoutNumbers) {
     EXPECT_TRUE(shapes.at(key).is_meta()) << key;
     EXPECT_EQ(shapes.at(key).sizes(), tensor.sizes()) << key;
     EXPECT_EQ(shapes.at(key).scalar_type(), tensor.scalar_type()) << key;
+  }
+}
+
+TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
+  const fs::path path = golden(std::string(GetParam()) + ".pth");
+  const NamedTensors whole = read_torch_file(path).tensors;
+  const std::string left_out = whole.begin()->first;
+  std::map<std::string, at::Tensor> seen;
+  read_torch_file(path, {.wants = [&](const std::string& name) { return name != left_out; },
+                         .take =
+                             [&](const WeightPiece& piece) {
+                               EXPECT_EQ(piece.begin, 0);
+                               seen[piece.tensor] = piece.numbers.clone();
+                             }});
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(whole.size() - 1));
+  for (const auto& [name, numbers] : seen) {
+    const at::Tensor& expected = whole.at(name);
+    ASSERT_EQ(numbers.nbytes(), expected.nbytes()) << name;
+    EXPECT_EQ(std::memcmp(numbers.const_data_ptr(), expected.const_data_ptr(), numbers.nbytes()), 0) << name;
+  }
+}
+
+// The stream is read storage by storage; of the zip archive libarchive has read ahead.
+TEST(TorchFile, OneThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.write("a.pth", bytes_of(golden("checkpoint_stream.pth")));
+  const std::uintmax_t size = fs::file_size(path);
+  try {
+    read_torch_file(path, {.wants = [](const std::string&) { return true; },
+                           .take = [&](const WeightPiece&) { fs::resize_file(path, 20); }});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
+    EXPECT_EQ(std::string(error.what()), "'" + path.string() + "' is not a valid file of torch.save: it shrank from " +
+                                             std::to_string(size) + " to 20 bytes while it was read");
   }
 }
 

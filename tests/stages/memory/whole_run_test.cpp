@@ -1,0 +1,219 @@
+// What the nodes of a whole run take, by the counting allocator, beside what the run was planned to take.
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/execute/executor.h"
+#include "runner/graph/run_order.h"
+#include "runner/stage/config_reader.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/stages.h"
+#include "tests/support/noise_images.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/temporary_folder.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+using runner::ArtifactType;
+
+constexpr int kItems = 5;
+
+class NoiseStage final : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader&) {
+    return std::unique_ptr<runner::Stage>(std::make_unique<NoiseStage>());
+  }
+  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
+    return {{"train", std::make_shared<NoiseImages>(24, 32)}, {"test", std::make_shared<NoiseImages>(12, 32)}};
+  }
+};
+const runner::StageKind kNoise{"data.noise", NoiseStage::create};
+
+/// Takes all networks together, as an ensemble does.
+class EnsembleStage final : public runner::Stage {
+ public:
+  static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader&) {
+    return std::unique_ptr<runner::Stage>(std::make_unique<EnsembleStage>());
+  }
+  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext&) override {
+    return runner::Outputs();
+  }
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    context.say(std::to_string(inputs.all<Checkpoint>("checkpoint").size()) + " networks");
+    return {};
+  }
+};
+const runner::StageKind kEnsemble{"evaluate.ensemble", EnsembleStage::create};
+
+runner::Node node(const std::string& id, const std::string& kind, const std::string& options = "") {
+  runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {}, 7};
+  std::string file = kind;
+  std::ranges::replace(file, '.', '/');
+  made.options = options.empty() ? runner::from_json(Json::object()) : stage_options(file, options);
+  made.options.map()->erase(std::remove_if(made.options.map()->begin(), made.options.map()->end(),
+                                           [](const runner::Entry& entry) { return entry.key == "kind"; }),
+                            made.options.map()->end());
+  return made;
+}
+
+/// Five trainings of a foreach and their evaluations, as compile() puts them: by stage.
+runner::Graph five_items(const std::string& budget, bool as_ensemble) {
+  runner::Graph graph{"test", 0, std::nullopt, "cpu", {}};
+  graph.nodes = {node("data", "data.noise"),
+                 node("model", "model.clip_vision",
+                      R"({"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4,
+                          "num_attention_heads": 4, "patch_size": 8})"),
+                 node("memory", "memory.policy", R"({"budget": ")" + budget + R"("})")};
+  const std::size_t first = graph.nodes.size();
+  for (int item = 1; item <= kItems; ++item) {
+    runner::Node train = node("train." + std::to_string(item), "train.supervised",
+                              R"({"epochs": 1, "batch_size": 4, "optimizer": {"kind": "adamw", "learning_rate": 0.00)" +
+                                  std::to_string(item) + "}}");
+    train.seed += static_cast<std::uint64_t>(item);
+    train.inputs = {{"train", 0, "train", ArtifactType::kDataset},
+                    {"model", 1, "model", ArtifactType::kModel},
+                    {"memory", 2, "memory", ArtifactType::kMemoryPolicy}};
+    graph.nodes.push_back(std::move(train));
+  }
+  for (int item = 0; item < kItems && !as_ensemble; ++item) {
+    runner::Node evaluate =
+        node("evaluate." + std::to_string(item + 1), "evaluate.classification", R"({"batch_size": 4})");
+    evaluate.inputs = {{"test", 0, "test", ArtifactType::kDataset},
+                       {"checkpoint", first + static_cast<std::size_t>(item), "checkpoint", ArtifactType::kCheckpoint},
+                       {"memory", 2, "memory", ArtifactType::kMemoryPolicy}};
+    graph.nodes.push_back(std::move(evaluate));
+  }
+  if (!as_ensemble) return graph;
+  graph.nodes.push_back(node("ensemble", "evaluate.ensemble"));
+  for (std::size_t item = 0; item < kItems; ++item)
+    graph.nodes.back().inputs.push_back({"checkpoint", first + item, "checkpoint", ArtifactType::kCheckpoint});
+  return graph;
+}
+
+/// A run of a graph, counted.
+class WholeRun {
+ public:
+  explicit WholeRun(runner::Graph graph)
+      : executor_(std::move(graph), kinds(),
+                  {.emit = [this](const runner::Event& event) { events_.push_back(event); },
+                   .is_cancelled = [] { return false; },
+                   .measure_peak = [this] { return counter_.take_peak(); }}) {
+    EXPECT_TRUE(executor_.create().empty());
+  }
+
+  runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }
+  runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, "cpu"); }
+
+  /// By node, what it was planned to take and what it took.
+  std::map<std::string, std::pair<double, double>> peaks() const {
+    std::map<std::string, std::pair<double, double>> result;
+    for (const runner::DryNode& dry : executor_.planned()) {
+      if (dry.plan) result[dry.node].first = static_cast<double>(dry.plan->predicted);
+    }
+    for (const auto& event : events_) {
+      const auto* finished = std::get_if<runner::NodeFinished>(&event);
+      if (finished && result.contains(finished->node))
+        result[finished->node].second = static_cast<double>(finished->peak_memory_bytes);
+    }
+    return result;
+  }
+  std::int64_t predicted(const std::string& id) const {
+    const auto found = std::ranges::find(executor_.planned(), id, &runner::DryNode::node);
+    return found->plan->predicted;
+  }
+  std::vector<std::string> started() const {
+    std::vector<std::string> result;
+    for (const auto& event : events_) {
+      if (const auto* one = std::get_if<runner::NodeStarted>(&event)) result.push_back(one->node);
+    }
+    return result;
+  }
+  /// What `stage` measured, by node and name.
+  std::map<std::string, double> metrics(const std::string& stage) const {
+    std::map<std::string, double> result;
+    for (const auto& event : events_) {
+      const auto* metric = std::get_if<runner::NodeMetric>(&event);
+      if (metric && metric->node.starts_with(stage)) result[metric->node + " " + metric->name] = metric->value;
+    }
+    return result;
+  }
+
+ private:
+  static std::span<const runner::StageKind* const> kinds() {
+    static const std::vector<const runner::StageKind*> all = [] {
+      std::vector<const runner::StageKind*> result = {&kNoise, &kEnsemble};
+      for (const runner::StageKind* kind : all_kinds()) result.push_back(kind);
+      return result;
+    }();
+    return all;
+  }
+
+  const TemporaryFolder folder_;
+  CountingAllocator counter_;
+  std::vector<runner::Event> events_;
+  runner::Executor executor_;
+};
+
+void expect_as_planned(const WholeRun& run) {
+  const auto peaks = run.peaks();
+  EXPECT_GE(peaks.size(), static_cast<std::size_t>(kItems));
+  for (const auto& [id, peak] : peaks) EXPECT_NEAR(peak.second / peak.first, 1, 0.04) << id;
+}
+
+TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedTo) {
+  WholeRun run(five_items("auto", /*as_ensemble=*/false));
+  ASSERT_TRUE(run.plan().empty());
+  EXPECT_EQ(run.predicted("train.5"), run.predicted("train.1"));
+  ASSERT_EQ(run.run(), runner::ExitCode::kDone);
+  EXPECT_THAT(run.started(), ElementsAre("data", "model", "memory", "train.1", "evaluate.1", "train.2", "evaluate.2",
+                                         "train.3", "evaluate.3", "train.4", "evaluate.4", "train.5", "evaluate.5"));
+  expect_as_planned(run);
+}
+
+TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
+  const runner::Graph all = five_items("auto", /*as_ensemble=*/false);
+  WholeRun together(all);
+  ASSERT_EQ(together.run(), runner::ExitCode::kDone);
+  const auto alone = runner::only(all, "evaluate.4");
+  ASSERT_TRUE(alone);
+  WholeRun single(*alone);
+  ASSERT_EQ(single.run(), runner::ExitCode::kDone);
+  const auto expected = together.metrics("evaluate.4");
+  EXPECT_GT(expected.size(), 3U);
+  EXPECT_EQ(single.metrics("evaluate.4"), expected);
+}
+
+TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
+  WholeRun run(five_items("auto", /*as_ensemble=*/true));
+  ASSERT_TRUE(run.plan().empty());
+  EXPECT_GT(run.predicted("train.5"), run.predicted("train.1") * 3 / 2);
+  ASSERT_EQ(run.run(), runner::ExitCode::kDone);
+  expect_as_planned(run);
+}
+
+TEST(WholeRun, ABudgetThatTheLastItemWouldBreakIsRefusedBeforeTheFirst) {
+  WholeRun unlimited(five_items("auto", /*as_ensemble=*/true));
+  unlimited.plan();
+  const double mib = static_cast<double>(unlimited.predicted("train.3")) / (1 << 20);
+  WholeRun run(five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
+  const runner::Diagnostics errors = run.plan();
+  ASSERT_FALSE(errors.empty());
+  EXPECT_EQ(errors.back().code, runner::ErrorCode::kOutOfMemory);
+  EXPECT_THAT(errors.back().message, HasSubstr("'train.5' needs "));
+  EXPECT_THAT(errors.back().message, HasSubstr(" of it held by earlier nodes, and may use "));
+  EXPECT_THAT(run.started(), testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace stages
