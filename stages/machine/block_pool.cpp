@@ -7,25 +7,25 @@ namespace {
 
 constexpr std::int64_t kAligned = 2 << 20;  // the parts begin where a huge page can
 
-std::int64_t rounded_down(std::int64_t bytes, std::int64_t unit) { return bytes / unit * unit; }
-std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) { return rounded_down(bytes + unit - 1, unit); }
+std::int64_t down_to(std::int64_t bytes, std::int64_t unit) { return bytes / unit * unit; }
+std::int64_t up_to(std::int64_t bytes, std::int64_t unit) { return down_to(bytes + unit - 1, unit); }
 
 /// The pages that a block lies in, be it with a byte.
 AddressRange pages_around(AddressRange block) {
-  return {rounded_down(block.begin, BlockPool::kPage), rounded_up(block.end, BlockPool::kPage)};
+  return {down_to(block.begin, BlockPool::kPage), up_to(block.end, BlockPool::kPage)};
 }
 
 /// The pages that lie in a block with all their bytes.
 AddressRange pages_within(AddressRange block) {
-  const std::int64_t begin = rounded_up(block.begin, BlockPool::kPage);
-  return {begin, std::max(begin, rounded_down(block.end, BlockPool::kPage))};
+  const std::int64_t begin = up_to(block.begin, BlockPool::kPage);
+  return {begin, std::max(begin, down_to(block.end, BlockPool::kPage))};
 }
 
 }  // namespace
 
 BlockPool::BlockPool(std::int64_t addresses, Pages* pages)
     : parts_([&] {
-        const std::int64_t eighth = rounded_down(addresses / 8, kAligned);
+        const std::int64_t eighth = down_to(addresses / 8, kAligned);
         const auto part = [](std::int64_t begin, std::int64_t end) {
           return Part{{begin, end}, Arena({begin, end}), {}};
         };
@@ -34,7 +34,7 @@ BlockPool::BlockPool(std::int64_t addresses, Pages* pages)
       pages_(pages) {}
 
 std::optional<std::int64_t> BlockPool::allocate(std::int64_t bytes, Lane lane) {
-  const std::int64_t size = rounded_up(std::max<std::int64_t>(bytes, 1), kGrain);
+  const std::int64_t size = up_to(std::max<std::int64_t>(bytes, 1), kGrain);
   Part& part = parts_[lane == Lane::kBeside ? kBesidePart : size <= kSmall ? kSmallPart : kLargePart];
   const std::optional<std::int64_t> address = part.arena.allocate(size);
   if (!address) {

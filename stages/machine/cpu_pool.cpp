@@ -20,35 +20,35 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kHugePage = 2 << 20;
-constexpr std::int64_t kLeast = 64 << 20;  // bytes of addresses that are of use
+constexpr std::int64_t kLeastAddresses = 64 << 20;  // bytes of addresses that are of use
 
-thread_local Lane lane = Lane::kStep;
+thread_local Lane lane_of_thread = Lane::kStep;
 
-std::int64_t rounded_down(std::int64_t address) { return address / kHugePage * kHugePage; }
-std::int64_t rounded_up(std::int64_t address) { return rounded_down(address + kHugePage - 1); }
+std::int64_t huge_page_before(std::int64_t address) { return address / kHugePage * kHugePage; }
+std::int64_t huge_page_after(std::int64_t address) { return huge_page_before(address + kHugePage - 1); }
 
 /// Addresses are not memory: there are many times more than are ever reserved, so that no arena comes to its end. Of
 /// those that a process may have (ulimit -v) half are left to others.
 std::int64_t wanted_addresses() {
-  const std::int64_t machine = std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeast);
+  const std::int64_t machine = std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
   rlimit may{};
   if (getrlimit(RLIMIT_AS, &may) != 0 || may.rlim_cur == RLIM_INFINITY) return 16 * machine;
   const std::int64_t left = static_cast<std::int64_t>(may.rlim_cur) - kilobytes_field("/proc/self/status", "VmSize");
-  return std::clamp<std::int64_t>(left / 2, kLeast, 16 * machine);
+  return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
 /// A range of addresses without memory, which begins where a huge page can.
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {
-    for (bytes_ = rounded_up(wanted); bytes_ >= kLeast; bytes_ = rounded_down(bytes_ / 2)) {
+    for (bytes_ = huge_page_after(wanted); bytes_ >= kLeastAddresses; bytes_ = huge_page_before(bytes_ / 2)) {
       // What is reserved shall be what is resident, so huge pages only where all of one is reserved.
       mapped_ = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (mapped_ != MAP_FAILED) break;
     }
-    if (bytes_ < kLeast) throw std::bad_alloc();
-    start_ = reinterpret_cast<char*>(rounded_up(reinterpret_cast<std::int64_t>(mapped_)));
+    if (bytes_ < kLeastAddresses) throw std::bad_alloc();
+    start_ = reinterpret_cast<char*>(huge_page_after(reinterpret_cast<std::int64_t>(mapped_)));
     advise({0, bytes_}, MADV_NOHUGEPAGE);
   }
   ~Addresses() override { munmap(mapped_, static_cast<std::size_t>(bytes_ + kHugePage)); }
@@ -61,12 +61,12 @@ class Addresses final : public Pages {
 
   bool take(AddressRange range) override {
     if (mprotect(at(range.begin), static_cast<std::size_t>(range.bytes()), PROT_READ | PROT_WRITE) != 0) return false;
-    const AddressRange whole{rounded_up(range.begin), rounded_down(range.end)};
+    const AddressRange whole{huge_page_after(range.begin), huge_page_before(range.end)};
     if (whole.bytes() > 0) advise(whole, MADV_HUGEPAGE);
     return true;
   }
   void give_back(AddressRange range) override {
-    advise({rounded_down(range.begin), rounded_up(range.end)}, MADV_NOHUGEPAGE);
+    advise({huge_page_before(range.begin), huge_page_after(range.end)}, MADV_NOHUGEPAGE);
     advise(range, MADV_DONTNEED);
   }
 
@@ -96,7 +96,7 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
     auto block = std::make_unique<Block>(Block{shared_from_this(), 0});
     {
       const std::lock_guard lock(mutex);
-      const std::optional<std::int64_t> address = pool.allocate(bytes, lane);
+      const std::optional<std::int64_t> address = pool.allocate(bytes, lane_of_thread);
       if (!address) refuse(bytes);
       block->address = *address;
     }
@@ -190,7 +190,7 @@ bool CpuPool::contains(const void* data) const {
   return address >= 0 && address < memory_->addresses.bytes();
 }
 
-ScopedLaneBeside::ScopedLaneBeside() : before_(std::exchange(lane, Lane::kBeside)) {}
-ScopedLaneBeside::~ScopedLaneBeside() { lane = before_; }
+ScopedLaneBeside::ScopedLaneBeside() : before_(std::exchange(lane_of_thread, Lane::kBeside)) {}
+ScopedLaneBeside::~ScopedLaneBeside() { lane_of_thread = before_; }
 
 }  // namespace stages
