@@ -137,7 +137,7 @@ void MemoryLog::end(std::int64_t step) {
   context_.metric("memory/peak_by_plan", share, step);
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
-  context_.say("memory peak: " + runner::size_text(peak_) + ", " + percent + " % of the " +
+  context_.say("memory peak: " + runner::size_text(peak_) + " in tensors, " + percent + " % of the " +
                runner::size_text(*options_.planned_peak) + " planned");
 }
 

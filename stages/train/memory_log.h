@@ -45,7 +45,7 @@ std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, 
 /// nobody counts a CPU's tensors (counting_allocator.h) it says nothing.
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
-///   memory/peak_by_plan                                              measured by planned bytes, at the end
+///   memory/peak_by_plan                                              bytes in tensors, measured by planned, at the end
 ///   memory/live/<owner>, memory/slope/<owner>                        bytes, bytes an epoch; of an epoch
 class MemoryLog {
  public:
@@ -54,7 +54,7 @@ class MemoryLog {
     std::int64_t log_every = 1;  ///< steps between the metrics of single steps
     std::int64_t steps = 0;      ///< the last of which is logged too
     EmptyCacheEvery empty_cache_every;
-    std::optional<std::int64_t> planned_peak = {};  ///< bytes that the plan predicts
+    std::optional<std::int64_t> planned_peak = {};  ///< bytes in tensors that the plan predicts
     /// Gives unused blocks back; empty: as the allocator of `device` does, malloc not at all.
     std::function<void()> empty_cache = {};
   };

@@ -42,7 +42,7 @@ struct TrainerOptions {
   std::int64_t log_every = 1;                           ///< steps
   std::int64_t replays = 0;                             ///< how often one step is run again that ran out of memory
   std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
-  std::optional<std::int64_t> planned_peak;  ///< bytes, as plan_training() predicts them; nullopt: nobody did
+  std::optional<std::int64_t> planned_peak;  ///< bytes in tensors, as plan_training() predicts them
 };
 
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions

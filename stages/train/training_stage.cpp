@@ -29,6 +29,12 @@ struct TrainingOptions {
   std::optional<std::string> warm_start;
 };
 
+/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between them, on a GPU what its
+/// allocator hands out.
+std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
+  return device.is_cpu() ? plan.predicted - (plan.reserved - plan.live) : plan.live + plan.held_bytes();
+}
+
 class TrainingStage final : public runner::Stage {
  public:
   TrainingStage(TrainingOptions options, TrainingKind kind) : options_(std::move(options)), kind_(std::move(kind)) {}
@@ -133,7 +139,7 @@ class TrainingStage final : public runner::Stage {
                                   .options = options,
                                   .policy = policy};
     runner::MemoryPlan plan = plan_training(training, context);
-    planned_peak_ = plan.predicted;
+    planned_peak_ = planned_for_tensors(plan, at::Device(context.node().device));
     context.plan(std::move(plan));
     if (context.dry().wants_certificate) context.certify(certify(training, context));
   }
