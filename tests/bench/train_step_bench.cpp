@@ -14,7 +14,6 @@
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/machine/threads.h"
-#include "stages/weights/weights.h"
 #include "tests/bench/blocks.h"
 #include "tests/bench/resnet.h"
 
@@ -133,7 +132,10 @@ std::shared_ptr<const stages::Dataset> data_of(const Json& options, const runner
 /// the trainer will ask for them: as tensors, or as names of files.
 void write_beginning(const std::filesystem::path& folder, const stages::Dataset& data, const torch::nn::Module& network,
                      std::uint64_t seed, std::int64_t batch, std::int64_t steps) {
-  stages::write_safetensors(folder / "weights.safetensors", stages::weights(network));
+  stages::NamedTensors weights;  // a frozen base among them
+  for (const auto& item : network.named_parameters()) weights.set(item.key(), item.value().detach());
+  for (const auto& item : network.named_buffers()) weights.set(item.key(), item.value());
+  stages::write_safetensors(folder / "weights.safetensors", weights);
   const std::int64_t steps_of_epoch = data.describe().size / batch;
   std::vector<std::int64_t> order;
   for (std::int64_t step = 0; step < steps; ++step) {
