@@ -1,40 +1,11 @@
 #include "stages/model/transformer_block.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
 
 #include <torch/torch.h>
 
 namespace stages {
-
-std::string_view name(Activation activation) {
-  switch (activation) {
-    case Activation::kQuickGelu:
-      return "quick_gelu";
-    case Activation::kGelu:
-      return "gelu";
-  }
-  assert(false);
-  return "";
-}
-
-Activation activation_named(std::string_view word) {
-  const auto* const found = std::ranges::find(kActivations, word, [](const auto& item) { return item.first; });
-  assert(found != kActivations.end());
-  return found->second;
-}
-
-at::Tensor activate(Activation activation, const at::Tensor& x) {
-  switch (activation) {
-    case Activation::kQuickGelu:
-      return x * torch::sigmoid(1.702 * x);
-    case Activation::kGelu:
-      return torch::gelu(x);
-  }
-  assert(false);
-  return {};
-}
 
 // The children of each module are registered in the order of HF's state dict, which formulas for weights count along.
 

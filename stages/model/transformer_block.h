@@ -1,30 +1,14 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <string_view>
-#include <utility>
 
 #include "stages/random/dropout.h"
+#include "stages/model/activation.h"
 #include "stages/model/layers.h"
 #include "stages/numerics/recomputable_module.h"
 
 namespace stages {
-
-/// The function between the two layers of a block's MLP.
-enum class Activation {
-  kQuickGelu,  ///< x · sigmoid(1.702 x), as in OpenAI's weights
-  kGelu,       ///< x · Φ(x), by the error function
-};
-
-/// What recipes and configs call them.
-inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
-    {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
-std::string_view name(Activation activation);
-/// That of a word in kActivations.
-Activation activation_named(std::string_view word);
-at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762):
 /// (n, tokens, width) to the same.

@@ -13,52 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from sides import Program, spread, table
+from train import train
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-
-
-class Program:
-    """A benchmark that runs a block when it is told to."""
-
-    def __init__(self, command, options, environment=None):
-        self.process = subprocess.Popen(
-            [*command, json.dumps(options)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=dict(os.environ, **(environment or {})),
-        )
-        self.started = self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"bench: {self.process.args[0]} ended with {self.process.wait()}")
-        return json.loads(line)
-
-    def block(self, size=1):
-        self.process.stdin.write(f"{size}\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def spread(values):
-    """The range of the middle half of the values, as a share of their median."""
-    if len(values) < 4:
-        return (max(values) - min(values)) / statistics.median(values)
-    low, _, high = statistics.quantiles(values, n=4)
-    return (high - low) / statistics.median(values)
-
-
-def table(rows):
-    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [str(row[0]).ljust(widths[0])] + [str(cell).rjust(width) for cell, width in zip(row[1:], widths[1:])]
-        print("  " + "   ".join(cells))
 
 
 def milliseconds(command, folder, environment=None):
@@ -422,14 +381,15 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
     parser.add_argument("--steps", type=int, default=3, help="training or optimizer steps in a block (3)")
     parser.add_argument("--batch", type=int, default=32, help="images in a training step (32)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training or optimizer step (all)")
-    parser.add_argument("--tiny", action="store_true", help="a small tower in train_step and optimizer")
+    parser.add_argument("--tiny", action="store_true", help="a small tower in train, train_step and optimizer")
+    parser.add_argument("--only", help="the trainings of train whose title has this in it")
     parser.add_argument("--images", default=ROOT.parent / "shared/data/flowers12/images", help="folder of class folders of JPEG files")
     parser.add_argument("--configs", default=ROOT.parent / "shared/cases/hydra/conf", help="folder of a config.yaml for Hydra, with its groups")
     parser.add_argument("--image-count", type=int, default=240, help="files in a block of preprocess (240)")

@@ -1,5 +1,7 @@
-// Training steps of a CLIP vision tower by the real stages, in blocks. What is measured is all that a step of
-// train.supervised does, reading the batch included.
+// Training steps of a model by the real stages, in blocks. What is measured is all that a step of train.supervised
+// does, reading the batch included.
+
+#include <fstream>
 
 #include <torch/torch.h>
 
@@ -12,8 +14,8 @@
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/machine/threads.h"
-#include "stages/weights/weights.h"
 #include "tests/bench/blocks.h"
+#include "tests/bench/resnet.h"
 
 namespace {
 
@@ -100,11 +102,66 @@ std::unique_ptr<runner::Stage> make(const runner::StageKind& kind, const runner:
   throw std::invalid_argument(errors[0].message + " [" + errors[0].pointer + "]");
 }
 
+/// The model of `options`, "kind" among them, or the one that only this program knows.
+std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas, BlockContext& context) {
+  const std::string kind = options.value("kind", std::string(stages::kModelClipVision.name));
+  options.erase("kind");
+  if (kind == "resnet18") return std::make_shared<ResNetModel>();
+  const runner::StageKind& known = kind == stages::kModelLora.name ? stages::kModelLora : stages::kModelClipVision;
+  const runner::Outputs made = make(known, schemas, options)->run(runner::Inputs({}), context);
+  return runner::Inputs({{"model", {made.at("model")}}}).get<stages::Model>("model");
+}
+
+/// All files of `root`, or without one the same random images again and again.
+std::shared_ptr<const stages::Dataset> data_of(const Json& options, const runner::SchemaSet& schemas,
+                                               BlockContext& context) {
+  const auto batch = options.at("batch").get<std::int64_t>(), side = options.at("image_size").get<std::int64_t>();
+  if (!options.contains("root")) {
+    return std::make_shared<RepeatedImages>(batch * options.at("steps").get<std::int64_t>(), batch, side,
+                                            options.at("classes").get<std::int64_t>());
+  }
+  const Json folder = {{"root", options.at("root")},
+                       {"image_size", side},
+                       {"split", {{"train", 1.0}, {"test", 0.0}}},
+                       {"loader", {{"workers", 1}, {"drop_last", true}}}};
+  const runner::Outputs made = make(stages::kDataImageFolder, schemas, folder)->run(runner::Inputs({}), context);
+  return runner::Inputs({{"train", {made.at("train")}}}).get<stages::Dataset>("train");
+}
+
+/// Leaves for the peer, in `folder`, the weights that the training begins with and its samples, in the order in which
+/// the trainer will ask for them: as tensors, or as names of files.
+void write_beginning(const std::filesystem::path& folder, const stages::Dataset& data, const torch::nn::Module& network,
+                     std::uint64_t seed, std::int64_t batch, std::int64_t steps) {
+  stages::NamedTensors weights;  // a frozen base among them
+  for (const auto& item : network.named_parameters()) weights.set(item.key(), item.value().detach());
+  for (const auto& item : network.named_buffers()) weights.set(item.key(), item.value());
+  stages::write_safetensors(folder / "weights.safetensors", weights);
+  const std::int64_t steps_of_epoch = data.describe().size / batch;
+  std::vector<std::int64_t> order;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const stages::SampleOrder epoch = data.epoch_order(seed, step / steps_of_epoch);
+    const std::int64_t first = step % steps_of_epoch * batch;
+    for (std::int64_t place = first; place < first + batch; ++place) order.push_back(epoch[place]);
+  }
+  if (const auto* repeated = dynamic_cast<const RepeatedImages*>(&data)) {
+    stages::write_safetensors(
+        folder / "data.safetensors",
+        {{"images", repeated->images}, {"labels", repeated->labels}, {"order", torch::tensor(order).remainder(batch)}});
+    return;
+  }
+  const std::vector<std::int64_t> labels = data.labels();
+  Json samples = Json::array();
+  for (const std::int64_t index : order) {
+    samples.push_back({data.sample_name(index), labels.at(static_cast<std::size_t>(index))});
+  }
+  std::ofstream(folder / "samples.json") << samples.dump();
+}
+
 }  // namespace
 
 /// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch", "image_size",
 /// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}, "recompute": each block's activations
-/// in the backward pass}.
+/// in the backward pass, and perhaps "root": a folder of image files}.
 int main(int, char** arguments) {
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
@@ -114,35 +171,24 @@ int main(int, char** arguments) {
   if (!schemas) throw std::logic_error(schemas.errors()[0].message);
   BlockContext context(folder);
 
-  const auto model_stage = make(stages::kModelClipVision, *schemas, options.at("model"));
+  const auto model = model_of(options.at("model"), *schemas, context);
+  const auto data = data_of(options, *schemas, context);
   const auto policy_stage =
       make(stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
+  const std::int64_t steps_of_epoch = data->describe().size / batch;
   const auto train_stage = make(stages::kTrainSupervised, *schemas,
-                                {{"epochs", 1},
+                                {{"epochs", (steps + steps_of_epoch - 1) / steps_of_epoch},
                                  {"batch_size", batch},
                                  {"log_every", 1},
                                  {"optimizer", options.at("optimizer")},
                                  {"schedule", {{"kind", "constant"}}}});
-  const auto data = std::make_shared<RepeatedImages>(batch * steps, batch, options.at("image_size"),
-                                                     options.at("classes").get<std::int64_t>());
-  const runner::Outputs model = model_stage->run(runner::Inputs({}), context);
-  {
-    const auto built = runner::Inputs({{"model", {model.at("model")}}}).get<stages::Model>("model");
-    stages::write_safetensors(folder / "weights.safetensors",
-                              stages::weights(*built->build(data->describe(), context.node().seed)));
-    // Which image comes when, as the trainer will ask for them.
-    const stages::SampleOrder shuffled = stages::shuffled_order(batch * steps, context.node().seed, 0);
-    std::vector<std::int64_t> images;
-    for (std::int64_t place = 0; place < shuffled.size(); ++place) images.push_back(shuffled[place] % batch);
-    const at::Tensor order = torch::tensor(images);
-    stages::write_safetensors(folder / "data.safetensors",
-                              {{"images", data->images}, {"labels", data->labels}, {"order", order}});
-  }
+  const std::uint64_t seed = context.node().seed;
+  write_beginning(folder, *data, *model->build(data->describe(), seed), seed, batch, steps);
   report({{"ready", true}});
   context.wait();
   try {
     train_stage->run(runner::Inputs({{"train", {data}},
-                                     {"model", {model.at("model")}},
+                                     {"model", {model}},
                                      {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
                      context);
   } catch (const runner::Cancelled&) {
