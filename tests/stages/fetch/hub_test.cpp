@@ -137,9 +137,11 @@ TEST_F(HubTest, ServerThatIsNotAHub) {
 
 TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
   for (const char* repository : {"../x", "/x", "a/../b"}) {
-    EXPECT_THAT(failure_of([&] { fetch({.repository = repository}); }), HasSubstr("names no model")) << repository;
+    EXPECT_THAT(failure_of([&] { fetch({.repository = repository}); }), HasSubstr("is not the name of a model"))
+        << repository;
   }
-  EXPECT_THAT(failure_of([&] { fetch({.repository = "", .revision = "../../x"}); }), HasSubstr("names no model"));
+  EXPECT_THAT(failure_of([&] { fetch({.repository = "", .revision = "../../x"}); }),
+              HasSubstr("is not the name of a model"));
   hub_.set_etag("\"../../evil\"");
   EXPECT_THAT(failure_of([&] { fetch(); }), HasSubstr("'config.json' has no ETag"));
 }

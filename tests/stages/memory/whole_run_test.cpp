@@ -14,6 +14,7 @@
 #include "runner/stage/config_reader.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/memory_meter.h"
 #include "stages/stages.h"
 #include "tests/support/noise_images.h"
 #include "tests/support/stage_options.h"
@@ -108,7 +109,7 @@ class WholeRun {
       : executor_(std::move(graph), kinds(),
                   {.emit = [this](const runner::Event& event) { events_.push_back(event); },
                    .is_cancelled = [] { return false; },
-                   .measure_peak = [this] { return counter_.take_peak(); }}) {
+                   .measure_peak = [this] { return meter_.peak_since_last(); }}) {
     EXPECT_TRUE(executor_.create().empty());
   }
 
@@ -119,7 +120,7 @@ class WholeRun {
   std::map<std::string, std::pair<double, double>> peaks() const {
     std::map<std::string, std::pair<double, double>> result;
     for (const runner::DryNode& dry : executor_.planned()) {
-      if (dry.plan) result[dry.node].first = static_cast<double>(dry.plan->predicted);
+      if (dry.plan) result[dry.node].first = static_cast<double>(dry.plan->live + dry.plan->held_bytes());
     }
     for (const auto& event : events_) {
       const auto* finished = std::get_if<runner::NodeFinished>(&event);
@@ -160,7 +161,8 @@ class WholeRun {
   }
 
   const TemporaryFolder folder_;
-  CountingAllocator counter_;
+  const CountingAllocator counter_;
+  MemoryMeter meter_{at::kCPU};
   std::vector<runner::Event> events_;
   runner::Executor executor_;
 };

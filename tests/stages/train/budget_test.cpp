@@ -73,8 +73,9 @@ TEST(Budget, OnAPoolWhatIsReservedIsHeldToIt) {
   EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "neither a pool nor a budget changes a bit";
   EXPECT_LE(pool.peak_reserved(), reserved);
   const Tried too_little = under(BlockPool::kPage);
-  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*: tried to take .* while .* of 4.0 KiB are "
-                                                      "taken"));
+  EXPECT_THAT(too_little.error,
+              testing::MatchesRegex("out of memory in .*: tried to allocate .* while .* of 4.0 KiB are "
+                                    "in use"));
   EXPECT_EQ(too_little.place, "/memory/budget");
   EXPECT_EQ(pool.limit(), std::nullopt);
 }

@@ -95,11 +95,12 @@ std::string in_words(const OutOfMemory& what) {
 }
 
 TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
-  EXPECT_EQ(in_words(example()),
-            "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 "
-            "MiB are "
-            "taken | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes is the smallest "
-            "budget that gets further");
+  EXPECT_EQ(
+      in_words(example()),
+      "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 "
+      "MiB are "
+      "in use | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes is the smallest "
+      "budget that gets further");
 }
 
 TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
