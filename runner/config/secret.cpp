@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <functional>
 
 #include "runner/config/override_text.h"
 
@@ -59,6 +60,30 @@ bool names_a_secret(std::string_view variable) {
   const std::string name = in_capitals(variable);
   return std::ranges::any_of(std::array{"TOKEN", "KEY", "SECRET", "PASSWORD"},
                              [&](const char* word) { return name.find(word) != std::string::npos; });
+}
+
+SecretTexts::SecretTexts(const Value& recipe) {
+  constexpr std::size_t kShortest = 4;
+  const auto collect = [&](const auto& self, const Value& value) -> void {
+    if (const auto* text = value.text(); text && !value.secret_as.empty() && text->size() >= kShortest)
+      shown_.emplace_back(*text, value.secret_as);
+    if (const auto* list = value.list()) {
+      for (const Value& item : *list) self(self, item);
+    }
+    if (const auto* map = value.map()) {
+      for (const Entry& entry : *map) self(self, entry.value);
+    }
+  };
+  collect(collect, recipe);
+  std::ranges::stable_sort(shown_, std::greater(), [](const auto& one) { return one.first.size(); });
+}
+
+std::string SecretTexts::hidden_in(std::string text) const {
+  for (const auto& [secret, shown] : shown_) {
+    for (std::size_t at = 0; (at = text.find(secret, at)) != text.npos; at += shown.size())
+      text.replace(at, secret.size(), shown);
+  }
+  return text;
 }
 
 void hide_secrets(Value& recipe) { hide_at("", recipe); }

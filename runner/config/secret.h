@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runner/config/override.h"
@@ -23,7 +24,20 @@ namespace runner {
 /// What an option of a stage holds is part of the result and is no secret, unless it was made of one.
 ///
 /// Such a Value has Value::secret_as. Interpolations hand that on; to_json(), write_yaml(), describe() and
-/// element_text() show it instead of the data.
+/// element_text() show it instead of the data; SecretTexts takes it out of what the worker says, prints and reports.
+
+/// The secrets of a recipe, to take them out of texts that name them by chance, such as what a stage says of its
+/// folder.
+class SecretTexts {
+ public:
+  /// Of a recipe whose interpolations are resolved. Texts below four bytes are left out: they stand everywhere.
+  explicit SecretTexts(const Value& recipe);
+  /// `text` with each secret shown as the recipe shows it.
+  std::string hidden_in(std::string text) const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> shown_;  // a secret and what stands for it, the longest first
+};
 
 /// Does the name of an environment variable tell that its value is a secret?
 bool names_a_secret(std::string_view variable);

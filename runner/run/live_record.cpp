@@ -27,7 +27,11 @@ std::string yaml_list(const std::vector<std::string>& texts) {
 }  // namespace
 
 LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary)
-    : request_(request), surroundings_(surroundings), summary_(summary), start_(surroundings.display.clock()) {}
+    : request_(request),
+      surroundings_(surroundings),
+      summary_(summary),
+      secrets_(request.recipe.resolved),
+      start_(surroundings.display.clock()) {}
 
 void LiveRecord::open(const Ready& ready, const Json& versions) {
   if (folder_)
@@ -175,7 +179,8 @@ void LiveRecord::sync_metrics() {
   if (folder_) folder_->metrics().sync();
 }
 
-void LiveRecord::log(LogLevel level, const std::string& node, const std::string& text) {
+void LiveRecord::log(LogLevel level, const std::string& node, const std::string& line) {
+  const std::string text = without_secrets(line);
   if (folder_) return folder_->log().write({level, node, text, seconds()});
   kept_bytes_ += text.size();
   if (kept_bytes_ <= kMaxKeptLog) kept_lines_.push_back({level, node, text, seconds()});

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/config/secret.h"
 #include "runner/protocol/event.h"
 #include "runner/record/run_folder.h"
 #include "runner/record/run_lock.h"
@@ -42,7 +43,9 @@ class LiveRecord {
 
   /// Takes down what has happened; nothing that a node measures is written before the folder is open.
   void see(const Event& event);
-  /// A line of log.txt; kept until the folder is open. `node`: empty for the run as a whole.
+  /// `text` without the recipe's secrets, which the worker knows.
+  std::string without_secrets(std::string text) const { return secrets_.hidden_in(std::move(text)); }
+  /// A line of log.txt, without secrets; kept until the folder is open. `node`: empty for the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Has everything measured so far on the disk.
   void sync_metrics();
@@ -76,6 +79,7 @@ class LiveRecord {
   const RunRequest& request_;
   const RunSurroundings& surroundings_;
   RunSummary& summary_;
+  const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;

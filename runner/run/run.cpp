@@ -133,8 +133,10 @@ class Run {
     }
   }
 
-  /// `diagnostic` with the place in the recipe that its pointer names.
+  /// `diagnostic` without secrets, and with the place in the recipe that its pointer names.
   Diagnostic placed(Diagnostic diagnostic) const {
+    for (std::string* const text : {&diagnostic.message, &diagnostic.help}) *text = record_.without_secrets(*text);
+    for (Note& note : diagnostic.notes) note.message = record_.without_secrets(note.message);
     if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
       diagnostic.where = nearest(request_.recipe.resolved, diagnostic.pointer).where;
     }
@@ -143,7 +145,7 @@ class Run {
 
   void show_last_words() {
     for (const std::string& line : output_.last_lines()) {
-      summary_.diagnostics().back().notes.push_back({{}, "it printed: " + line});
+      summary_.diagnostics().back().notes.push_back({{}, "it printed: " + record_.without_secrets(line)});
     }
   }
 

@@ -58,7 +58,7 @@ class MemoryLog {
     /// Gives unused blocks back; empty: as the allocator of `device` does, malloc not at all.
     std::function<void()> empty_cache = {};
   };
-  /// `live_by_owner` gives the bytes of kOwners (owned_tensors.h) out of so many that are live. `context` must outlive
+  /// `live_by_owner` gives the bytes of kOwners out of so many that are live. `context` must outlive
   /// this.
   MemoryLog(runner::RunContext& context, Options options,
             std::function<std::vector<std::int64_t>(std::int64_t live)> live_by_owner);

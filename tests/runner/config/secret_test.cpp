@@ -27,6 +27,20 @@ TEST(Secrets, AreNamedByFourWordsInAnyCase) {
   for (const char* name : {"HOME", "OMP_NUM_THREADS", "PASS", "TOKE", ""}) EXPECT_FALSE(names_a_secret(name)) << name;
 }
 
+TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
+  const Value inner{Value::List{{std::string("swordfish"), {}, "***"}}, {}};
+  const Value recipe{Value::List{{std::string("hunter2"), {}, "***"},
+                                 {std::string("/home/hunter2"), {}, "${oc.env:KEY_FOLDER}"},
+                                 {std::string("1"), {}, "***"},
+                                 {std::string("images"), {}},
+                                 inner},
+                     {}};
+  const SecretTexts secrets(recipe);
+  EXPECT_EQ(secrets.hidden_in("making images in '/home/hunter2'"), "making images in '${oc.env:KEY_FOLDER}'");
+  EXPECT_EQ(secrets.hidden_in("hunter2hunter2, swordfish, 1"), "******, ***, 1");
+  EXPECT_EQ(secrets.hidden_in(""), "");
+}
+
 TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
   for (const std::string name : {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "my_password"}) {
     Sources sources;

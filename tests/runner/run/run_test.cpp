@@ -220,9 +220,13 @@ TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
 }
 
 TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
-  run_script({"hello", "echo", "ready", "read", "finished:0"});
+  run_script({"hello", "echo", "ready", "read", kStarted,
+              R"(line:{"event":"said","node":"data","line":"making pictures in 'hunter2'"})",
+              R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
+              R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
+              "finished:66"});
   EXPECT_THAT(talk_.str(), HasSubstr("hunter2"));  // the request, echoed
-  fs::remove(folder_.path() / "run/log.txt");
+  EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("making pictures in '${oc.env:API_KEY}'"));
   for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
     if (!file.is_regular_file()) continue;
     EXPECT_THAT(folder_.read(file.path()), Not(HasSubstr("hunter2"))) << file.path();
