@@ -30,7 +30,8 @@ std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diag
   const auto add = [&](const std::string& folder, const std::string& flag) {
     folders.push_back(folder);
     if (!real_file_system().is_folder(folder))
-      errors.push_back({ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "it was given by " + flag});
+      errors.push_back(
+          {ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "give an existing folder with " + flag});
   };
   if (!named.config_path.empty()) add(named.config_path, "--config-path");
   for (const std::string& folder : named.config_dirs) add(folder, "--config-dir");

@@ -20,7 +20,7 @@ std::string how_to_override(const std::string& key, const std::vector<std::strin
   const std::string group = key.substr(0, key.find('@'));
   for (const std::string& other : groups) {
     if (group.ends_with("/" + other))
-      return "for the group from the root write '- override /" + other + ": " + value + "'";
+      return "for the group at the root, write '- override /" + other + ": " + value + "'";
   }
   return did_you_mean(key, groups);
 }
