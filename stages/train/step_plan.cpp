@@ -33,8 +33,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, "micro_batch " + std::to_string(*policy.micro_batch) +
-                                                                     " would cut a batch of " + std::to_string(units) +
-                                                                     ", and " + why)
+                                                                     " would split a batch of " +
+                                                                     std::to_string(units) + ", and " + why)
         .at("/batch_size")
         .with_help(help);
   };

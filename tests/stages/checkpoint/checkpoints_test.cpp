@@ -130,7 +130,7 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   EXPECT_THAT(error([&] { saved.load_latest(); }), StartsWith(damage));
   EXPECT_THAT(error([&] { saved.load_best(); }), StartsWith(damage));
   EXPECT_EQ(saved.advice("--checkpoint "),
-            "whole: step-00000002, step-00000001; to use one: --checkpoint " + (folder() / "step-00000002").string());
+            "intact: step-00000002, step-00000001; to use one: --checkpoint " + (folder() / "step-00000002").string());
   EXPECT_TRUE(saved.can_continue());
   const Continuation found = saved.load_to_continue();
   expect_same(found.from->state, training_state(2, 0.5));

@@ -52,14 +52,14 @@ TEST(StepPlan, SamplesAndGroupsMayBeCut) {
 
 TEST(StepPlan, CoupledLossIsNotCut) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
-            "micro_batch 8 would cut a batch of 64, and the loss 'second' depends on the whole batch at once; set "
+            "micro_batch 8 would split a batch of 64, and the loss 'second' depends on the whole batch at once; set "
             "two_pass: on, which keeps the gradient, or micro_batch: auto");
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
   EXPECT_EQ(
       refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-      "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
+      "micro_batch 8 would split a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
       "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
       "keeps every bit");
 }
