@@ -138,7 +138,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
                                      params->where,
                                      "/sweep/params",
                                      "sweep.params is not used: this is a single run",
-                                     "`retort sweep " + named.name + "` runs them all",
+                                     "for several runs use `retort sweep " + named.name + "`",
                                      {},
                                      Severity::kWarning});
   }

@@ -97,8 +97,8 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
             "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, and this is a single run\n"
             "  1 | lr=1,2\n"
             "    |    ^\n"
-            "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; `retort sweep` runs them all\n");
-  EXPECT_THAT(said("lr=range(1,3)"), testing::HasSubstr("help: `retort sweep` runs them all"));
+            "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; for several runs use `retort sweep`\n");
+  EXPECT_THAT(said("lr=range(1,3)"), testing::HasSubstr("help: for several runs use `retort sweep`"));
 }
 
 TEST(Override, SweepInsideAnythingIsRefused) {

@@ -83,7 +83,7 @@ class LegalityTest : public testing::Test {
 
 const std::string kWholeHelp = " | set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
 const std::string kCutsWhole =
-    "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', and its loss depends on the "
+    "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss depends on the "
     "whole "
     "batch "
     "at "
@@ -127,7 +127,7 @@ TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
   EXPECT_THAT(
       errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
       ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 builds the batch of 256 from "
-                  "parts, and its loss depends on the whole batch at once" +
+                  "parts, but its loss depends on the whole batch at once" +
                   kWholeHelp));
   EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"), IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
@@ -137,7 +137,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
   EXPECT_THAT(
       errors("normed", ", micro_batch: 16", "samples"),
       ElementsAre(
-          "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', and layers of 'model' "
+          "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but layers of 'model' "
           "mix the samples of a batch (BatchNorm): the gradient would differ | set micro_batch: auto; "
           "activation_checkpointing: block saves memory and keeps every bit"));
 }
@@ -154,7 +154,7 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
-        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, and layers of "
+        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, but layers of "
                     "'model' mix the samples of a batch (BatchNorm): the gradient would differ | set two_pass: "
                     "off; activation_checkpointing: block saves memory and keeps every bit"));
   }

@@ -229,7 +229,7 @@ TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
   supervised.model->mixes = true;
   supervised.policy->micro_batch = 4;
   EXPECT_EQ(supervised.error(),
-            "micro_batch 4 would split a batch of 30, and the network's layers mix the samples of a batch (BatchNorm)");
+            "micro_batch 4 would split a batch of 30, but the network's layers mix the samples of a batch (BatchNorm)");
 }
 
 }  // namespace
