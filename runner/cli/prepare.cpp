@@ -30,7 +30,8 @@ std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diag
   const auto add = [&](const std::string& folder, const std::string& flag) {
     folders.push_back(folder);
     if (!real_file_system().is_folder(folder))
-      errors.push_back({ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "it was given by " + flag});
+      errors.push_back(
+          {ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "give an existing folder with " + flag});
   };
   if (!named.config_path.empty()) add(named.config_path, "--config-path");
   for (const std::string& folder : named.config_dirs) add(folder, "--config-dir");
@@ -137,7 +138,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
                                      params->where,
                                      "/sweep/params",
                                      "sweep.params is not used: this is a single run",
-                                     "`retort sweep " + named.name + "` runs them all",
+                                     "for several runs use `retort sweep " + named.name + "`",
                                      {},
                                      Severity::kWarning});
   }

@@ -30,8 +30,9 @@ Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Co
   }
   if (!errors.empty()) return errors;
   if (left_out > 0 && !console.is_quiet())
-    console.err << left_out << (left_out == 1 ? " run" : " runs")
-                << " not finished and left out: --all includes them\n";
+    console.err << left_out
+                << (left_out == 1 ? " unfinished run left out: --all includes it\n"
+                                  : " unfinished runs left out: --all includes them\n");
   return runs;
 }
 

@@ -82,7 +82,7 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
                       "",
                       "'" + alias.name + "' does not take the value '" + given + "'",
                       near_value.empty() ? "it takes: " + list : near_value,
-                      {{alias.where, "the alias"}}};
+                      {{alias.where, "the alias is written here"}}};
   }
   std::vector<Override> result;
   for (const std::string& text : found->overrides) {

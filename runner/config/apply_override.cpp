@@ -168,7 +168,7 @@ class Application {
       for (std::size_t i = 1; i < found; ++i) name += '/' + path_[i];
       name += '/' + *own->text();
     }
-    return "`retort explain " + name + "` lists the keys there are";
+    return "`retort explain " + name + "` lists its keys";
   }
 
   /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or none.
@@ -283,8 +283,8 @@ class Application {
 
   void exists_already(const Value& existing) {
     error(ErrorCode::kOverrideExists, path_.size(),
-          "'" + dotted(path_.size()) + "' exists already: " + describe(existing),
-          "without + it is changed: " + with(OverrideKind::kChange));
+          "'" + dotted(path_.size()) + "' already exists: " + describe(existing),
+          "to change it, leave out the +: " + with(OverrideKind::kChange));
   }
 
   void force() {
@@ -319,7 +319,7 @@ class Application {
     if (existing->is_null() || is_mandatory(*existing)) *existing = Value{Value::List{}, override_.where};
     if (!existing->list()) {
       return error(ErrorCode::kBadEdit, path_.size(),
-                   "'" + dotted(path_.size()) + "' is " + describe(*existing) + " and not a list",
+                   "'" + dotted(path_.size()) + "' is " + describe(*existing) + ", not a list",
                    is_interpolation(*existing) ? "write the whole list" : "");
     }
     if (const auto problem = apply_edit(*existing->list(), edit)) {
@@ -336,8 +336,8 @@ class Application {
     if (found < path_.size()) return unknown_key(*existing, found, ErrorCode::kCannotDelete);
     if (override_.value && !same_data(*existing, *override_.value)) {
       return error(ErrorCode::kCannotDelete, path_.size(),
-                   "'" + dotted(found) + "' is " + describe(*existing) + " and not " + describe(*override_.value),
-                   "without a value it is deleted whatever it is: ~" + override_.key);
+                   "'" + dotted(found) + "' is " + describe(*existing) + ", not " + describe(*override_.value),
+                   "to delete it whatever its value: ~" + override_.key);
     }
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) parent = child(*parent, path_[i]);

@@ -26,7 +26,7 @@ void check_name(const std::string& name, const Location& where) {
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
   for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
   if (!good)
-    bad_item(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' and extension");
+    bad_item(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' or a file extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
     bad_item(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
   }
@@ -100,7 +100,7 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.where = entry.value.where;
   const auto add_option = [&](const Value& value) {
     if (!value.text())
-      bad_item(value.where, "an option must be a name, not " + describe(value), "write it in quotes if it is one");
+      bad_item(value.where, "an option must be a name, not " + describe(value), "if it is a name, write it in quotes");
     check_name(*value.text(), value.where);
     item.options.push_back(*value.text());
   };
@@ -168,7 +168,7 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
   if (!defaults->list()) {
     errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults",
                       "defaults must be a list, not " + describe(*defaults),
-                      "write each as '- group: option' on its own line"});
+                      "write each item as '- group: option' on its own line"});
     return {self};
   }
   const DefaultsItem* own = nullptr;

@@ -281,8 +281,8 @@ class Tree {
     const DefaultsItem& late = other.from_command_line ? other : item;
     const DefaultsItem& early = other.from_command_line ? item : other;
     if (late.from_command_line) {
-      error(ErrorCode::kOverrideExists, late.where, "the defaults list chooses '" + key + "' already",
-            "without + it is changed: " + key + "=" + join(late.options, ","), {{early.where, "chosen here"}});
+      error(ErrorCode::kOverrideExists, late.where, "the defaults list already chooses '" + key + "'",
+            "to change it, leave out the +: " + key + "=" + join(late.options, ","), {{early.where, "chosen here"}});
     } else {
       error(ErrorCode::kBadDefaults, other.where, "'" + key + "' is twice in the defaults lists",
             "to choose another option write '- override " + key + ": OPTION'", {{item.where, "first chosen here"}});

@@ -20,7 +20,7 @@ std::string how_to_override(const std::string& key, const std::vector<std::strin
   const std::string group = key.substr(0, key.find('@'));
   for (const std::string& other : groups) {
     if (group.ends_with("/" + other))
-      return "for the group from the root write '- override /" + other + ": " + value + "'";
+      return "for the group at the root, write '- override /" + other + ": " + value + "'";
   }
   return did_you_mean(key, groups);
 }
@@ -135,8 +135,9 @@ void GroupChoices::report_unused(const std::map<std::string, DefaultsItem>& chos
       const auto chosen = chosen_items.find(key);
       error(ErrorCode::kCannotDelete, choice.override->key_where,
             "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
-            chosen == chosen_items.end() ? did_you_mean(key, groups)
-                                         : "'" + key + "' is '" + join(chosen->second.options, ",") + "'");
+            chosen == chosen_items.end()
+                ? did_you_mean(key, groups)
+                : "'" + key + "' is '" + join(chosen->second.options, ",") + "': to delete it write ~" + key);
     } else if (choice.override) {
       error(ErrorCode::kUnknownGroup, choice.override->key_where, "the defaults list has no '" + key + "' to override",
             how_to_choose(key, groups, value));

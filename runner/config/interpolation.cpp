@@ -186,7 +186,7 @@ bool InterpolationPass::refuses_item(const TextPieces& pieces, const Scope& scop
     const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
     if (!inner || !is_item(**inner)) continue;
     error(scope, ErrorCode::kInterpolationSyntax, quoted_reference(**inner) + " cannot " + use,
-          "an item is known only after composition");
+          "write it outside of other interpolations: an item is known only after composition");
   }
   return true;
 }

@@ -30,7 +30,7 @@ class InterpolationPass::Call final : public ResolverContext {
       return {std::move(found.value), found.failed};
     } catch (const InterpolationSyntaxError&) {
       fail(ErrorCode::kInterpolationSyntax, "its argument is not a key",
-           "a key is a.b, a[0] or, from this mapping, .x");
+           "a key is written a.b, a[0], or .x for one in this mapping");
       return {.failed = true};
     }
   }

@@ -137,7 +137,7 @@ InterpolationPass::Found InterpolationPass::declared(const Scope& here, std::spa
 void InterpolationPass::report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
   if (!found.parent) {
     error(scope, ErrorCode::kInterpolationUnknown,
-          quoted_reference(interpolation) + "goes above the root of the recipe",
+          quoted_reference(interpolation) + " goes above the root of the recipe",
           "one dot is the same mapping, each further dot is one level up");
     return;
   }

@@ -170,8 +170,8 @@ Diagnostic needs_multirun(const Override& override) {
   return {ErrorCode::kNeedsMultirun, override.sweep->where, "",
           "'" + key + "=" + override.value_text + "' lists several values, and this is a single run",
           is_list ? "for a list write " + key + "=[" + override.value_text + "], for a text " + key + "=\\'" +
-                        override.value_text + "\\'; `retort sweep` runs them all"
-                  : "`retort sweep` runs them all"};
+                        override.value_text + "\\'; for several runs use `retort sweep`"
+                  : "for several runs use `retort sweep`"};
 }
 
 }  // namespace runner

@@ -287,8 +287,8 @@ Element edit_of_place(FunctionCall call, Edit::Kind kind) {
   const Value* index = call.arguments.empty() ? nullptr : call.arguments[0].value();
   const auto* number = index ? std::get_if<std::int64_t>(&index->data) : nullptr;
   if (!number || (inserts ? call.arguments.size() < 2 : call.arguments.size() > 1)) {
-    fail_call(call.where, call.name + (inserts ? "() needs a place and values" : "() needs one place"),
-              inserts ? "write insert(0,VALUE); places are counted from 0" : "write remove_at(0); -1 is the last");
+    fail_call(call.where, call.name + (inserts ? "() needs an index and values" : "() needs one index"),
+              inserts ? "write insert(0,VALUE); items are counted from 0" : "write remove_at(0); -1 is the last item");
   }
   Edit edit{.kind = kind, .index = *number};
   for (std::size_t i = 1; i < call.arguments.size(); ++i)
@@ -342,7 +342,7 @@ constexpr std::array kFunctions = {
 Value plain_value(Element element) {
   if (Value* value = element.value()) return std::move(*value);
   if (!element.sweep()) {
-    fail_override(element.where, "a change of a list or mapping cannot be inside a value",
+    fail_override(element.where, "a function that changes a list or mapping cannot be inside a value",
                   "write it alone: key=append(1)", ErrorCode::kBadFunctionCall);
   }
   fail_override(element.where, described(element) + " cannot be inside a list, a mapping or another sweep",

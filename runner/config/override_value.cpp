@@ -138,14 +138,16 @@ class Parser {
 
   [[noreturn]] void unexpected() {
     const Location place = where();
-    if (kind() == TokenKind::kEnd) fail_override(place, "the value ends too early", "close what was opened");
+    if (kind() == TokenKind::kEnd)
+      fail_override(place, "the value ends too early", "close what was opened, or remove the comma at the end");
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
     if (kind() == TokenKind::kQuoted) {
       fail_override(place, "a quoted text cannot be next to other text", "put the whole value in quotes");
     }
     if (kind() == TokenKind::kIllegal && (found == "'" || found == "\"")) {
-      fail_override(place, "the quote " + found + " is never closed", "write it as \\" + found + " inside quotes");
+      fail_override(place, "the quote " + found + " is never closed",
+                    "close it; the character itself is written \\" + found + " inside quotes");
     }
     if (kind() == TokenKind::kIllegal && static_cast<unsigned char>(found[0]) < 0x20) {
       fail_override(place, "a control character", "put the value in quotes");

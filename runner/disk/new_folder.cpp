@@ -69,7 +69,7 @@ NewFolder::NewFolder(const fs::path& folder, Storage& storage, std::string optio
     throw WriteError({ErrorCode::kFolderExists,
                       {},
                       option_,
-                      "'" + folder_.string() + "' exists already",
+                      "'" + folder_.string() + "' already exists",
                       "choose another folder, or remove this one"});
   }
   const fs::path draft = draft_beside(folder_);

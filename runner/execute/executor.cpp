@@ -371,7 +371,7 @@ ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOp
   try {
     // Once more: data that this run has made is there only now.
     if (reuse && !reuse->take(index, /*needed=*/true)) {
-      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again:  " + *why});
+      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again: " + *why});
     }
     const NodeLayout layout = RunLayout(options.folder).node(node.id);
     const std::optional taken_from = reuse && reuse->taken(index) ? std::optional(layout) : std::nullopt;

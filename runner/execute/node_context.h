@@ -58,7 +58,7 @@ class NodeContext final : public RunContext {
   void not_reused(std::string_view why) override {
     RunContext::not_reused(why);
     reuse_->drop(index_);
-    say("computed again:  " + std::string(why));
+    say("computed again: " + std::string(why));
   }
 
   std::int64_t metrics() const { return metrics_; }

@@ -87,7 +87,7 @@ class Legality {
         declared_coupling(schemas_, train.kind, train.options).value_or(LossCoupling::kPerSample);
     if (mixes && two_pass(memory) == TwoPass::kOn) {
       add(memory, "two_pass",
-          "two_pass would compute each batch of '" + train.stage + "' in parts, and " + layers +
+          "two_pass would compute each batch of '" + train.stage + "' in parts, but " + layers +
               ": the gradient would differ",
           "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
     }
@@ -96,11 +96,11 @@ class Legality {
     const std::int64_t* accumulated = number(train, "gradient_accumulation_steps");
     const std::int64_t batch = (batch_size ? *batch_size : 0) * (accumulated ? *accumulated : 1);
     const bool is_cut = micro_batch && *micro_batch < batch;
-    const std::string whole = "the batch of " + std::to_string(batch) + " of '" + train.stage + "'";
+    const std::string whole = "the batch of " + std::to_string(batch) + " in '" + train.stage + "'";
     const std::string part = micro_batch ? "micro_batch " + std::to_string(*micro_batch) : "";
-    const std::string cut = part + " would cut " + whole + ", and ";
+    const std::string cut = part + " would split " + whole + ", but ";
     if (batch_size && micro_batch && *micro_batch > batch) {
-      add(memory, "micro_batch", part + " is above " + whole + ": it would cut nothing",
+      add(memory, "micro_batch", part + " is above " + whole + ": it would split nothing",
           "set micro_batch: auto, or at most " + std::to_string(batch));
     }
     const bool needs_whole = is_cut_loss(coupling, two_pass(memory) != TwoPass::kOff);
@@ -113,8 +113,8 @@ class Legality {
     }
     if (accumulated && *accumulated > 1 && needs_whole) {
       add(train, "gradient_accumulation_steps",
-          "gradient_accumulation_steps " + std::to_string(*accumulated) + " makes a batch of " + std::to_string(batch) +
-              " of parts, and " + kWhole,
+          "gradient_accumulation_steps " + std::to_string(*accumulated) + " builds the batch of " +
+              std::to_string(batch) + " from parts, but " + kWhole,
           kTwoPass);
     }
   }

@@ -76,7 +76,7 @@ class Settling {
     const Value* kind = mapping_.find("kind");
     if (config.kind && kind && kind->text() && *kind->text() != *config.kind) {
       return fail("kind", ErrorCode::kOptionConflict,
-                  "kind is " + *kind->text() + ", and the weights '" + reference_ + "' are of a " + *config.kind,
+                  "kind is " + *kind->text() + ", but the weights '" + reference_ + "' are those of a " + *config.kind,
                   "write 'kind: " + *config.kind + "', or give other weights");
     }
     const SourceText& source = sources_.add(beside.file.string(), beside.text);
@@ -92,7 +92,7 @@ class Settling {
       written = said.value;
     } else if (!same_data(written, said.value) && !is_without_effect(written, said.option)) {
       fail(said.option, ErrorCode::kOptionConflict,
-           said.option + " is " + describe(written) + ", and " + describe(said.value) +
+           said.option + " is " + describe(written) + ", but " + describe(said.value) +
                " in the config.json beside the weights '" + reference_ + "'",
            "leave it out: it is then taken from the weights");
       errors_.back().notes.push_back({said.value.where, "the weights' config"});

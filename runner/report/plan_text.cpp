@@ -150,7 +150,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += curve_text(plan, style);
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
-  text += named_text("besides the tensors, estimated for the backend " + plan.terms_version, plan.terms);
+  text += named_text("besides the tensors, an estimate for the backend (" + plan.terms_version + ")", plan.terms);
   text += named_text("held by earlier nodes until their results have been used", plan.held);
   text += options_text(plan);
   text += alternatives_text(plan);

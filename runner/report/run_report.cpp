@@ -120,7 +120,7 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   text += worst.empty() ? "" : "\n";
   const auto confused = most_confused(evaluation);
   for (const Confusion& pair : confused) {
-    text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) + " for " +
+    text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) + " taken for " +
             printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
   }
   return text + (confused.empty() ? "" : "\n");

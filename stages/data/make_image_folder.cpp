@@ -58,7 +58,7 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
     return runner::Diagnostic{ErrorCode::kFolderExists,
                               {},
                               "",
-                              "'" + folder.string() + "' exists already and was not made by 'make'",
+                              "'" + folder.string() + "' already exists and was not made by 'make'",
                               "set make: null to use what is there, or choose another root"};
   }
   if (made == numbers(images)) return std::nullopt;

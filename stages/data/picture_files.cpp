@@ -130,7 +130,8 @@ std::optional<NamedTensors> PictureFiles::sample(std::int64_t epoch, std::int64_
     return pictures_.sample(epoch, index);
   } catch (const runner::StageError& error) {
     if (!skip_) {
-      throw runner::StageError(error.code, error.what()).with_help("leave out what cannot be read with --skip-corrupt");
+      throw runner::StageError(error.code, error.what())
+          .with_help("add --skip-corrupt to leave out what cannot be read");
     }
     const std::lock_guard lock(mutex_);
     unreadable_.emplace(index, Unreadable{error.code, error.what()});

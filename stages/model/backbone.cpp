@@ -35,7 +35,7 @@ class Comparison {
   void expect_equal(const char* option, const T& written, const std::optional<U>& config) {
     if (!config || written == *config) return;
     std::ostringstream text;
-    text << option << " is " << written << " in the recipe, and " << *config;
+    text << option << " is " << written << " in the recipe, but " << *config;
     contradictions_.push_back(text.str());
     if (contradictions_.size() == 1) first_ = option;
   }

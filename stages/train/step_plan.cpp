@@ -25,7 +25,7 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             std::string("two_pass would encode a batch in parts, and ") + kMixing)
+                             std::string("two_pass would encode a batch in parts, but ") + kMixing)
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help("set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
@@ -33,8 +33,8 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
   const auto refuse = [&](const std::string& why, const std::string& help) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, "micro_batch " + std::to_string(*policy.micro_batch) +
-                                                                     " would cut a batch of " + std::to_string(units) +
-                                                                     ", and " + why)
+                                                                     " would split a batch of " +
+                                                                     std::to_string(units) + ", but " + why)
         .at("/batch_size")
         .with_help(help);
   };

@@ -69,7 +69,7 @@ class Training {
         checkpoints_({execution_, learning_rates_, stopping_, pending_}, description_, options, context) {
     check_length(options.schedule, planned_steps_);
     if (policy.two_pass && !execution_.plan().two_pass)
-      context.say("two_pass has no effect: micro_batch does not cut the batch");
+      context.say("two_pass has no effect: micro_batch does not split the batch");
   }
 
   TrainingResult run() {

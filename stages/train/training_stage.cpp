@@ -110,7 +110,7 @@ class TrainingStage final : public runner::Stage {
     if (policy.micro_batch) {
       throw StageError(ErrorCode::kOptionConflict, "gradient_accumulation_steps is " + std::to_string(times) +
                                                        " together with micro_batch " +
-                                                       std::to_string(*policy.micro_batch) + ": both cut the batch")
+                                                       std::to_string(*policy.micro_batch) + ": both split the batch")
           .at("/gradient_accumulation_steps")
           .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
     }

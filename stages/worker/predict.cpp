@@ -128,8 +128,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   if (!found) return found.errors();
   if (const std::string not_taken = found->not_taken.text(); !not_taken.empty()) context.say(not_taken);
   if (const std::int64_t count = found->other_formats.count_other_images(); count > 0) {
-    context.say(std::to_string(count) + (count == 1 ? " file ends" : " files end") +
-                " as images in formats that are not read: " + found->other_formats.other_images());
+    context.say(std::to_string(count) + (count == 1 ? " file is named as an image" : " files are named as images") +
+                " in an unsupported format: " + found->other_formats.other_images());
   }
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) return device.errors();

@@ -47,7 +47,7 @@ TEST_P(DataSets, SayWhatTheyMade) {
   const Ended again = make();
   EXPECT_EQ(again.exit, 73);
   EXPECT_EQ(again.err,
-            "error[E0610]: 'made' exists already\n"
+            "error[E0610]: 'made' already exists\n"
             "  help: choose another folder, or remove this one\n");
 }
 

@@ -106,7 +106,7 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   EXPECT_THAT(adapter.err, HasSubstr("export: the weights below the adapter are written too, in base/"));
   const Ended again = exported("run", "--merged", "merged");
   EXPECT_EQ(again.exit, 73);
-  EXPECT_THAT(again.err, HasSubstr("error[E0610]: 'merged' exists already"));
+  EXPECT_THAT(again.err, HasSubstr("error[E0610]: 'merged' already exists"));
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
 }
 

@@ -92,7 +92,7 @@ TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
   }
   EXPECT_THAT(train("linear_probe", "again", "", "lr=0.02").err, HasSubstr("features: reused from "));
   EXPECT_THAT(train("linear_probe", "larger", "", "data.image_size=42").err,
-              HasSubstr("features: computed again:  data.image_size was 28 and is now 42"));
+              HasSubstr("features: computed again: data.image_size was 28 and is now 42"));
 }
 
 TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAgain) {
@@ -106,7 +106,7 @@ TEST_F(FineTuning, FeaturesOfOtherWeightsAreComputedAgain) {
   fs::copy_file(folder_ / "another/model.safetensors", folder_ / "base/model.safetensors",
                 fs::copy_options::overwrite_existing);
   const Ended changed = train("linear_probe", "changed", "", "model.backbone.weights=base");
-  EXPECT_THAT(changed.err, HasSubstr("features: computed again:  "));
+  EXPECT_THAT(changed.err, HasSubstr("features: computed again: "));
 }
 
 TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {

@@ -90,7 +90,7 @@ TEST_F(Plan, RunThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
 TEST_F(Plan, PicturesThatTheRunMakesArePlannedByTheirDescription) {
   const Ended planned = retort("plan quickstart", folder_.path());
   EXPECT_EQ(planned.exit, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr("fits: train needs the most"));
+  EXPECT_THAT(planned.out, HasSubstr("fits: the run needs the most at train"));
   const Ended refused = retort("run quickstart memory.budget=1MiB", folder_.path());
   EXPECT_EQ(refused.exit, 1);
   EXPECT_FALSE(wrote_anything());

@@ -139,7 +139,7 @@ TEST_F(Trained, DamagedWeightsAreRefusedByAllAndMadeAgainByResume) {
     EXPECT_THAT(refused.err, HasSubstr("error[E0620]: the checkpoint '"));
     EXPECT_THAT(refused.err,
                 HasSubstr(weights.parent_path().filename().string() + "' is damaged: model.safetensors has "));
-    EXPECT_THAT(refused.err, HasSubstr("`retort resume " + (folder_ / "run").string() + "` recreates it; whole: "));
+    EXPECT_THAT(refused.err, HasSubstr("`retort resume " + (folder_ / "run").string() + "` recreates it; intact: "));
     std::ofstream(weights, std::ios::binary) << before;
   }
   fs::resize_file(weights, fs::file_size(weights) - 1);
@@ -220,7 +220,7 @@ TEST_F(Trained, UnreadablePicturesStopItOrAreSkippedAndListed) {
   const Ended stopped = retort("predict run photos --out p.csv", folder_.path());
   EXPECT_EQ(stopped.exit, 65);
   EXPECT_THAT(stopped.err, HasSubstr("error[E0609]: image 'photos/aaa.jpg': it is not JPEG, PNG or WebP\n"
-                                     "  help: leave out what cannot be read with --skip-corrupt\n"));
+                                     "  help: add --skip-corrupt to leave out what cannot be read\n"));
   EXPECT_EQ(file_text(folder_ / "p.csv"), "as it was");
   const Ended skipped = retort("predict run photos --out p.csv --skip-corrupt", folder_.path());
   EXPECT_EQ(skipped.exit, 65);
@@ -246,7 +246,7 @@ TEST_F(Trained, WhatIsNotTakenIsToldAlikeByAllThatLookAtTheFolder) {
 TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
   const fs::path first = (*fs::directory_iterator(folder_ / "photos")).path();
   for (const char* name : {"a.GIF", "b.gif", "c.bmp", "d.TIFF"}) std::ofstream(first / name) << "GIF89a of sorts";
-  const std::string counts = "in a format that is not read: 2 .gif, 1 .bmp, 1 .tiff";
+  const std::string counts = "in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff";
   const std::string options = " classify data.root=photos data.image_size=24 epochs=1 run.dir=other";
   for (const char* verb : {"validate", "plan", "run"}) {
     const Ended ended = retort(verb + options, folder_.path());
@@ -257,7 +257,7 @@ TEST_F(Trained, ImagesInOtherFormatsAreCountedByAll) {
   const Ended predicted = retort("predict run photos", folder_.path());
   EXPECT_EQ(predicted.exit, 65);
   EXPECT_THAT(predicted.err,
-              HasSubstr("4 files end as images in formats that are not read: 2 .gif, 1 .bmp, 1 .tiff\n"));
+              HasSubstr("4 files are named as images in an unsupported format: 2 .gif, 1 .bmp, 1 .tiff\n"));
 }
 
 TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
@@ -268,7 +268,7 @@ TEST_F(Trained, WhatOnlyPretendsToBeAnImageIsRuledByOnCorrupt) {
       "data.image_size=24 epochs=1 '~evaluate' run.dir=other data.on_corrupt=";
   const Ended stopped = retort(options + "stop", folder_.path());
   EXPECT_EQ(stopped.exit, 65);
-  EXPECT_THAT(stopped.err, HasSubstr("it is a GIF image, a format that is not read [/data/root]"));
+  EXPECT_THAT(stopped.err, HasSubstr("it is a GIF image, an unsupported format [/data/root]"));
   fs::remove_all(folder_ / "other");
   const Ended skipped = retort(options + "skip", folder_.path());
   EXPECT_EQ(skipped.exit, 0) << skipped.err;

@@ -88,11 +88,11 @@ TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;
-  EXPECT_THAT(larger.err, HasSubstr("train: computed again:  data.image_size was 24 and is now 36\n"));
+  EXPECT_THAT(larger.err, HasSubstr("train: computed again: data.image_size was 24 and is now 36\n"));
   const fs::path image = first_image();
   fs::last_write_time(image, fs::last_write_time(image) + std::chrono::seconds(1));
   const Ended touched = run("c", "--reuse");
-  EXPECT_THAT(touched.err, HasSubstr("train: computed again:  the files of 'data' have changed\n"));
+  EXPECT_THAT(touched.err, HasSubstr("train: computed again: the files of 'data' have changed\n"));
   EXPECT_THAT(run("d", "--reuse data.loader.workers=2").err, HasSubstr("train: reused from c\n"));
 }
 
@@ -101,7 +101,7 @@ TEST_F(Reuse, TrainingIsTakenOverForAnotherEvaluation) {
   const Ended other = run("b", "--reuse evaluate.batch_size=3");
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.err, HasSubstr("train: reused from a\n"));
-  EXPECT_THAT(other.err, HasSubstr("evaluate: computed again:  evaluate.batch_size was 64 and is now 3\n"));
+  EXPECT_THAT(other.err, HasSubstr("evaluate: computed again: evaluate.batch_size was 64 and is now 3\n"));
   EXPECT_EQ(metrics("a")["train"], metrics("b")["train"]);
   EXPECT_EQ(verb("predict b " + first_image().string()).exit, 0);
 }
@@ -119,7 +119,7 @@ TEST_F(Reuse, DamagedWeightsAreTrainedAgain) {
   }
   const Ended other = run("b", "--reuse evaluate.batch_size=3");
   EXPECT_EQ(other.exit, 0) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("train: computed again:  "));
+  EXPECT_THAT(other.err, HasSubstr("train: computed again: "));
   EXPECT_THAT(other.err, Not(HasSubstr("reused from")));
   EXPECT_EQ(metrics("a")["train"], metrics("b")["train"]);
 }

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kHub = "hf:";
-constexpr const char* kForms = "fetch: flowers102, cub200 or hf:ORG/NAME[@REVISION]";
+constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISION]";
 
 struct DataFlags {
   std::string action;  ///< "make" or "fetch"
@@ -42,7 +42,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   if (std::ranges::count(kMakeableData, flags.what) == 0) {
     std::string names;
     for (const std::string_view name : kMakeableData) names += (names.empty() ? "" : ", ") + std::string(name);
-    return report(console, {misused("cannot make '" + flags.what + "'", "make: " + names)});
+    return report(console, {misused("cannot make '" + flags.what + "'", "choose one of " + names)});
   }
   if (flags.out.empty())
     return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});

@@ -35,12 +35,10 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                              "run one export for each"}});
   }
   if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
-    return report(console,
-                  {{ErrorCode::kUsage,
-                    {},
-                    "",
-                    std::string(flags.head_inside ? "--head-inside" : "--names") + " applies only to --adapter",
-                    "add --adapter, or leave it out"}});
+    const std::string flag = flags.head_inside ? "--head-inside" : "--names";
+    return report(
+        console,
+        {{ErrorCode::kUsage, {}, "", flag + " applies only to --adapter", "add --adapter, or leave out " + flag}});
   }
   auto request = weights_request("export", flags.weights, {}, console.sources);
   if (!request) return report(console, request.errors());

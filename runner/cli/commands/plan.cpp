@@ -146,7 +146,7 @@ std::string reuse_text(const PlannedRecipe& asked) {
   for (const NodeReuse& node : nodes) {
     const char* what = node.state == "hit"            ? "is reused"
                        : computed.contains(node.node) ? "runs"
-                                                      : "feeds what is reused";
+                                                      : "is not needed: what it feeds is reused";
     rows.push_back({printable(node.node), what, reuse_note(node)});
   }
   return table_text(rows) + "\n";
@@ -224,7 +224,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
                              {},
                              "",
                              "the recipe trains nothing: there is no gradient to compare",
-                             "name a recipe with a training"}});
+                             "name a recipe that trains"}});
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {

@@ -89,8 +89,9 @@ class Findings {
     for (const Finding& finding : findings_) {
       result.push_back(finding.diagnostic);
       if (finding.jobs == jobs) continue;
-      result.back().notes.push_back(
-          {{}, "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) + " runs, first " + finding.first});
+      result.back().notes.push_back({{},
+                                     "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) +
+                                         " runs, the first is " + finding.first});
     }
     sort_by_place(result, sources);
     return result;
@@ -121,7 +122,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   // NaN is not the same data as itself, but the same JSON.
   if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
-           "all runs of a sweep share one 'sweep', and these differ in it",
+           "'sweep' must be the same in all runs of a sweep, and it is not",
            "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
 }
 
@@ -178,7 +179,8 @@ void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
   for (const Job& job : jobs) {
     const auto [known, is_new] = first.try_emplace(job.hash, job.number);
     if (is_new) continue;
-    if (repeats++ == 0) example = std::to_string(job.number) + " is " + std::to_string(known->second) + " again";
+    if (repeats++ == 0)
+      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second);
   }
   if (repeats == 0) return;
   warnings.push_back(

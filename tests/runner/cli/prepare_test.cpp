@@ -61,7 +61,7 @@ TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
   const auto contradicted = prepared({"model.backbone.num_hidden_layers=4"});
   ASSERT_FALSE(contradicted);
   EXPECT_EQ(contradicted.errors().front().message,
-            "num_hidden_layers is 4, and 3 in the config.json beside the weights 'my_vit'");
+            "num_hidden_layers is 4, but 3 in the config.json beside the weights 'my_vit'");
 }
 
 TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {

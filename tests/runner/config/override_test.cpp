@@ -51,7 +51,7 @@ TEST(Override, UnclosedListSaysSo) {
             "override 1:1:8: error[E0202]: the value ends too early\n"
             "  1 | lr=[1,2\n"
             "    |        ^\n"
-            "  help: close what was opened\n");
+            "  help: close what was opened, or remove the comma at the end\n");
 }
 
 TEST(Override, UnclosedQuoteIsNamed) {
@@ -59,7 +59,7 @@ TEST(Override, UnclosedQuoteIsNamed) {
             "override 1:1:5: error[E0202]: the quote ' is never closed\n"
             "  1 | a=it's\n"
             "    |     ^\n"
-            "  help: write it as \\' inside quotes\n");
+            "  help: close it; the character itself is written \\' inside quotes\n");
 }
 
 TEST(Override, KeyWithoutValueIsRefused) {
@@ -97,8 +97,8 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
             "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, and this is a single run\n"
             "  1 | lr=1,2\n"
             "    |    ^\n"
-            "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; `retort sweep` runs them all\n");
-  EXPECT_THAT(said("lr=range(1,3)"), testing::HasSubstr("help: `retort sweep` runs them all"));
+            "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; for several runs use `retort sweep`\n");
+  EXPECT_THAT(said("lr=range(1,3)"), testing::HasSubstr("help: for several runs use `retort sweep`"));
 }
 
 TEST(Override, SweepInsideAnythingIsRefused) {
@@ -141,7 +141,7 @@ TEST(Override, ArgumentsAreChecked) {
   EXPECT_EQ(said("a=tag(1,choice(2))"), "override 1:1:7: error[E0230]: tags are texts, and this is 1");
   EXPECT_EQ(said("a=shuffle(interval(1,2))"),
             "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an interval");
-  EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs a place and values");
+  EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs an index and values");
   EXPECT_EQ(said("+a=append(1)"),
             "override 1:1:1: error[E0202]: '+' cannot be combined with a function that changes the value");
 }

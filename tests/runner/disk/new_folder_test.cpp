@@ -75,7 +75,7 @@ TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
   } catch (const WriteError& error) {
     EXPECT_EQ(error.code, ErrorCode::kFolderExists);
     EXPECT_EQ(error.option, "/root");
-    EXPECT_EQ(error.what(), "'" + (folder / "empty").string() + "' exists already");
+    EXPECT_EQ(error.what(), "'" + (folder / "empty").string() + "' already exists");
   }
 }
 

@@ -247,8 +247,8 @@ TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
   std::vector<Node> nodes = chain();
   nodes[3] = node("test", "test.keeping_leaf", 200, {2});
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "took checkpoints", "computed"));
-  EXPECT_THAT(said(), ElementsAre("features from a", "train from a",
-                                  "test: computed again:  test.plus was 100 and is now 200"));
+  EXPECT_THAT(said(),
+              ElementsAre("features from a", "train from a", "test: computed again: test.plus was 100 and is now 200"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 203));
 }
 
@@ -259,7 +259,7 @@ TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
   fs::remove(folder_ / "a/nodes/train/checkpoints/weights");
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
   EXPECT_THAT(said(),
-              testing::Contains("train: computed again:  the results of an earlier run are missing or have changed"));
+              testing::Contains("train: computed again: the results of an earlier run are missing or have changed"));
 }
 
 TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
@@ -273,15 +273,14 @@ TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
 TEST_F(ReuseTest, ChangedFieldIsNamed) {
   run("a", chain());
   EXPECT_THAT(run("b", chain(2)), ElementsAre("source", "computed", "trained", "computed"));
-  EXPECT_THAT(said(), ElementsAre("features: computed again:  data.plus was 1 and is now 2"));
+  EXPECT_THAT(said(), ElementsAre("features: computed again: data.plus was 1 and is now 2"));
   world_["threads"] = 4;
   run("c", chain(2));
-  EXPECT_THAT(said(), ElementsAre("features: computed again:  threads was 2 and is now 4"));
+  EXPECT_THAT(said(), ElementsAre("features: computed again: threads was 2 and is now 4"));
   world_outside = "other pictures";
   run("d", chain(2));
-  EXPECT_THAT(said(),
-              ElementsAre("features: computed again:  the files of 'data' have changed; the files of 'features' "
-                          "have changed"));
+  EXPECT_THAT(said(), ElementsAre("features: computed again: the files of 'data' have changed; the files of 'features' "
+                                  "have changed"));
 }
 
 TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
@@ -289,7 +288,7 @@ TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
   run("b", chain(2, 20));
   run("c", chain(1, 30));
   run("d", chain(2, 40));
-  EXPECT_THAT(said(), ElementsAre("features: computed again:  features.plus was 20 and is now 40"));
+  EXPECT_THAT(said(), ElementsAre("features: computed again: features.plus was 20 and is now 40"));
 }
 
 TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
@@ -297,7 +296,7 @@ TEST_F(ReuseTest, SeedDoesNotMatterWhereAStageSaysSo) {
   std::vector<Node> nodes = chain();
   for (Node& node : nodes) node.seed = 8;
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
-  EXPECT_THAT(said(), testing::Contains("train: computed again:  train.seed was 7 and is now 8"));
+  EXPECT_THAT(said(), testing::Contains("train: computed again: train.seed was 7 and is now 8"));
 }
 
 TEST_F(ReuseTest, IndexThatNamesFilesElsewhereIsNotFollowed) {
@@ -314,14 +313,14 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
   std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // as long as before
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(),
-              ElementsAre("features: computed again:  the results of an earlier run are missing or have changed"));
+              ElementsAre("features: computed again: the results of an earlier run are missing or have changed"));
   // The same size and time: only the stage can tell.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << "xx";
   fs::last_write_time(file, time);
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "computed", "trained", "computed"));
-  EXPECT_THAT(said(), ElementsAre("features: computed again:  no number in it"));
+  EXPECT_THAT(said(), ElementsAre("features: computed again: no number in it"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 103));
   EXPECT_FALSE(fs::exists(folder_ / "c/nodes/features/reused.json"));
   EXPECT_THAT(run("d", chain()), ElementsAre("source", "read", "trained", "computed"));
@@ -336,7 +335,7 @@ TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
                 ElementsAre("source", "computed", "trained", "computed"))
         << damage;
     EXPECT_THAT(said(),
-                ElementsAre("features: computed again:  the results of an earlier run are missing or have changed"));
+                ElementsAre("features: computed again: the results of an earlier run are missing or have changed"));
   }
 }
 

@@ -83,7 +83,8 @@ class LegalityTest : public testing::Test {
 
 const std::string kWholeHelp = " | set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
 const std::string kCutsWhole =
-    "/memory/micro_batch 3:44: micro_batch 16 would cut the batch of 64 of 'train', and its loss depends on the whole "
+    "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss depends on the "
+    "whole "
     "batch "
     "at "
     "once" +
@@ -118,15 +119,15 @@ TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
   EXPECT_THAT(
       errors("plain", ", micro_batch: 65", "samples"),
       ElementsAre(
-          "/memory/micro_batch 3:44: micro_batch 65 is above the batch of 64 of 'train': it would cut nothing | "
+          "/memory/micro_batch 3:44: micro_batch 65 is above the batch of 64 in 'train': it would split nothing | "
           "set micro_batch: auto, or at most 64"));
 }
 
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
   EXPECT_THAT(
       errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
-      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 makes a batch of 256 of "
-                  "parts, and its loss depends on the whole batch at once" +
+      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 builds the batch of 256 from "
+                  "parts, but its loss depends on the whole batch at once" +
                   kWholeHelp));
   EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"), IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
@@ -136,7 +137,7 @@ TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
   EXPECT_THAT(
       errors("normed", ", micro_batch: 16", "samples"),
       ElementsAre(
-          "/memory/micro_batch 3:44: micro_batch 16 would cut the batch of 64 of 'train', and layers of 'model' "
+          "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but layers of 'model' "
           "mix the samples of a batch (BatchNorm): the gradient would differ | set micro_batch: auto; "
           "activation_checkpointing: block saves memory and keeps every bit"));
 }
@@ -153,7 +154,7 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
-        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, and layers of "
+        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, but layers of "
                     "'model' mix the samples of a batch (BatchNorm): the gradient would differ | set two_pass: "
                     "off; activation_checkpointing: block saves memory and keeps every bit"));
   }

@@ -34,7 +34,7 @@ TEST(PlanText, TellsEverything) {
     49.0 MiB  saved_activation  layer1.0.conv1  (16, 64, 112, 112)  float32  aten::convolution
      2.0 MiB  parameter         head.weight     (1000, 512)         float32
 
-  besides the tensors, estimated for the backend 2.11.0-1
+  besides the tensors, an estimate for the backend (2.11.0-1)
        bytes  of
     80.0 MiB  kernel temporaries  2 threads
 

@@ -82,7 +82,7 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
   folder.add("full/a.jpg");
   const auto before = contents(folder.path());
   EXPECT_EQ(failure(folder / "full", {}),
-            "E0610: '" + (folder / "full").string() + "' exists already (choose another folder, or remove this one)");
+            "E0610: '" + (folder / "full").string() + "' already exists (choose another folder, or remove this one)");
   EXPECT_EQ(failure(folder / "full/a.jpg", {}).substr(0, 6), "E0610:");
   EXPECT_EQ(contents(folder.path()), before);
   fs::create_directory(folder / "empty");

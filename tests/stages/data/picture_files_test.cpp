@@ -94,7 +94,7 @@ TEST_F(Pictures, OneThatCannotBeReadStopsOrIsRememberedOnce) {
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is not JPEG, PNG or WebP");
-    EXPECT_EQ(error.help, "leave out what cannot be read with --skip-corrupt");
+    EXPECT_EQ(error.help, "add --skip-corrupt to leave out what cannot be read");
     EXPECT_EQ(error.option, "");
   }
   const PictureFiles skipping(files, small(), /*skip=*/true);

@@ -178,7 +178,7 @@ TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
 TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
   EXPECT_EQ(refusal(*tiny(), flowers(10, 10)),
             "E0314 /patch_size the data's image size 10 is not a multiple of patch_size 4 | "
-            "an image is cut into whole patches");
+            "change one of them: an image is cut into whole patches");
 }
 
 TEST(ClipVision, OblongImagesAreRefused) {

@@ -121,7 +121,7 @@ TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
       torch::equal(features(small({{"weights", quick.file()}})), features(small({{"weights", exact.file()}}))));
   EXPECT_EQ(
       refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
-      "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, and gelu in the config.json beside the "
+      "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, but gelu in the config.json beside the "
       "weights '" +
           exact.file() + "'");
   exact.forget_config();
@@ -135,7 +135,7 @@ TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
   EXPECT_EQ(
       refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
-      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8 in the config.json beside the weights '" +
+      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8 in the config.json beside the weights '" +
           saved.file() + "'");
 }
 
@@ -151,8 +151,8 @@ TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
   saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
   EXPECT_EQ(
       refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
-      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, and 8; num_hidden_layers is 1 in the recipe, "
-      "and 2 in the config.json beside the weights '" +
+      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8; num_hidden_layers is 1 in the recipe, "
+      "but 2 in the config.json beside the weights '" +
           saved.file() + "'");
 }
 

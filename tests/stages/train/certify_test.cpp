@@ -162,7 +162,7 @@ TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
   const Certificate certificate = certified(policy, Coupling::kWholeBatch);
   EXPECT_FALSE(certificate.holds());
   EXPECT_EQ(certificate.refused,
-            "micro_batch 3 would cut a batch of 8, and the loss 'cross_entropy' depends on the whole batch at once");
+            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the whole batch at once");
   EXPECT_THAT(certificate.parameters, IsEmpty());
 }
 

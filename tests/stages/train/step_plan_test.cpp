@@ -52,14 +52,14 @@ TEST(StepPlan, SamplesAndGroupsMayBeCut) {
 
 TEST(StepPlan, CoupledLossIsNotCut) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
-            "micro_batch 8 would cut a batch of 64, and the loss 'second' depends on the whole batch at once; set "
+            "micro_batch 8 would split a batch of 64, but the loss 'second' depends on the whole batch at once; set "
             "two_pass: on, which keeps the gradient, or micro_batch: auto");
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
   EXPECT_EQ(
       refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-      "micro_batch 8 would cut a batch of 64, and the network's layers mix the samples of a batch (BatchNorm); set "
+      "micro_batch 8 would split a batch of 64, but the network's layers mix the samples of a batch (BatchNorm); set "
       "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
       "keeps every bit");
 }
@@ -86,7 +86,7 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
     EXPECT_EQ(error.stage + error.option, "/memory/two_pass");
     EXPECT_STREQ(
         error.what(),
-        "two_pass would encode a batch in parts, and the network's layers mix the samples of a batch (BatchNorm)");
+        "two_pass would encode a batch in parts, but the network's layers mix the samples of a batch (BatchNorm)");
     EXPECT_EQ(error.help, "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
 }

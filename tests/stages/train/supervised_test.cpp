@@ -173,7 +173,7 @@ TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
   SupervisedRun supervised;
   supervised.policy->micro_batch = 4;
   EXPECT_EQ(supervised.error(R"({"gradient_accumulation_steps": 3})"),
-            "gradient_accumulation_steps is 3 together with micro_batch 4: both cut the batch");
+            "gradient_accumulation_steps is 3 together with micro_batch 4: both split the batch");
 }
 
 TEST(Supervised, AccumulationIsObeyedThoughLayersMixSamples) {
@@ -229,7 +229,7 @@ TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
   supervised.model->mixes = true;
   supervised.policy->micro_batch = 4;
   EXPECT_EQ(supervised.error(),
-            "micro_batch 4 would cut a batch of 30, and the network's layers mix the samples of a batch (BatchNorm)");
+            "micro_batch 4 would split a batch of 30, but the network's layers mix the samples of a batch (BatchNorm)");
 }
 
 }  // namespace

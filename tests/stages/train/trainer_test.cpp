@@ -128,7 +128,7 @@ TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
   training.step.coupling = Coupling::kWholeBatch;
   training.policy.micro_batch = 3;
   EXPECT_EQ(training.error(),
-            "micro_batch 3 would cut a batch of 8, and the loss 'cross_entropy' depends on the whole batch at once");
+            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the whole batch at once");
 }
 
 TEST(Trainer, TwoPassesTrainAndValidateACoupledLossAsAWhole) {

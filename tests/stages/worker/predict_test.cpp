@@ -195,7 +195,7 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
 TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
   EXPECT_EQ(error(), "E0609 image '" + path("photos/c0/3.jpg") +
-                         "': it is not JPEG, PNG or WebP | leave out what cannot be read with --skip-corrupt");
+                         "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out what cannot be read");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
 }
 
