@@ -24,7 +24,7 @@ namespace runner {
 namespace {
 
 constexpr std::string_view kSchemaEnding = ".schema.json";
-constexpr std::string_view kRecipe = "recipe.schema.json";
+constexpr std::string_view kRecipeFile = "recipe.schema.json";
 
 Diagnostic bad(const std::string& path, const std::string& pointer, const std::string& message) {
   return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + path + ": " + message, ""};
@@ -126,7 +126,7 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
   return SchemaSet(std::move(store));
 }
 
-Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, kRecipe); }
+Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, kRecipeFile); }
 
 Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
   const SchemaNode* schema = store_->schemas.at(file);
@@ -138,12 +138,12 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
 }
 
 Diagnostics SchemaSet::planned_uses(const Value& recipe) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::planned_uses(recipe, *schema) : Diagnostics();
 }
 
 void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   if (schema) runner::visit_configured(recipe, *schema, visit);
 }
 
@@ -194,23 +194,23 @@ std::vector<std::string> SchemaSet::sub_kind_folders() const {
 }
 
 std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   if (!schema) return std::nullopt;
   return declared_default(*schema, recipe, path);
 }
 
 std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
 }
 
 bool SchemaSet::may_add(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return !schema || runner::may_add(*schema, &recipe, path);
 }
 
 KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? key_choices(*schema, recipe, path) : KeyChoices();
 }
 
@@ -220,7 +220,7 @@ const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
 }
 
 ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipe);
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::resume_class(*schema, recipe, path) : ResumeClass::kForce;
 }
 

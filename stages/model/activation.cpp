@@ -18,7 +18,7 @@ using Tensors = std::vector<at::Tensor>;
 
 /// Elements of two or three tensors that stay in a core's cache from one operator to the next; with fewer, starting the
 /// operators costs more than is gained.
-constexpr std::int64_t kPiece = 1 << 16;
+constexpr std::int64_t kPieceElements = 1 << 16;
 
 /// Does `work`, which treats each element alone, to tensors of one type and one shape: on a CPU piece by piece, so that
 /// several operators read and write the memory once. Torch computes some elements at the end of each thread's share by
@@ -29,14 +29,14 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
     return one.is_non_overlapping_and_dense() && one.strides() == first.strides();
   });
   if (!first.is_cpu() || !lie_alike) return work(tensors);
-  const std::int64_t count = first.numel(), pieces = (count + kPiece - 1) / kPiece;
+  const std::int64_t count = first.numel(), pieces = (count + kPieceElements - 1) / kPieceElements;
   at::parallel_for(0, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece) {
-      const std::int64_t from = piece * kPiece;
+      const std::int64_t from = piece * kPieceElements;
       Tensors parts;
       for (const at::Tensor& one : tensors) {
         auto* const memory = static_cast<char*>(one.data_ptr()) + from * static_cast<std::int64_t>(one.element_size());
-        parts.push_back(at::from_blob(memory, {std::min(kPiece, count - from)}, one.options()));
+        parts.push_back(at::from_blob(memory, {std::min(kPieceElements, count - from)}, one.options()));
       }
       work(parts);
     }

@@ -30,13 +30,13 @@ TEST(Secrets, AreNamedByFourWordsInAnyCase) {
 TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
   const Value inner{Value::List{{std::string("swordfish"), {}, "***"}}, {}};
   const Value recipe{Value::List{{std::string("hunter2"), {}, "***"},
-                                 {std::string("/home/hunter2"), {}, "${oc.env:KEY_FOLDER}"},
+                                 {std::string("/srv/hunter2"), {}, "${oc.env:KEY_FOLDER}"},
                                  {std::string("1"), {}, "***"},
                                  {std::string("images"), {}},
                                  inner},
                      {}};
   const SecretTexts secrets(recipe);
-  EXPECT_EQ(secrets.hidden_in("making images in '/home/hunter2'"), "making images in '${oc.env:KEY_FOLDER}'");
+  EXPECT_EQ(secrets.hidden_in("making images in '/srv/hunter2'"), "making images in '${oc.env:KEY_FOLDER}'");
   EXPECT_EQ(secrets.hidden_in("hunter2hunter2, swordfish, 1"), "******, ***, 1");
   EXPECT_EQ(secrets.hidden_in(""), "");
 }

@@ -221,7 +221,7 @@ TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
 
 TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
   run_script({"hello", "echo", "ready", "read", kStarted,
-              R"(line:{"event":"said","node":"data","line":"making pictures in 'hunter2'"})",
+              R"(line:{"event":"say","node":"data","line":"making pictures in 'hunter2'"})",
               R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
               R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
               "finished:66"});
