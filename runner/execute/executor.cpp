@@ -13,6 +13,7 @@
 #include "runner/graph/run_order.h"
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
+#include "runner/execute/kept_artifacts.h"
 #include "runner/execute/refusal.h"
 #include "runner/record/finished_node.h"
 #include "runner/execute/node_context.h"
@@ -22,11 +23,6 @@ namespace runner {
 namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
-
-/// A training that is done is given no data.
-bool is_left_out(const Edge& edge, const Node& holder, const RunOptions& options) {
-  return edge.type == ArtifactType::kDataset && options.checkpoints.contains(holder.id);
-}
 
 /// May be run to see what comes after it, where it has nothing to plan.
 bool is_cheap(const Node& node) {
@@ -65,82 +61,6 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const St
     return stage_failure(node);
   }
 }
-
-/// What the nodes have put out and somebody still waits for.
-class Executor::Artifacts {
- public:
-  /// `runs`: by node, whether it is run and so takes what it is wired to.
-  Artifacts(const Graph& graph, const RunOptions& options, const std::vector<bool>& runs)
-      : graph_(graph), options_(options), ports_(graph.nodes.size()) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      if (!runs[i]) continue;
-      for (const Edge& edge : graph.nodes[i].inputs) {
-        if (!is_left_out(edge, graph.nodes[i], options)) ++ports_[edge.from][edge.output].waiting;
-      }
-    }
-  }
-
-  /// The outputs of node `index` that somebody waits for.
-  std::set<std::string> wanted(std::size_t index) const {
-    std::set<std::string> names;
-    for (const auto& [name, port] : ports_[index]) names.insert(name);
-    return names;
-  }
-
-  /// The artifacts on the edges of `node`, no longer held here if it was the last to want them.
-  Inputs take(const Node& node) {
-    Inputs::ByPort inputs;
-    Inputs::Sources sources;
-    for (const Edge& edge : node.inputs) {
-      if (is_left_out(edge, node, options_)) continue;
-      auto& port = ports_[edge.from].at(edge.output);
-      sources.emplace(edge.input, graph_.nodes[edge.from].stage);
-      if (port.artifact) inputs[edge.input].push_back(port.artifact);
-      else if (!edge.optional) throw missing(edge);
-      if (--port.waiting == 0) port.artifact.reset();
-    }
-    return Inputs(std::move(inputs), std::move(sources));
-  }
-
-  /// What is kept here on `device` for others than the one that has taken `inputs`, each artifact once.
-  std::vector<NamedBytes> held_besides(const Inputs& inputs, std::string_view device) const {
-    std::vector<NamedBytes> held;
-    std::set<const Artifact*> counted;
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-      for (const auto& [name, port] : ports_[i]) {
-        if (!port.artifact || inputs.has(*port.artifact) || !counted.insert(port.artifact.get()).second) continue;
-        const HeldMemory memory = port.artifact->held();
-        const std::int64_t bytes = memory.on_device + (device == "cpu" ? memory.on_host : 0);
-        if (bytes > 0) held.push_back({graph_.nodes[i].id + "." + name, bytes});
-      }
-    }
-    return held;
-  }
-
-  /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.
-  void put(std::size_t index, const Outputs& outputs) {
-    for (auto& [name, port] : ports_[index]) {
-      const auto found = outputs.find(name);
-      if (found != outputs.end()) port.artifact = found->second;
-    }
-  }
-
- private:
-  StageError missing(const Edge& edge) const {
-    const bool is_data = edge.type == ArtifactType::kDataset;
-    return StageError(is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed,
-                      "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs")
-        .with_help(is_data ? "give it a " + edge.output + " part, or remove this stage" : "");
-  }
-
-  struct Port {
-    ArtifactPtr artifact;
-    int waiting = 0;
-  };
-  const Graph& graph_;
-  const RunOptions& options_;
-  std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
-};
 
 Executor::Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world)
     : graph_(std::move(graph)),
@@ -186,7 +106,7 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
     if (!is_done && !is_taken) runs[i] = true;
     if (!runs[i]) continue;
     for (const Edge& edge : node.inputs) {
-      if (!is_left_out(edge, node, options)) runs[edge.from] = true;
+      if (!is_left_out(edge, node, options.checkpoints)) runs[edge.from] = true;
     }
   }
   return runs;
@@ -205,7 +125,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   const std::unique_ptr<Reuse> reuse = make_reuse(options);
   planned_.assign(graph_.nodes.size(), {});
   std::vector<bool> runs(graph_.nodes.size(), true);
-  Artifacts artifacts(graph_, options, runs);
+  KeptArtifacts artifacts(graph_, options.checkpoints, runs);
   Diagnostics errors;
   for (const std::size_t i : order_) {
     const Node& node = graph_.nodes[i];
@@ -252,7 +172,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   return errors;
 }
 
-Executor::Given Executor::take(std::size_t index, Artifacts& artifacts, std::string_view device) const {
+Executor::Given Executor::take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const {
   std::set<std::string> wanted = artifacts.wanted(index);
   Inputs inputs = artifacts.take(graph_.nodes[index]);
   std::vector<NamedBytes> held = artifacts.held_besides(inputs, device);
@@ -280,7 +200,7 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   const std::unique_ptr<Reuse> reuse = make_reuse(options);
   Reuse* const shared = reuse.get();
   const std::vector<bool> runs = nodes_to_run(options, shared);
-  Artifacts artifacts(graph_, options, runs);
+  KeptArtifacts artifacts(graph_, options.checkpoints, runs);
   for (const std::size_t i : order_) {
     if (world_.is_cancelled()) return stopped();
     const ExitCode exit =
@@ -351,8 +271,8 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
   return stages_[index]->run(given.inputs, context);
 }
 
-ExitCode Executor::run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
-                            Reuse* reuse) {
+ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const RunOptions& options,
+                            std::string_view device, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
   Stage* const stage = stages_[index].get();
   // Freed on every way out, so that the next node finds the memory.

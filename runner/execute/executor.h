@@ -18,6 +18,8 @@
 
 namespace runner {
 
+class KeptArtifacts;
+
 class DryContext;
 
 /// How a graph is to be run.
@@ -73,9 +75,8 @@ class Executor {
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
-  class Artifacts;
   std::vector<bool> nodes_to_run(const RunOptions& options, Reuse* reuse) const;
-  ExitCode run_node(std::size_t index, Artifacts& artifacts, const RunOptions& options, std::string_view device,
+  ExitCode run_node(std::size_t index, KeptArtifacts& artifacts, const RunOptions& options, std::string_view device,
                     Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Source& taken);
@@ -86,7 +87,7 @@ class Executor {
     std::set<std::string> wanted;  // of its outputs
     std::vector<NamedBytes> held;  // on its device by others
   };
-  Given take(std::size_t index, Artifacts& artifacts, std::string_view device) const;
+  Given take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const;
   DryContext dry_context(std::size_t index, const Given& given, const RunOptions& options, std::string_view device);
   std::optional<Outputs> plan_node(std::size_t index, const Given& given, const RunOptions& options,
                                    std::string_view device);

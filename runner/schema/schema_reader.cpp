@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/schema/kind_reader.h"
+#include "runner/schema/schema_json.h"
 #include "runner/schema/schema_keyword.h"
 #include "runner/text/suggest.h"
 
@@ -18,63 +19,6 @@ using Json = SchemaReader::Json;
 constexpr std::string_view kCommonFile = "common.schema.json";
 constexpr std::string_view kCommonKeys = "/definitions/stage";
 constexpr int kDeepestSchema = 100;  // of nested subschemas
-
-/// Makes Json of the parser's events, as the parser does itself, but keys written twice are refused. Reading schemas is
-/// most of what a short command takes, so this must be quick.
-class JsonBuilder : public Json::json_sax_t {
- public:
-  Json root;
-  std::string problem;
-
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // not in a text
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-
-  bool key(string_t& name) override {
-    auto& object = open_.back()->get_ref<Json::object_t&>();
-    if (object.empty()) object.reserve(8);
-    if (object.find(name) != object.end() && problem.empty()) problem = "key '" + name + "' appears twice";
-    value_of_key_ = &object[name];
-    return true;
-  }
-
-  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
-    problem = error.what();
-    return false;
-  }
-
- private:
-  Json& place() {
-    if (open_.empty()) return root;
-    return open_.back()->is_array() ? open_.back()->emplace_back() : *value_of_key_;
-  }
-  template <typename T>
-  bool add(T&& value) {
-    place() = std::forward<T>(value);
-    return true;
-  }
-  bool open(Json container) {
-    Json& here = place();
-    here = std::move(container);
-    open_.push_back(&here);
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  std::vector<Json*> open_;  // a container does not grow while one inside it is open
-  Json* value_of_key_ = nullptr;
-};
 
 std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
 
@@ -147,8 +91,7 @@ SchemaNode* SchemaReader::find(std::string_view file, std::string_view pointer) 
 }
 
 void SchemaReader::read_file(const std::string& path, std::string_view text) {
-  JsonBuilder json;
-  Json::sax_parse(text, &json);
+  SchemaJson json = read_schema_json(text);
   if (!json.problem.empty()) return fail(path, "", json.problem);
   const Json& document = documents_.emplace(path, std::move(json.root)).first->second;
   if (!fits(Needs::kSchema, document)) return fail(path, "", "a schema is a mapping, true or false");

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/graph/graph.h"
+#include "runner/protocol/earlier_results.h"
+#include "runner/stage/memory_plan.h"
+#include "runner/stage/stage.h"
+#include "runner/error/stage_error.h"
+
+namespace runner {
+
+/// True of data that `node` is not given, as its training is done already.
+bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done);
+
+/// What the nodes of a graph have put out and somebody still waits for. An artifact is let go with its last taker.
+class KeptArtifacts {
+ public:
+  /// `runs`: by node, whether it is run and so takes what it is wired to. `graph` and `done` are borrowed.
+  KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
+
+  /// The outputs of node `index` that somebody waits for.
+  std::set<std::string> wanted(std::size_t index) const;
+  /// The artifacts on the edges of `node`, no longer held here if it was the last to want them. Throws StageError where
+  /// one that it needs was not put out.
+  Inputs take(const Node& node);
+  /// What is kept here on `device` for others than the one that has taken `inputs`, each artifact once.
+  std::vector<NamedBytes> held_besides(const Inputs& inputs, std::string_view device) const;
+  /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part of data without one.
+  void put(std::size_t index, const Outputs& outputs);
+
+ private:
+  StageError missing(const Edge& edge) const;
+
+  struct Port {
+    ArtifactPtr artifact;
+    int waiting = 0;
+  };
+  const Graph& graph_;
+  const CheckpointSources& done_;
+  std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
+};
+
+}  // namespace runner

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runner/schema/schema_reader.h"
+
+namespace runner {
+
+/// The text of a schema as JSON.
+struct SchemaJson {
+  SchemaReader::Json root;
+  std::string problem;  ///< why it is none; empty: it is one
+};
+
+/// Reads it as the parser itself does, but refuses keys written twice. Reading schemas is most of what a short command
+/// takes, so this is quick.
+SchemaJson read_schema_json(std::string_view text);
+
+}  // namespace runner
