@@ -276,7 +276,8 @@ void PretrainedPlaces::take(const WeightPiece& piece) {
     if (place.how == Place::How::kTransposed) {
       place.weight.detach().t().copy_(place.whole.view(place.weight.t().sizes()));
     } else {
-      const at::Tensor positions = place.whole.view({-1, place.weight.size(1)}).to(at::kFloat);
+      const auto type = at::promote_types(place.weight.scalar_type(), at::kFloat);
+      const at::Tensor positions = place.whole.view({-1, place.weight.size(1)}).to(type);
       place.weight.detach().copy_(resize_positions(positions, place.weight.size(0), resize_));
     }
     place.whole.reset();
