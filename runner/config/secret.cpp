@@ -86,6 +86,24 @@ std::string SecretTexts::hidden_in(std::string text) const {
   return text;
 }
 
+Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
+  Diagnostics lost;
+  const auto add = [&](const Value& value, const std::string& place) {
+    const Diagnostics more = lost_secrets(value, place);
+    lost.insert(lost.end(), more.begin(), more.end());
+  };
+  if (const auto* text = options.text(); text && *text == kMask)
+    lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
+                    "a secret was here, which the record does not hold", "give it again as an override"});
+  if (const auto* list = options.list()) {
+    for (std::size_t i = 0; i < list->size(); ++i) add((*list)[i], pointer + "/" + std::to_string(i));
+  }
+  if (const auto* map = options.map()) {
+    for (const Entry& entry : *map) add(entry.value, pointer_to(pointer, entry.key));
+  }
+  return lost;
+}
+
 void hide_secrets(Value& recipe) { hide_at("", recipe); }
 
 bool hide_secrets(Override& override) {

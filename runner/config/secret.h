@@ -39,6 +39,10 @@ class SecretTexts {
   std::vector<std::pair<std::string, std::string>> shown_;  // a secret and what stands for it, the longest first
 };
 
+/// An error for each text in `options`, at `pointer` of the recipe, that a record shows as *** in place of a secret: it
+/// must be given again, for nobody else knows it.
+Diagnostics lost_secrets(const Value& options, const std::string& pointer);
+
 /// Does the name of an environment variable tell that its value is a secret?
 bool names_a_secret(std::string_view variable);
 

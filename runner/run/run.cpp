@@ -57,6 +57,12 @@ class Run {
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return display_.tick(); };
+    Diagnostics lost;
+    for (const Node& node : request_.graph.nodes) {
+      const Diagnostics of_node = lost_secrets(node.options, node.pointer);
+      lost.insert(lost.end(), of_node.begin(), of_node.end());
+    }
+    if (!lost.empty()) return fail(lost);
     const Json request = {{"protocol", kProtocolVersion},     {"request", "run"},
                           {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
                           {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},

@@ -235,6 +235,14 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
   EXPECT_EQ(folder_.read("run/.retort/overrides.yaml"), "- data.api_key=***\n- seed=1\n");
 }
 
+TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
+  graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
+  EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0213]: a secret was here, which the record does not hold [/data/0]"));
+  EXPECT_THAT(talk_.str(), HasSubstr("help: give it again as an override"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "run"));
+}
+
 TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
   run_script({"hello", "echo", "ready", "read", kStarted, R"(line:{"event":"reused","node":"data","run":"/a/run"})",
               kFinished, "finished:0"});
