@@ -184,7 +184,9 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   DryNode& dry = planned_[index];
   std::optional<NodeLayout> taken;
   if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
-  return {node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, world_, dry};
+  DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, world_, dry);
+  if (options.resume) context.replay(RunLayout(options.folder).node(dry.node).plan());
+  return context;
 }
 
 /// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
@@ -260,6 +262,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
+    if (dry.plan->choice) context.say(choice_text(*dry.plan));
     if (dry.plan->budget) {
       context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")");

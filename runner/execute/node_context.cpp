@@ -1,5 +1,10 @@
 #include "runner/execute/node_context.h"
 
+#include <exception>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
 namespace runner {
 
 NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
@@ -16,6 +21,17 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
   if (given != options.checkpoints.end()) facts.trained = given->second;
   else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};
   return facts;
+}
+
+void DryContext::replay(const std::filesystem::path& recorded) {
+  std::ifstream file(recorded);
+  if (!file) return;
+  try {
+    earlier_step_ = memory_plan_from_json(nlohmann::ordered_json::parse(file)).step;
+  } catch (const std::exception& error) {
+    say("cannot read how a step was computed before, so it is planned anew: " + recorded.string() + ": " +
+        error.what());
+  }
 }
 
 }  // namespace runner

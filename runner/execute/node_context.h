@@ -99,6 +99,8 @@ class DryContext final : public PlanContext {
   }
 
   std::vector<std::string>& said() { return said_; }
+  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one that can be read.
+  void replay(const std::filesystem::path& recorded);
 
  private:
   const ExecutorWorld& world_;

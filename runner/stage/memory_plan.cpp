@@ -1,5 +1,7 @@
 #include "runner/stage/memory_plan.h"
 
+#include <cmath>
+
 #include "runner/text/bytes.h"
 #include "runner/value/json_fields.h"
 
@@ -70,6 +72,19 @@ PlanAlternative alternative(const Json& json) {
   return result;
 }
 
+Json to_json(const PlanChoice& choice) {
+  return {{"overrides", choice.overrides},   {"exactness", choice.exactness},         {"summary", choice.summary},
+          {"whole", choice.whole},           {"relative_time", choice.relative_time}, {"time_model", choice.time_model},
+          {"replayed", choice.is_replayed}};
+}
+
+PlanChoice plan_choice(const Json& json) {
+  const Fields fields(json, "the choice of the memory plan");
+  return {fields.texts("overrides"), fields.text("exactness"),       fields.text("summary"),
+          fields.integer("whole"),   fields.number("relative_time"), fields.text("time_model"),
+          fields.flag("replayed")};
+}
+
 template <typename T>
 Json list(const std::vector<T>& items) {
   Json json = Json::array();
@@ -115,7 +130,9 @@ Json to_json(const MemoryPlan& plan) {
                {"alternatives", list(plan.alternatives)},
                {"flops", plan.flops},
                {"operations", plan.operations},
+               {"traffic", plan.traffic},
                {"step", plan.step}};
+  if (plan.choice) json["choice"] = to_json(*plan.choice);
   if (!plan.reuse.empty()) json["reuse"] = plan.reuse;
   return json;
 }
@@ -145,13 +162,25 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.alternatives = read_list(fields.list("alternatives"), alternative);
   plan.flops = fields.number("flops");
   if (fields.has("operations")) plan.operations = fields.integer("operations");
+  if (fields.has("traffic")) plan.traffic = fields.number("traffic");
   plan.step = fields.at("step");
+  if (fields.has("choice")) plan.choice = plan_choice(fields.object("choice"));
   plan.reuse = text_or_none(fields, "reuse");
   return plan;
 }
 
 Json run_peak(const MemoryPlan& plan) {
   return {{"node", plan.node}, {"predicted", plan.predicted}, {"held", plan.held_bytes()}};
+}
+
+std::string choice_text(const MemoryPlan& plan) {
+  const PlanChoice& choice = plan.choice.value();
+  std::string text = (choice.is_replayed ? "chosen when the run started: " : "chosen: ") + choice.summary;
+  if (choice.overrides.empty()) return text;
+  text += ": " + size_text(plan.predicted) + " instead of " + size_text(choice.whole);
+  const long percent = std::lround(100 * (choice.relative_time - 1));
+  text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time" : ", in about the same time";
+  return text + (choice.exactness == "bit" ? "; every bit of the result stays" : "; equal in exact arithmetic");
 }
 
 std::string held_text(const MemoryPlan& plan) { return size_text(plan.held_bytes()) + " of it held by earlier nodes"; }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
 #include "runner/stage/run_context.h"
@@ -35,6 +37,9 @@ class PlanContext : public RunContext {
   /// own inputs, of which it knows more.
   const std::vector<NamedBytes>& held() const { return held_; }
 
+  /// How this node computed a step when its run first started, as MemoryPlan::step has it; null: it has not started.
+  const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
+
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;
   /// The result of the comparison. `certificate.node` is filled in.
@@ -43,6 +48,7 @@ class PlanContext : public RunContext {
  protected:
   DryRunOptions dry_;
   std::vector<NamedBytes> held_;
+  nlohmann::ordered_json earlier_step_;
 };
 
 }  // namespace runner

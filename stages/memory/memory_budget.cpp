@@ -52,8 +52,12 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
     const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
     if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
   }
-  if (policy.budget && (!smallest || *policy.budget < smallest->bytes))
-    smallest = {policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget", *policy.budget};
+  const std::string own = policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
+  if (policy.budget && (!smallest || *policy.budget < smallest->bytes)) smallest = {own, *policy.budget};
+  if (policy.budget_share && whole) {
+    const auto share = static_cast<std::int64_t>(*policy.budget_share * static_cast<double>(whole->bytes));
+    if (share < smallest->bytes) smallest = {own + " of " + whole->name, share};
+  }
   return smallest;
 }
 

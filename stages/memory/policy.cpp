@@ -1,8 +1,10 @@
 #include "stages/memory/policy.h"
 
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
@@ -27,23 +29,44 @@ PrecisionMap read_precision(runner::ConfigReader& reader) {
   return map;
 }
 
-/// "none", "block" or a list of names.
+bool says_auto(runner::ConfigReader& reader, std::string_view key) {
+  const runner::Value* const value = reader.raw(key);
+  return value && value->text() && *value->text() == "auto";
+}
+
+/// "none", "block" or a list of names; none for "auto".
 ActivationCheckpointing read_checkpointing(runner::ConfigReader& reader) {
   constexpr const char* kKey = "activation_checkpointing";
   ActivationCheckpointing modules;
   const runner::Value* const value = reader.raw(kKey);
   if (value && value->list()) reader.read(kKey, modules.modules);
-  else modules.blocks = runner::choice<bool>(reader, kKey, {{"none", false}, {"block", true}});
+  else modules.blocks = runner::choice<bool>(reader, kKey, {{"none", false}, {"block", true}, {"auto", false}});
   return modules;
 }
 
-/// YAML's on and off are words; true and false are not.
+/// YAML's on and off are words; true and false are not. False for "auto".
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
   const runner::Value* const value = reader.raw(key);
-  if (value && value->text()) return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}});
+  if (value && value->text())
+    return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}, {"auto", false}});
   reader.read(key, is_on);
   return is_on;
+}
+
+/// The share that "80%" is of all; nullopt for what is no percentage.
+std::optional<double> read_share(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("budget");
+  if (!value || !value->text() || !value->text()->ends_with('%')) return {};
+  std::string text;
+  reader.read("budget", text);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
+  if (error == std::errc() && end == text.data() + text.size() - 1 && percent > 0 && percent <= 100)
+    return percent / 100;
+  reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of " + text + " is no share of a device",
+              "write more than 0% and at most 100%");
+  return {};
 }
 
 /// Bytes of "8GiB"; nullopt for "auto".
@@ -94,12 +117,22 @@ class Policy final : public runner::Stage {
     policy->layout = runner::choice<std::optional<Layout>>(
         reader, "layout",
         {{"auto", std::nullopt}, {"contiguous", Layout::kContiguous}, {"channels_last", Layout::kChannelsLast}});
-    policy->budget = read_budget(reader);
+    policy->budget_share = read_share(reader);
+    if (!policy->budget_share) policy->budget = read_budget(reader);
     reader.read("memory_fraction", policy->memory_fraction);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);
+    policy->allow = runner::choice<Allow>(
+        reader, "allow", {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
+    reader.read("min_micro_batch", policy->min_micro_batch);
     policy->activation_checkpointing = read_checkpointing(reader);
+    policy->activation_checkpointing.updates_twice = runner::choice<bool>(
+        reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
+    policy->checkpointing_is_open = says_auto(reader, "activation_checkpointing");
     policy->two_pass = read_switch(reader, "two_pass");
+    policy->two_pass_is_open = says_auto(reader, "two_pass");
+    policy->loss_form_is_open =
+        runner::choice<bool>(reader, "loss_form", {{"direct", false}, {"auto", true}});
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

@@ -11,6 +11,10 @@
 
 namespace stages {
 
+/// What a plan may choose by itself: nothing, what keeps every bit of the result, or also what is equal in exact
+/// arithmetic.
+enum class Allow { kNothing, kBit, kExact };
+
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.
 class MemoryPolicy : public runner::Artifact {
  public:
@@ -18,18 +22,29 @@ class MemoryPolicy : public runner::Artifact {
   runner::ArtifactType type() const final { return kType; }
 
   std::string pointer;                      ///< where the recipe says it, "/memory"
-  std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch
+  Allow allow = Allow::kNothing;
+  std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch, or chosen
+  std::int64_t min_micro_batch = 1;         ///< the least that may be chosen
   PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
   bool tf32 = false;
   std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
   bool two_pass = false;         ///< encode micro-batches twice, so that a loss over the whole batch can be cut
+  bool two_pass_is_open = false;  ///< that is to be chosen
   ActivationCheckpointing activation_checkpointing;
+  bool checkpointing_is_open = false;  ///< which blocks are recomputed is to be chosen
+  bool loss_form_is_open = false;      ///< likewise the form of the losses, where one has several
   std::optional<std::int64_t> budget;  ///< bytes; nullopt: what the device has
+  std::optional<double> budget_share;  ///< of what the device has, as a budget of "80%" says it
   double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
+  /// True where the plan of a training has something to choose.
+  bool leaves_a_choice() const {
+    return (allow == Allow::kExact && (!micro_batch || two_pass_is_open)) ||
+           (allow != Allow::kNothing && checkpointing_is_open);
+  }
 };
 
 }  // namespace stages

@@ -101,10 +101,19 @@ ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& ne
                                                      const std::string& policy) {
   const Choice choice(network, name, policy);
   if (written.blocks) choice.check_blocks();
-  ActivationCheckpointing own{.blocks = written.blocks};
+  ActivationCheckpointing own{.blocks = written.blocks, .modules = {}, .updates_twice = written.updates_twice};
   for (std::size_t number = 0; number < written.modules.size(); ++number)
     own.modules.push_back(choice.path(number, written.modules[number]));
   return own;
+}
+
+std::vector<std::string> blocks_of(const torch::nn::Module& network) {
+  std::vector<std::string> blocks;
+  for (const auto& [path, module] : modules_by_path(network)) {
+    const RecomputableModule* const block = recomputable(module);
+    if (block && block->is_block()) blocks.push_back(path);
+  }
+  return blocks;
 }
 
 Json to_json(const ActivationCheckpointing& modules) {

@@ -14,6 +14,7 @@
 #include "stages/numerics/precision.h"
 #include "stages/random/dropout.h"
 #include "stages/random/generator_state.h"
+#include "stages/tensor/module_names.h"
 
 namespace stages {
 namespace {
@@ -51,27 +52,28 @@ void write(const Buffers& buffers) {
 
 /// What compute() depends on besides its input and the parameters, as the forward pass has found it.
 struct Conditions : torch::CustomClassHolder {
-  Conditions(torch::nn::Module& module, Compute compute, at::Device device)
+  Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
       : module(module),
         compute(std::move(compute)),
         device(device),
         precision(current_precision(device)),
         dropout(module),
-        buffers(copied(module)) {}
+        buffers(updates_twice ? Buffers() : copied(module)) {}
 
   torch::nn::Module& module;
   const Compute compute;
   const at::Device device;
   const Precision precision;
   const DropoutNames dropout;
-  const Buffers buffers;
+  const Buffers buffers;                      // that are put back; none where computing again may change them
   std::optional<GeneratorStates> generators;  // nullopt: nothing was drawn from them
 };
 
-/// While it lives, generators and buffers are as the forward pass has found them.
+/// While it lives, generators and those of the buffers that are put back are as the forward pass has found them.
 class ScopedConditions {
  public:
-  explicit ScopedConditions(const Conditions& conditions) : buffers_(copied(conditions.module)) {
+  explicit ScopedConditions(const Conditions& conditions)
+      : buffers_(conditions.buffers.empty() ? Buffers() : copied(conditions.module)) {
     if (conditions.generators) generators_ = generator_states(drawing_device(conditions.device));
     write(conditions.buffers);
     if (conditions.generators) set_generator_states(*conditions.generators);
@@ -153,26 +155,27 @@ class Recompute : public torch::autograd::Function<Recompute> {
 
 /// compute(x), of whose activations none but `x` is kept for the backward pass, which computes them again: under the
 /// same names of dropout, in the same precision, from the same states of torch's generators and of the module's
-/// buffers, which it leaves as they were found. The gradients have the same bits and reach the parameters by the same
+/// buffers, which it leaves as they were found unless it `updates_twice`. The gradients have the same bits and reach the parameters by the same
 /// ways, with one exception: halves that autocast has made of a weight are not shared with what runs outside, so that
 /// the gradients of a weight that is used several times add up in float32.
 ///
 /// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures nothing that goes before
 /// the backward pass. Where nothing is to have a gradient it is compute(x) and no more. A gradient of the gradient is
 /// refused with std::logic_error.
-at::Tensor recomputed(torch::nn::Module& module, const Compute& compute, const at::Tensor& x) {
+at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute, const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);
   const variable_list parameters = trained(module);
   if (parameters.empty() && !x.requires_grad()) return compute(x);
-  return Recompute::apply(x, at::TensorList(parameters), c10::make_intrusive<Conditions>(module, compute, x.device()));
+  return Recompute::apply(x, at::TensorList(parameters), c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
 }
 
 }  // namespace
 
 at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
   if (!recomputed_) return compute(x);
+  const ScopedModule running(*this);  // what is kept is kept by this module
   return recomputed(
-      *recomputed_, [this](const at::Tensor& input) { return compute(input); }, x);
+      *recomputed_, updates_twice_, [this](const at::Tensor& input) { return compute(input); }, x);
 }
 
 ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& network,
@@ -180,18 +183,22 @@ ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& 
   network.apply([&](const std::string& path, torch::nn::Module& any) {
     auto* module = dynamic_cast<RecomputableModule*>(&any);
     if (!module) return;
-    before_.emplace_back(module, module->recomputed_);
+    before_.push_back({module, module->recomputed_, module->updates_twice_});
     const bool is_named = std::ranges::any_of(
         modules.modules, [&path](const std::string& pattern) { return names_module(pattern, path); });
     // A module that is in the network twice may be named by either path.
-    const bool is_second = std::ranges::count(before_, module, &decltype(before_)::value_type::first) > 1;
+    const bool is_second = std::ranges::count(before_, module, &Before::module) > 1;
+    module->updates_twice_ = modules.updates_twice;
     if (is_named || (modules.blocks && module->is_block())) module->recomputed_ = module;
     else if (!is_second) module->recomputed_ = nullptr;
   });
 }
 
 ScopedActivationCheckpointing::~ScopedActivationCheckpointing() {
-  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) entry->first->recomputed_ = entry->second;
+  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) {
+    entry->module->recomputed_ = entry->recomputed;
+    entry->module->updates_twice_ = entry->updates_twice;
+  }
 }
 
 }  // namespace stages

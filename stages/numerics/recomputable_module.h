@@ -31,6 +31,7 @@ class RecomputableModule : public PrecisionModule {
   virtual at::Tensor compute(const at::Tensor& x) const = 0;
 
   RecomputableModule* recomputed_ = nullptr;  // itself, where the innermost scope says so
+  bool updates_twice_ = false;                // its buffers, as that scope says
 };
 
 /// Has those RecomputableModules of a network recomputed that `modules` names, by paths in it, for as long as they go
@@ -49,7 +50,12 @@ class [[nodiscard]] ScopedActivationCheckpointing {
   ScopedActivationCheckpointing& operator=(const ScopedActivationCheckpointing&) = delete;
 
  private:
-  std::vector<std::pair<RecomputableModule*, RecomputableModule*>> before_;
+  struct Before {
+    RecomputableModule* module;
+    RecomputableModule* recomputed;
+    bool updates_twice;
+  };
+  std::vector<Before> before_;
 };
 
 }  // namespace stages

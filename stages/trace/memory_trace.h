@@ -33,6 +33,7 @@ struct TracedStorage {
   Owner owner = Owner::kTransient;
   std::string name;       ///< as own() said, or of a saved activation the path of the module that saved it
   std::string operation;  ///< in which it was born, the outermost: "aten::linear", "AddmmBackward0"
+  std::string module;     ///< the path of the module that ran then; empty: none, as in a backward pass
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
   at::ScalarType dtype = at::kByte;

@@ -72,7 +72,7 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops) {
   std::vector<std::string> ways;
   if (plan.micro_batch > 0) ways.push_back("micro_batch " + std::to_string(plan.micro_batch));
   if (plan.two_pass) ways.push_back("two_pass on");
-  if (plan.activation_checkpointing != ActivationCheckpointing{})
+  if (plan.activation_checkpointing.recomputes())
     ways.push_back("activation_checkpointing " + text(plan.activation_checkpointing));
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;

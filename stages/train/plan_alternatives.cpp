@@ -15,16 +15,6 @@ namespace {
 using runner::MemoryPlan;
 using runner::PlanAlternative;
 
-/// `stage` is a place in the recipe, "/memory".
-std::string option_of(const std::string& stage, const std::string& name) { return stage.substr(1) + "." + name; }
-
-std::string option_text(const ActivationCheckpointing& checkpointing) {
-  if (checkpointing.blocks) return "block";
-  std::string modules;
-  for (const std::string& module : checkpointing.modules) modules += (modules.empty() ? "" : ",") + module;
-  return modules.empty() ? "none" : "[" + modules + "]";
-}
-
 std::string option_text(const EmptyCacheEvery& every) {
   std::string units;
   const auto add = [&](const char* name, std::int64_t count) {
@@ -113,27 +103,9 @@ class Alternatives {
     return fitting;
   }
 
-  /// What changes the recipe so. gradient_accumulation_steps, beside which a micro_batch is refused, gives way to one.
-  std::vector<std::string> overrides_of(const Alternative& way) const {
-    std::vector<std::string> overrides;
-    const auto set = [&](const std::string& stage, const std::string& text) {
-      overrides.push_back(option_of(stage, text));
-    };
-    if (way.micro_batch > 0 && way.micro_batch != policy_.micro_batch) {
-      if (!batch_.accumulated_by.empty()) {
-        set(batch_.accumulated_by, "gradient_accumulation_steps=1");
-        set(batch_.accumulated_by, "batch_size=" + std::to_string(batch_.size));
-      }
-      set(policy_.pointer, "micro_batch=" + std::to_string(way.micro_batch));
-    }
-    if (way.two_pass != policy_.two_pass) set(policy_.pointer, "two_pass=on");
-    if (way.blocks && !policy_.activation_checkpointing.blocks) set(policy_.pointer, "activation_checkpointing=block");
-    return overrides;
-  }
-
   /// False where it cannot be, which is listed once.
   bool consider(const Alternative& way) {
-    PlanAlternative alternative{.overrides = overrides_of(way)};
+    PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;
     const auto listed = std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
@@ -161,7 +133,8 @@ class Alternatives {
 
 }  // namespace
 
-void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under) {
+void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const MemoryPolicy& written,
+                        const CutBatch& batch, const PlanUnder& under) {
   const auto add_option = [&](const std::string& option, const std::string& value, const MemoryPolicy& without) {
     runner::OptionEffect effect{option, value};
     try {
@@ -178,7 +151,7 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const CutB
     plan.options.push_back({option_of(policy.pointer, name), value, 0, why});
   };
   MemoryPolicy without = policy;
-  if (policy.micro_batch) {
+  if (written.micro_batch) {
     without.micro_batch.reset();
     if (batch.accumulated_by.empty()) {
       add("micro_batch", std::to_string(*policy.micro_batch), without);
@@ -188,12 +161,12 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const CutB
     }
     without = policy;
   }
-  if (policy.two_pass) {
+  if (written.two_pass) {
     without.two_pass = false;
     add("two_pass", "on", without);
     without = policy;
   }
-  if (policy.activation_checkpointing != ActivationCheckpointing{}) {
+  if (written.activation_checkpointing.recomputes()) {
     without.activation_checkpointing = {};
     add("activation_checkpointing", option_text(policy.activation_checkpointing), without);
     without = policy;
@@ -217,6 +190,12 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const CutB
     add_without_effect(
         "empty_cache_every", option_text(policy.empty_cache_every),
         "unused blocks are returned, which does not lower the peak: the allocator does the same before it gives up");
+  }
+  if (written.loss_form_is_open) {
+    add_without_effect("loss_form", "auto", "each loss of this training has one form");
+  }
+  if (policy.activation_checkpointing.updates_twice && !policy.activation_checkpointing.recomputes()) {
+    add_without_effect("recompute_batch_norm", "twice", "nothing is recomputed");
   }
   if (policy.tf32) add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
 }

@@ -6,22 +6,17 @@
 
 #include "runner/stage/memory_plan.h"
 #include "stages/memory/policy.h"
+#include "stages/train/policy_overrides.h"
 
 namespace stages {
 
 /// What a training needs under another policy. Throws runner::StageError where the policy cannot be obeyed.
 using PlanUnder = std::function<runner::MemoryPlan(const MemoryPolicy&)>;
 
-/// A logical batch, and where the recipe says that it is cut.
-struct CutBatch {
-  std::int64_t size;           ///< that the recipe asks for
-  std::int64_t units;          ///< that there are at most: the data may have fewer
-  std::string accumulated_by;  ///< as TrainerOptions has it
-};
-
-/// Says in `plan` what each option of the recipe that makes `policy` other than by default does to the peak.
-void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
-                        const PlanUnder& under);
+/// Says in `plan`, which is that of `policy`, what each option does to the peak that the recipe sets other than by
+/// default. `written` is what the recipe says; where that leaves a choice, `policy` has chosen.
+void add_option_effects(runner::MemoryPlan& plan, const MemoryPolicy& policy, const MemoryPolicy& written,
+                        const CutBatch& batch, const PlanUnder& under);
 
 /// Says in `plan` what else could be done with a batch: smaller parts of it, with activation checkpointing of the
 /// blocks and without, in two passes where the loss asks for them. Each is listed once, by the overrides that change

@@ -5,10 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/stage/stage.h"
+#include "runner/text/bytes.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
+#include "stages/trace/step_profile.h"
+#include "stages/trace/time_model.h"
+#include "stages/train/choose_policy.h"
 #include "stages/train/plan_alternatives.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/validation.h"
@@ -32,12 +37,12 @@ class TracedTraining {
         network_(training.model.outline(training.network_data)),
         names_(*network_, training.options.model_stage) {}
 
-  runner::MemoryPlan run() {
+  TracedPolicy run() {
     const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
     StepExecution execution =
         assemble_step(training_.step, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
-    std::size_t second_step = 0;
+    std::size_t second_step = 0, end_of_step = 0;
     double flops = 0;             // of a step
     std::int64_t operations = 0;  // likewise
     for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
@@ -47,6 +52,7 @@ class TracedTraining {
       make_step(execution, units, step);
       flops = trace_.flops() - flops_before;
       operations = trace_.operations() - operations_before;
+      end_of_step = trace_.events().size();
     }
     if (training_.validation) validate_on_meta(execution);
     end(execution);
@@ -54,12 +60,25 @@ class TracedTraining {
     result.step = to_json(execution.plan());
     result.flops = flops;
     result.operations = operations;
+    result.traffic = traffic(second_step, end_of_step);
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     add_held_memory(result, context_, {training_.kept_data, training_.kept_validation});
-    return result;
+    std::vector<std::string> blocks = blocks_of(*network_);
+    for (std::string& path : blocks) path = in_network(path);
+    return {std::move(result), profile(trace_, second_step, blocks)};
   }
 
  private:
+  /// Bytes written between two events: those of all that is made there.
+  double traffic(std::size_t first_event, std::size_t end_event) const {
+    const auto storages = trace_.storages();
+    const auto events = trace_.events();
+    double bytes = 0;
+    for (std::size_t i = first_event; i < end_event; ++i)
+      bytes += events[i].is_birth ? static_cast<double>(storages[events[i].storage].bytes) : 0;
+    return bytes;
+  }
+
   std::string in_network(const std::string& name) const { return training_.options.model_stage + "." + name; }
 
   void own_network() {
@@ -136,26 +155,64 @@ class TracedTraining {
   const ScopedModuleNames names_;
 };
 
+/// What the recipe leaves open is settled, as it was before or by a search.
+ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search, runner::PlanContext& context) {
+  const TrainerOptions& options = training.options;
+  if (search.written.min_micro_batch > options.batch_size) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "min_micro_batch is " + std::to_string(search.written.min_micro_batch) +
+                                 ", and a batch has only " + std::to_string(options.batch_size))
+        .at("/min_micro_batch")
+        .in_stage(search.written.pointer)
+        .with_help("lower min_micro_batch, or set allow: bit, which never splits a batch");
+  }
+  if (const auto earlier = replayed_policy(context.earlier_step(), search.written, options.model_stage)) {
+    ChosenPolicy replayed{*earlier, search.trace(*earlier).plan};
+    if (replayed.plan.predicted <= search.budget) {
+      replayed.plan.choice = {.overrides = overrides_between(search.written, *earlier, search.batch),
+                              .exactness = "exact",
+                              .summary = "as when the run started",
+                              .whole = replayed.plan.predicted,
+                              .time_model = std::string(time_model_version()),
+                              .is_replayed = true};
+      return replayed;
+    }
+    context.say("a step as it was computed before needs " + runner::size_text(replayed.plan.predicted) +
+                ", which does not fit: it is planned anew");
+  }
+  return choose_policy(search);
+}
+
 }  // namespace
 
-runner::MemoryPlan plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
+PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
   register_meta_kernels();
   const at::Device device{context.node().device};
   const Backend backend{.device = device.type(), .threads = at::get_num_threads(), .model = context.dry().device_model};
   const auto trace = [&](const MemoryPolicy& policy) {
     return TracedTraining(training, policy, backend, micro_batches, context).run();
   };
-  runner::MemoryPlan plan = trace(training.policy);
-  plan.device = backend.model.empty() ? context.node().device : backend.model;
-  plan.threads = backend.threads;
-  set_budget(plan, training.policy, context);
+  const auto plan_under = [&](const MemoryPolicy& policy) { return trace(policy).plan; };
   const TrainerOptions& options = training.options;
   const CutBatch batch{options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by};
-  add_option_effects(plan, training.policy, batch, trace);
-  if (context.dry().wants_alternatives || !plan.fits()) {
-    add_alternatives(plan, training.policy, batch, trace);
+  runner::MemoryPlan budgeted;
+  set_budget(budgeted, training.policy, context);
+  ChosenPolicy chosen{training.policy, {}};
+  if (training.policy.leaves_a_choice() && budgeted.budget) {
+    const auto seconds = [&](const StepWork& work) { return predicted_seconds(work, backend); };
+    chosen = settle_policy(training, {training.policy, batch, *budgeted.budget, trace, seconds}, context);
+  } else {
+    chosen.plan = plan_under(chosen.policy);
   }
-  return plan;
+  runner::MemoryPlan& plan = chosen.plan;
+  plan.device = backend.model.empty() ? context.node().device : backend.model;
+  plan.threads = backend.threads;
+  set_budget(plan, chosen.policy, context);
+  add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
+  if ((context.dry().wants_alternatives || !plan.fits()) && !plan.choice) {
+    add_alternatives(plan, chosen.policy, batch, plan_under);
+  }
+  return {std::move(chosen.policy), std::move(plan)};
 }
 
 }  // namespace stages

@@ -128,20 +128,27 @@ class TrainingStage final : public runner::Stage {
     std::optional<DatasetDescription> validation;
     if (setup.data.validation) validation = setup.data.validation->describe();
     else check_without_validation(options);
-    const TrainingToPlan training{.step = *setup.step,
-                                  .model = *setup.checkpoint->model,
-                                  .data = data,
-                                  .network_data = setup.network_data,
-                                  .validation = validation ? &*validation : nullptr,
-                                  .kept_data = inputs.get<Dataset>("train").get(),
-                                  .kept_validation = setup.data.validation.get(),
-                                  .loader = setup.data.train->loader(),
-                                  .options = options,
-                                  .policy = policy};
-    runner::MemoryPlan plan = plan_training(training, context);
-    planned_peak_ = planned_for_tensors(plan, at::Device(context.node().device));
-    context.plan(std::move(plan));
-    if (context.dry().wants_certificate) context.certify(certify(training, context));
+    const auto under = [&, &options = options](const MemoryPolicy& which) {
+      return TrainingToPlan{.step = *setup.step,
+                            .model = *setup.checkpoint->model,
+                            .data = data,
+                            .network_data = setup.network_data,
+                            .validation = validation ? &*validation : nullptr,
+                            .kept_data = inputs.get<Dataset>("train").get(),
+                            .kept_validation = setup.data.validation.get(),
+                            .loader = setup.data.train->loader(),
+                            .options = options,
+                            .policy = which};
+    };
+    PlannedTraining planned = plan_training(under(policy), context);
+    planned_peak_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
+    context.plan(std::move(planned.plan));
+    planned_policy_ = planned.policy;
+    if (!context.dry().wants_certificate) return;
+    // The small network that is certified may lack a block that was chosen: all of its own are recomputed.
+    ActivationCheckpointing& recomputed = planned.policy.activation_checkpointing;
+    if (policy.checkpointing_is_open && !recomputed.modules.empty()) recomputed = {.blocks = true};
+    context.certify(certify(under(planned.policy), context));
   }
 
   TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs, runner::RunContext& context) const {
@@ -149,12 +156,14 @@ class TrainingStage final : public runner::Stage {
     for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
-    return train(*setup.step, network, setup.data, options, policy, context);
+    return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);
   }
 
   const TrainingOptions options_;
   const TrainingKind kind_;
-  std::optional<std::int64_t> planned_peak_;  // bytes, once it has been planned
+  // Once it has been planned:
+  std::optional<std::int64_t> planned_peak_;    // bytes
+  std::optional<MemoryPolicy> planned_policy_;  // where nothing is open
 };
 
 }  // namespace

@@ -1,0 +1,272 @@
+#include "stages/train/choose_policy.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/stage.h"
+#include "runner/value/json_fields.h"
+#include "stages/tensor/module_names.h"
+#include "stages/train/block_choice.h"
+#include "stages/trace/time_model.h"
+
+namespace stages {
+namespace {
+
+using runner::MemoryPlan;
+
+constexpr std::size_t kSizesWithBlocks = 6;  // of a micro-batch, for which a subset of blocks is looked for
+constexpr int kRefinements = 6;              // of such a subset
+
+/// One way of computing a step.
+struct Way {
+  std::int64_t micro_batch = 0;  // 0: the whole batch
+  bool two_pass = false;
+  ActivationCheckpointing recomputed = {};
+
+  auto key() const { return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules); }
+};
+
+/// What its dry run says.
+struct Tried {
+  Way way;
+  std::optional<TracedPolicy> traced;  // nullopt: it is not legal
+  double seconds = 0;
+};
+
+class Search {
+ public:
+  explicit Search(const PolicySearch& search) : search_(search), written_(search.written) {
+    whole_.recomputed = written_.activation_checkpointing;
+  }
+
+  ChosenPolicy run() {
+    for (const bool two_pass : {false, true}) {
+      if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
+      // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
+      if (two_pass && written_.two_pass_is_open && can_be_cut(false)) continue;
+      look(two_pass);
+    }
+    const Tried* const best = quickest_that_fits();
+    return chosen(best ? *best : smallest());
+  }
+
+ private:
+  /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
+  std::vector<std::int64_t> sizes() const {
+    if (written_.micro_batch) return {*written_.micro_batch};
+    std::vector<std::int64_t> sizes = {0};
+    if (written_.allow != Allow::kExact) return sizes;
+    for (std::int64_t parts = 2; parts <= search_.batch.units; ++parts) {
+      const std::int64_t size = (search_.batch.units + parts - 1) / parts;
+      if (size < written_.min_micro_batch) break;
+      if (size != sizes.back()) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  bool may_recompute() const { return written_.checkpointing_is_open && written_.allow != Allow::kNothing; }
+
+  /// Looks at the ways with one number of passes.
+  void look(bool two_pass) {
+    std::vector<std::int64_t> all = sizes();
+    if (all.size() > 1 && !can_be_cut(two_pass)) all.resize(1);
+    const auto way = [&](std::size_t i, bool blocks) {
+      Way one = whole_;
+      one.micro_batch = all[i];
+      one.two_pass = two_pass && all[i] > 0;
+      if (blocks) one.recomputed.blocks = true;
+      return one;
+    };
+    const auto first = [&](bool blocks) {
+      return first_that_fits(all.size(), [&](std::size_t i) { return fits(attempt(way(i, blocks))); });
+    };
+    const std::size_t kept = first(false);
+    if (kept == 0 || !may_recompute() || !attempt(way(0, true)).traced) return;
+    const std::size_t recomputed = first(true);
+    // Larger parts, of which fewer blocks are kept.
+    const std::size_t count = kept - std::min(kept, recomputed), looked_at = std::min(count, kSizesWithBlocks);
+    for (std::size_t n = 0; n < looked_at; ++n) {
+      const std::size_t i = recomputed + (looked_at == 1 ? 0 : n * (count - 1) / (looked_at - 1));
+      mix(attempt(way(i, false)), attempt(way(i, true)));
+    }
+  }
+
+  /// The first of `count` for which `is_one` holds, where that holds for all after it too; `count` where none.
+  template <typename Is>
+  static std::size_t first_that_fits(std::size_t count, Is is_one) {
+    if (is_one(0)) return 0;
+    if (!is_one(count - 1)) return count;
+    std::size_t failing = 0, fitting = count - 1;
+    while (fitting - failing > 1) {
+      const std::size_t middle = failing + (fitting - failing) / 2;
+      (is_one(middle) ? fitting : failing) = middle;
+    }
+    return fitting;
+  }
+
+  bool can_be_cut(bool two_pass) {
+    if (search_.batch.units < 2) return false;
+    Way way = whole_;
+    way.micro_batch = written_.micro_batch.value_or((search_.batch.units + 1) / 2);
+    way.two_pass = two_pass;
+    return attempt(way).traced.has_value();
+  }
+
+  /// Keeps as many blocks as fit, where all of them do not and none does. What is reckoned from the two profiles is
+  /// traced, and corrected by what the trace says.
+  void mix(const Tried& kept, const Tried& recomputed) {
+    if (!kept.traced || !fits(recomputed)) return;
+    const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
+    if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
+    const std::int64_t besides = recomputed.traced->plan.predicted -
+                                 bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
+    std::int64_t bytes = search_.budget - besides;
+    std::set<std::vector<bool>> seen;
+    for (int i = 0; i < kRefinements; ++i) {
+      const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
+      if (!blocks || !seen.insert(*blocks).second) return;
+      Way way = kept.way;
+      for (std::size_t block = 0; block < blocks->size(); ++block) {
+        if ((*blocks)[block]) way.recomputed.modules.push_back(without.blocks[block].path);
+      }
+      if (way.recomputed.modules.size() == blocks->size()) return;
+      const Tried& tried = attempt(way);
+      if (!tried.traced) return;
+      bytes += search_.budget - tried.traced->plan.predicted;
+    }
+  }
+
+  const Tried& attempt(const Way& way) {
+    const auto [entry, is_new] = tried_.try_emplace(way.key());
+    Tried& tried = entry->second;
+    if (!is_new) return tried;
+    tried.way = way;
+    try {
+      tried.traced = search_.trace(policy_of(way));
+      const MemoryPlan& plan = tried.traced->plan;
+      tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)});
+    } catch (const runner::StageError&) {
+      if (tried_.size() == 1) throw;  // the whole batch is always legal
+    }
+    return tried;
+  }
+
+  MemoryPolicy policy_of(const Way& way) const {
+    MemoryPolicy policy = written_;
+    if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
+    policy.two_pass = way.two_pass;
+    policy.two_pass_is_open = policy.checkpointing_is_open = false;
+    policy.activation_checkpointing = way.recomputed;
+    return policy;
+  }
+
+  bool fits(const Tried& tried) const { return tried.traced && tried.traced->plan.predicted <= search_.budget; }
+
+  const Tried* quickest_that_fits() const {
+    const Tried* best = nullptr;
+    const auto cost = [](const Tried& one) { return std::tuple(one.seconds, one.traced->plan.predicted); };
+    for (const auto& [key, tried] : tried_) {
+      if (fits(tried) && (!best || cost(tried) < cost(*best))) best = &tried;
+    }
+    return best;
+  }
+
+  const Tried& smallest() const {
+    const Tried* least = nullptr;
+    for (const auto& [key, tried] : tried_) {
+      if (tried.traced && (!least || tried.traced->plan.predicted < least->traced->plan.predicted)) least = &tried;
+    }
+    return *least;
+  }
+
+  /// "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
+  std::string summary(const Tried& tried) const {
+    std::string text = "the whole batch at once";
+    const std::int64_t size = tried.way.micro_batch, units = search_.batch.units;
+    if (size > 0 && size < units) {
+      text = "micro_batch " + std::to_string(size) + " (" + std::to_string((units + size - 1) / size) + " parts" +
+             (tried.way.two_pass ? ", two passes)" : ")");
+    }
+    const ActivationCheckpointing& recomputed = tried.way.recomputed;
+    if (!may_recompute() || !recomputed.recomputes()) return text;
+    if (recomputed.blocks) return text + ", all blocks recomputed";
+    return text + ", " + std::to_string(recomputed.modules.size()) + " of " +
+           std::to_string(tried.traced->profile.blocks.size()) + " blocks recomputed";
+  }
+
+  ChosenPolicy chosen(const Tried& tried) {
+    const Tried& whole = attempt(whole_way());
+    ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
+    const bool is_cut = tried.way.micro_batch > 0 && !written_.micro_batch;
+    result.plan.choice = {.overrides = overrides_between(written_, result.policy, search_.batch),
+                          .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
+                          .summary = summary(tried),
+                          .whole = whole.traced ? whole.traced->plan.predicted : 0,
+                          .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
+                          .time_model = std::string(time_model_version())};
+    for (const auto& [key, other] : tried_) {
+      if (&other == &tried || !other.traced) continue;
+      const MemoryPlan& plan = other.traced->plan;
+      const bool is_other_cut = other.way.micro_batch > 0 || other.way.two_pass;
+      result.plan.alternatives.push_back(
+          {.overrides = overrides_between(written_, policy_of(other.way), search_.batch),
+           .exactness = is_other_cut ? "exact" : "bit",
+           .predicted = plan.predicted,
+           .relative_flops = result.plan.flops > 0 ? plan.flops / result.plan.flops : 1,
+           .relative_operations = result.plan.operations > 0 ? static_cast<double>(plan.operations) /
+                                                                   static_cast<double>(result.plan.operations)
+                                                             : 1});
+    }
+    return result;
+  }
+
+  /// What the others are compared with.
+  Way whole_way() const {
+    Way way = whole_;
+    way.micro_batch = written_.micro_batch.value_or(0);
+    way.two_pass = written_.two_pass;
+    return way;
+  }
+
+  const PolicySearch& search_;
+  const MemoryPolicy& written_;
+  Way whole_;
+  std::map<decltype(Way().key()), Tried> tried_;
+};
+
+}  // namespace
+
+ChosenPolicy choose_policy(const PolicySearch& search) { return Search(search).run(); }
+
+std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, const MemoryPolicy& written,
+                                            const std::string& model_stage) {
+  if (!step.is_object()) return {};
+  const runner::JsonFields fields(step, "how a step was computed");
+  MemoryPolicy policy = written;
+  policy.two_pass_is_open = policy.checkpointing_is_open = false;
+  const std::int64_t micro_batch = fields.count("micro_batch");
+  if (micro_batch > 0) policy.micro_batch = micro_batch;
+  policy.two_pass = fields.flag("two_pass");
+  ActivationCheckpointing& recomputed = policy.activation_checkpointing;
+  recomputed = {.updates_twice = recomputed.updates_twice};
+  if (const auto& modules = fields.at("activation_checkpointing"); modules.is_string()) {
+    recomputed.blocks = modules == "block";
+  } else {
+    for (const std::string& path : fields.texts("activation_checkpointing"))
+      recomputed.modules.push_back(name_in_recipe(model_stage, path));
+  }
+  const bool may_cut = written.allow == Allow::kExact && !written.micro_batch && micro_batch >= written.min_micro_batch;
+  const bool is_open = (policy.micro_batch == written.micro_batch || may_cut) &&
+                       (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
+                       (recomputed == written.activation_checkpointing || written.checkpointing_is_open);
+  return is_open ? std::optional(policy) : std::nullopt;
+}
+
+}  // namespace stages
