@@ -29,6 +29,7 @@ constexpr std::int64_t kSmokeBatches = 2;
 struct FeaturesConfig {
   bool cache = true;
   std::int64_t batch_size = 0;
+  std::string pointer;  // where the recipe says all this, "/features"
   at::ScalarType storage = at::kFloat;
 };
 
@@ -87,6 +88,7 @@ class Features final : public runner::Stage {
     FeaturesConfig config;
     reader.read("cache", config.cache);
     reader.read("batch_size", config.batch_size);
+    config.pointer = reader.pointer();
     config.storage = runner::choice<at::ScalarType>(reader, "storage", {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}});
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Features>(config));
@@ -102,7 +104,7 @@ class Features final : public runner::Stage {
     if (config_.cache && !model->has_frozen_features()) refuse(inputs.source("model"));
     runner::Outputs outputs;
     std::optional<runner::MemoryPlan> plan;
-    std::int64_t table_bytes = 0;
+    std::int64_t table_bytes = 0, fitting = config_.batch_size;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
       if (!dataset || !context.node().wants(part)) continue;
@@ -118,9 +120,11 @@ class Features final : public runner::Stage {
           .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
           .policy = *policy,
           .outline = [&] { return model->outline(inputs.get<Dataset>("train")->describe()); },
+          .batch_option = config_.pointer.substr(1) + ".batch_size",
           .forward = [&](torch::nn::Module& network,
                          const NamedTensors& batch) { return model->frozen_features(network, batch).at("features"); }};
       const PlannedForward planned = plan_forward(forward, /*keeps_results=*/false, context);
+      fitting = std::min(fitting, planned.batch_size);
       std::vector<std::int64_t> shape = planned.output.sizes().vec();
       shape[0] = data.size;
       FeatureTable table{.present = torch::empty({data.size}, at::TensorOptions(at::kBool).device(at::kMeta)),
@@ -136,6 +140,7 @@ class Features final : public runner::Stage {
       table_bytes += features->held().on_host;
       outputs[part] = features;
     }
+    config_.batch_size = fitting;
     if (plan && !context.node().reuses) {
       if (at::Device(context.node().device).is_cpu()) add_term(*plan, {"features", table_bytes, "of all parts"});
       context.plan(*std::move(plan));
@@ -235,7 +240,7 @@ class Features final : public runner::Stage {
     return table;
   }
 
-  const FeaturesConfig config_;
+  FeaturesConfig config_;  // its batch is no larger than what fits, once that has been planned
 };
 
 }  // namespace

@@ -55,7 +55,8 @@ class ClassificationStage : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    const at::Tensor logits = predictor(inputs).plan(context);
+    const auto [logits, batch_size] = predictor(inputs).plan(context);
+    config_.predictor.batch_size = batch_size;
     const auto predictions = std::make_shared<Predictions>();
     predictions->scores = torch::empty_like(logits, at::kFloat);
     predictions->labels = torch::empty({logits.size(0)}, logits.options().dtype(at::kLong));
@@ -139,7 +140,7 @@ class ClassificationStage : public runner::Stage {
     return {{"metrics", numbers}, {"predictions", predictions}};
   }
 
-  const ClassificationConfig config_;
+  ClassificationConfig config_;  // its batch is no larger than what fits, once that has been planned
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -89,47 +89,27 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   }
 }
 
-at::Tensor Predictor::plan(runner::PlanContext& context) const {
+Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
   check_inputs(context);
-  PlannedForward planned = plan_of(batch_size_, context);
-  runner::MemoryPlan& plan = planned.plan;
-  if (!plan.fits()) {
-    // The peak rises with the size of a batch, so that halving the range finds the largest that fits.
-    std::int64_t fitting = 0, failing = std::min(batch_size_, test_->describe().size);
-    std::optional<std::int64_t> needed;
-    while (failing - fitting > 1) {
-      const std::int64_t middle = fitting + (failing - fitting) / 2;
-      const std::int64_t predicted = plan_of(middle, context).plan.predicted;
-      if (predicted <= *plan.budget) needed = predicted;
-      (predicted <= *plan.budget ? fitting : failing) = middle;
-    }
-    if (needed) {
-      plan.alternatives.push_back({.overrides = {options_.pointer.substr(1) + ".batch_size=" + std::to_string(fitting)},
-                                   .exactness = "exact",
-                                   .predicted = *needed});
-    }
-  }
-  context.plan(std::move(plan));
-  std::vector<std::int64_t> shape = planned.output.sizes().vec();
-  shape[0] = test_->describe().size;
-  return torch::empty(shape, planned.output.options());
-}
-
-PlannedForward Predictor::plan_of(std::int64_t batch_size, runner::PlanContext& context) const {
   const DatasetDescription data = test_->describe();
   const DatasetDescription trained_on{
       .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
   const Model& model = *checkpoint_->model;
-  const ForwardToPlan forward{
-      .name = checkpoint_->model_stage,
-      .data = data,
-      .dataset = test_.get(),
-      .loader = test_->loader(),
-      .batch_size = batch_size,
-      .policy = *policy_,
-      .outline = [&] { return model.outline(trained_on); },
-      .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); }};
-  return plan_forward(forward, /*keeps_results=*/true, context);
+  PlannedForward planned = plan_forward(
+      {.name = checkpoint_->model_stage,
+       .data = data,
+       .dataset = test_.get(),
+       .loader = test_->loader(),
+       .batch_size = batch_size_,
+       .policy = *policy_,
+       .outline = [&] { return model.outline(trained_on); },
+       .batch_option = options_.pointer.substr(std::min<std::size_t>(1, options_.pointer.size())) + ".batch_size",
+       .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); }},
+      /*keeps_results=*/true, context);
+  context.plan(std::move(planned.plan));
+  std::vector<std::int64_t> shape = planned.output.sizes().vec();
+  shape[0] = data.size;
+  return {torch::empty(shape, planned.output.options()), planned.batch_size};
 }
 
 ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) const {

@@ -48,9 +48,12 @@ class Predictor {
   const Dataset& test() const { return *test_; }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
 
-  /// Shows what classify() would need and, where that does not fit, how large a batch does. Returns a stand-in for the
-  /// logits of all samples, on the Meta device.
-  at::Tensor plan(runner::PlanContext& context) const;
+  struct Planned {
+    at::Tensor logits;        ///< a stand-in for those of all samples, on the Meta device
+    std::int64_t batch_size;  ///< that fits
+  };
+  /// Shows what classify() would need. Where that does not fit, a smaller batch is taken or named (plan_forward.h).
+  Planned plan(runner::PlanContext& context) const;
 
   /// Holds the device to the policy's budget.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
@@ -63,7 +66,6 @@ class Predictor {
 
  private:
   void check_inputs(runner::RunContext& context) const;
-  PlannedForward plan_of(std::int64_t batch_size, runner::PlanContext& context) const;
   at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 
   const std::shared_ptr<const Dataset> test_;

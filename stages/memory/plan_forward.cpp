@@ -1,6 +1,8 @@
 #include "stages/memory/plan_forward.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
@@ -13,12 +15,13 @@
 #include "stages/trace/summarize.h"
 
 namespace stages {
+namespace {
 
-PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context) {
-  register_meta_kernels();
+PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size, bool keeps_results,
+                             runner::PlanContext& context) {
   const at::Device device{context.node().device};
   const Backend backend{device.type(), at::get_num_threads(), context.dry().device_model};
-  const std::int64_t units = std::min(forward.batch_size, forward.data.size);
+  const std::int64_t units = std::min(batch_size, forward.data.size);
 
   MemoryTrace trace(backend);
   const std::shared_ptr<torch::nn::Module> network = forward.outline();
@@ -30,7 +33,7 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   for (const auto& item : network->named_buffers()) trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
   const ScopedModuleNames names(*network, forward.name);
   const ScopedPhase phase(StepPhase::kEvaluate);
-  PlannedForward planned;
+  PlannedForward planned{.plan = {}, .output = {}, .batch_size = batch_size};
   for (int pass = 0; pass < 2; ++pass) {
     planned.output.reset();
     const Batch batch = meta_batch(forward.data, units), laid_out = prepared.placed(batch);
@@ -53,6 +56,44 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   planned.plan.step.update(to_json(numerics));
   set_budget(planned.plan, forward.policy, context);
   return planned;
+}
+
+/// The peak rises with the size of a batch, so that halving the range finds it; nullopt: not even one sample fits.
+std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
+                                                runner::PlanContext& context) {
+  std::optional<PlannedForward> largest;
+  std::int64_t fitting = 0, failing = std::min(forward.batch_size, forward.data.size);
+  while (failing - fitting > 1) {
+    const std::int64_t middle = fitting + (failing - fitting) / 2;
+    PlannedForward one = trace_forward(forward, middle, keeps_results, context);
+    const bool fits = one.plan.fits();
+    if (fits) largest = std::move(one);
+    (fits ? fitting : failing) = middle;
+  }
+  return largest;
+}
+
+}  // namespace
+
+PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context) {
+  register_meta_kernels();
+  PlannedForward asked = trace_forward(forward, forward.batch_size, keeps_results, context);
+  if (asked.plan.fits()) return asked;
+  std::optional<PlannedForward> smaller = largest_that_fits(forward, keeps_results, context);
+  if (!smaller) return asked;
+  const std::string size = std::to_string(smaller->batch_size);
+  if (forward.policy.allow != Allow::kExact) {
+    asked.plan.alternatives.push_back({.overrides = {forward.batch_option + "=" + size},
+                                       .exactness = "exact",
+                                       .predicted = smaller->plan.predicted});
+    return asked;
+  }
+  smaller->plan.choice = {.overrides = {forward.batch_option + "=" + size},
+                          .exactness = "exact",
+                          .summary = "batches of " + size + " samples",
+                          .whole = asked.plan.predicted,
+                          .time_model = ""};
+  return *std::move(smaller);
 }
 
 }  // namespace stages

@@ -213,18 +213,29 @@ class Search {
                           .time_model = std::string(time_model_version())};
     for (const auto& [key, other] : tried_) {
       if (&other == &tried || !other.traced) continue;
-      const MemoryPlan& plan = other.traced->plan;
       const bool is_other_cut = other.way.micro_batch > 0 || other.way.two_pass;
-      result.plan.alternatives.push_back(
-          {.overrides = overrides_between(written_, policy_of(other.way), search_.batch),
-           .exactness = is_other_cut ? "exact" : "bit",
-           .predicted = plan.predicted,
-           .relative_flops = result.plan.flops > 0 ? plan.flops / result.plan.flops : 1,
-           .relative_operations = result.plan.operations > 0 ? static_cast<double>(plan.operations) /
-                                                                   static_cast<double>(result.plan.operations)
-                                                             : 1});
+      list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
+    if (!fits(tried)) list_half(result);
     return result;
+  }
+
+  void list(const MemoryPolicy& policy, const MemoryPlan& other, const char* exactness, MemoryPlan& plan) const {
+    const auto relative = [](double one, double all) { return all > 0 ? one / all : 1; };
+    plan.alternatives.push_back(
+        {.overrides = overrides_between(written_, policy, search_.batch),
+         .exactness = exactness,
+         .predicted = other.predicted,
+         .relative_flops = relative(other.flops, plan.flops),
+         .relative_operations = relative(static_cast<double>(other.operations), static_cast<double>(plan.operations))});
+  }
+
+  /// Nothing that keeps the training fits: half precision is what changes it the least.
+  void list_half(ChosenPolicy& least) const {
+    if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
+    MemoryPolicy half = least.policy;
+    half.precision.base = Precision::kBf16;
+    list(half, search_.trace(half).plan, "declared", least.plan);
   }
 
   /// What the others are compared with.

@@ -6,7 +6,6 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
@@ -156,7 +155,7 @@ class TracedTraining {
 };
 
 /// What the recipe leaves open is settled, as it was before or by a search.
-ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search, runner::PlanContext& context) {
+ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search, const runner::PlanContext& context) {
   const TrainerOptions& options = training.options;
   if (search.written.min_micro_batch > options.batch_size) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
@@ -177,8 +176,9 @@ ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& s
                               .is_replayed = true};
       return replayed;
     }
-    context.say("a step as it was computed before needs " + runner::size_text(replayed.plan.predicted) +
-                ", which does not fit: it is planned anew");
+    ChosenPolicy anew = choose_policy(search);
+    anew.plan.choice->summary += ", since what was chosen when the run started no longer fits";
+    return anew;
   }
   return choose_policy(search);
 }
@@ -209,7 +209,7 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   plan.threads = backend.threads;
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
-  if ((context.dry().wants_alternatives || !plan.fits()) && !plan.choice) {
+  if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty()) {
     add_alternatives(plan, chosen.policy, batch, plan_under);
   }
   return {std::move(chosen.policy), std::move(plan)};

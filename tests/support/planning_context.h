@@ -22,6 +22,7 @@ class PlanningContext final : public runner::PlanContext {
   runner::NodeFacts& facts = node_;
   runner::DryRunOptions& asked = dry_;
   std::vector<runner::NamedBytes>& kept_by_others = held_;
+  nlohmann::ordered_json& earlier_step_again = earlier_step_;
   std::vector<std::string> said;
   std::optional<runner::MemoryPlan> planned;
   std::optional<runner::Certificate> certified;

@@ -136,8 +136,10 @@ class Classification : public testing::Test {
     runner::ConfigReader reader(value, "/evaluate");
     const auto stage = kEvaluateClassification.create(reader);
     PlanningContext planning;
+    runner::Inputs::ByPort inputs = {{"test", {test}}, {"checkpoint", {checkpoint_}}};
+    if (memory_) inputs["memory"] = {memory_};
     planning.asked.budget = {"a test", budget};
-    (*stage)->plan(runner::Inputs({{"test", {test}}, {"checkpoint", {checkpoint_}}}), planning);
+    (*stage)->plan(runner::Inputs(inputs), planning);
     return planning.planned.value();
   }
 
@@ -436,6 +438,16 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
   EXPECT_TRUE(plan(large, size, (of_8 + of_64) / 2).fits());
   EXPECT_FALSE(plan(large, size + 1, (of_8 + of_64) / 2).fits());
   EXPECT_TRUE(plan(large, 64, kEnough).alternatives.empty());
+
+  memory_ = std::make_shared<MemoryPolicy>();
+  memory_->allow = Allow::kExact;
+  const runner::MemoryPlan chosen = plan(large, 64, (of_8 + of_64) / 2);
+  EXPECT_TRUE(chosen.fits());
+  ASSERT_TRUE(chosen.choice);
+  EXPECT_EQ(chosen.choice->overrides, std::vector{text});
+  EXPECT_EQ(chosen.choice->summary, "batches of " + std::to_string(size) + " samples");
+  EXPECT_EQ(chosen.choice->whole, found.predicted);
+  EXPECT_EQ(chosen.step.at("batch_size"), size);
 }
 
 TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {

@@ -37,6 +37,17 @@ TEST(MemoryBudget, SaysWhoseItIs) {
   EXPECT_EQ(memory_budget(policy, std::nullopt), (runner::NamedBytes{"memory.budget", 499}));
 }
 
+TEST(MemoryBudget, ShareOfTheDeviceIsABudget) {
+  const runner::NamedBytes whole{"the machine's memory", 1000};
+  MemoryPolicy policy;
+  policy.pointer = "/memory";
+  policy.budget_share = 0.8;
+  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory.budget of the machine's memory", 800}));
+  EXPECT_EQ(memory_budget(policy, std::nullopt), std::nullopt);
+  policy.memory_fraction = 0.5;
+  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory_fraction of the machine's memory", 500}));
+}
+
 TEST(ScopedMemoryBudget, EndsWithItsScopeAlsoByAThrow) {
   CountingAllocator counter;
   counter.set_limit(1000);

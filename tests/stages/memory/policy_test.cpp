@@ -71,6 +71,29 @@ TEST(MemoryPolicy, BudgetIsInBytes) {
   EXPECT_EQ(policy_of(R"({"memory_fraction": 0.95})")->memory_fraction, 0.95);
 }
 
+TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
+  const auto policy = policy_of(R"({"budget": "80%"})");
+  EXPECT_EQ(policy->budget_share, 0.8);
+  EXPECT_EQ(policy->budget, std::nullopt);
+  EXPECT_EQ(policy_of(R"({"budget": "12.5%"})")->budget_share, 0.125);
+  EXPECT_EQ(policy_of("{}")->budget_share, std::nullopt);
+}
+
+TEST(MemoryPolicy, WhatIsAutoIsOpenWhereItMayBeChosen) {
+  EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
+  EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice()) << "a micro-batch keeps not every bit";
+  EXPECT_TRUE(policy_of(R"({"allow": "bit", "activation_checkpointing": "auto"})")->leaves_a_choice());
+  EXPECT_TRUE(policy_of(R"({"allow": "exact"})")->leaves_a_choice());
+  EXPECT_FALSE(policy_of(R"({"allow": "exact", "micro_batch": 4})")->leaves_a_choice());
+  EXPECT_TRUE(policy_of(R"({"allow": "exact", "micro_batch": 4, "two_pass": "auto"})")->leaves_a_choice());
+  EXPECT_EQ(policy_of(R"({"min_micro_batch": 4})")->min_micro_batch, 4);
+}
+
+TEST(MemoryPolicy, RecomputedBatchNormUpdatesOnceOrTwice) {
+  EXPECT_FALSE(policy_of("{}")->activation_checkpointing.updates_twice);
+  EXPECT_TRUE(policy_of(R"({"recompute_batch_norm": "twice"})")->activation_checkpointing.updates_twice);
+}
+
 TEST(MemoryPolicy, EmptyCacheCountsInSeveralUnits) {
   EXPECT_EQ(policy_of("{}")->empty_cache_every, EmptyCacheEvery());
   EXPECT_EQ(policy_of(R"({"empty_cache_every": 50})")->empty_cache_every, EmptyCacheEvery{.micro_batches = 50});
@@ -123,6 +146,13 @@ TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
   EXPECT_THAT(errors_of(R"({"budget": "0GiB"})"),
               testing::ElementsAre(
                   "/memory/budget: a budget of 0 bytes holds no weight | give it the size of a device, or auto"));
+}
+
+TEST(MemoryPolicy, BudgetOfMoreThanTheDeviceOrOfNoneOfItIsRefused) {
+  for (const char* share : {"0%", "101%"})
+    EXPECT_THAT(errors_of(R"({"budget": ")" + std::string(share) + "\"}"),
+                testing::ElementsAre("/memory/budget: a budget of " + std::string(share) +
+                                     " is no share of a device | write more than 0% and at most 100%"));
 }
 
 TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {

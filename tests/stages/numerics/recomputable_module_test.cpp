@@ -101,6 +101,24 @@ TEST(RecomputableModule, LeavesTheSameBits) {
   }
 }
 
+/// num_batches_tracked and the running statistics of the first block after a step.
+std::vector<double> statistics(const ActivationCheckpointing& modules) {
+  Network network;
+  const ScopedActivationCheckpointing recomputed(network, modules);
+  const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
+  network.forward(points()).square().sum().backward();
+  const auto& norm = network.block(0).norm;
+  return {norm->num_batches_tracked.item<double>(), norm->running_mean.norm().item<double>()};
+}
+
+TEST(RecomputableModule, StatisticsMoveOnceOrAsOftenAsABlockIsComputed) {
+  const std::vector<double> plain = statistics({}), once = statistics({.blocks = true}),
+                            twice = statistics({.blocks = true, .updates_twice = true});
+  EXPECT_EQ(once, plain);
+  EXPECT_EQ(twice[0], 2);
+  EXPECT_NEAR(twice[1] / plain[1], 1 + 0.9, 1e-9) << "a momentum of 0.1, twice towards the same mean";
+}
+
 TEST(RecomputableModule, OnlyWhatIsNamedIsComputedAgain) {
   const auto times = [](const ActivationCheckpointing& modules) {
     Network network;

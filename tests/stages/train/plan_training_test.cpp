@@ -8,14 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "stages/machine/counting_allocator.h"
-#include "stages/model/clip_vision.h"
-#include "stages/train/loss.h"
-#include "stages/train/mixing.h"
-#include "stages/train/trainer.h"
-#include "tests/support/noise_images.h"
-#include "tests/support/planning_context.h"
-#include "tests/support/recording_context.h"
+#include "tests/support/tower_planning.h"
 
 namespace stages {
 namespace {
@@ -23,85 +16,6 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-ClipVisionConfig tower() {
-  ClipVisionConfig config;
-  config.pointer = "/model";
-  config.tower.block = {.hidden_size = 64, .intermediate_size = 256, .num_attention_heads = 4, .layer_norm_eps = 1e-5};
-  config.tower.num_hidden_layers = 3;
-  config.tower.patch_size = 8;
-  config.initializer_range = 0.02;
-  config.initializer_factor = 1;
-  return config;
-}
-
-class ClassifyingStep final : public TrainingStep {
- public:
-  explicit ClassifyingStep(const Model& model, Coupling coupling = Coupling::kPerSample)
-      : model_(model), coupling_(coupling) {}
-  std::vector<LossTerm> terms() const override { return {{"cross_entropy", coupling_}}; }
-  bool mixes_samples() const override { return mixes; }
-  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
-    return model_.forward(network, part.tensors());
-  }
-  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"cross_entropy", cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
-  }
-  Batch prepare(const Batch& batch, const StepKey& key) const override {
-    return mixing.mixes() ? mix_samples(batch, mixing, key) : batch;
-  }
-  bool mixes = false;
-  MixingOptions mixing;
-
- private:
-  const Model& model_;
-  const Coupling coupling_;
-};
-
-struct TowerPlanning {
-  TowerPlanning() {
-    policy.pointer = "/memory";
-    options.epochs = 2;
-    options.batch_size = 16;
-    options.optimizer = AdamOptions{.learning_rate = 1e-3,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0,
-                                    .amsgrad = false,
-                                    .decoupled = true};
-    options.monitor = "loss";
-    options.keep = Keep::kLast;
-    context.asked.budget = {"a test", 1 << 30};
-  }
-  runner::MemoryPlan plan() {
-    const DatasetDescription description = data.describe();
-    return plan_training({.step = step,
-                          .model = model,
-                          .data = description,
-                          .network_data = description,
-                          .loader = data.loader(),
-                          .options = options,
-                          .policy = policy},
-                         context);
-  }
-  /// The peak of the training itself, by the allocator.
-  std::int64_t measured() const {
-    RecordingContext running;
-    CountingAllocator counter;
-    const auto network = model.build(data.describe(), 1);
-    TrainingData given{std::make_shared<NoiseImages>(data), nullptr};
-    train(step, *network, given, options, policy, running);
-    return counter.peak_bytes();
-  }
-
-  NoiseImages data{40, 32};
-  ClipVision model{tower()};
-  ClassifyingStep step{model};
-  TrainerOptions options;
-  MemoryPolicy policy;
-  PlanningContext context;
-};
 
 std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::string& name) {
   const auto found = std::ranges::find(owners, name, &runner::NamedBytes::name);
@@ -197,7 +111,7 @@ TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
                                 .validation = &data,
                                 .options = planning.options,
                                 .policy = planning.policy};
-  const runner::MemoryPlan plan = plan_training(training, planning.context);
+  const runner::MemoryPlan plan = plan_training(training, planning.context).plan;
   std::vector<std::string> phases;
   for (const runner::PhaseMark& mark : plan.phases) phases.push_back(mark.phase);
   EXPECT_THAT(phases, testing::IsSupersetOf({"forward", "backward", "evaluate", "checkpoint load"}));

@@ -117,7 +117,7 @@ class RepeatedParts : public testing::Test {
                                   .loader = data.loader(),
                                   .options = options,
                                   .policy = policy};
-    runner::MemoryPlan result = plan_training(training, context, micro_batches);
+    runner::MemoryPlan result = plan_training(training, context, micro_batches).plan;
     losses = step.losses;
     return result;
   }

@@ -1,0 +1,74 @@
+#include "stages/trace/step_profile.h"
+
+#include <algorithm>
+
+#include <gmock/gmock.h>
+
+#include "stages/tensor/module_names.h"
+#include "stages/trace/meta_kernels.h"
+#include "tests/support/traced_tower.h"
+
+namespace stages {
+namespace {
+
+const std::vector<std::string> kBlocks = {"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layers.1",
+                                          "model.vision_model.encoder.layers.2"};
+
+struct Profiled {
+  StepProfile profile;
+  std::int64_t peak;
+};
+
+Profiled profiled(TowerTraining training) {
+  register_meta_kernels();
+  training.layers = 3;
+  const MemoryTrace trace({.device = at::kCPU, .threads = 2});
+  TowerRun tower(training, at::kMeta);
+  const ScopedModuleNames names(*tower.network, "model");
+  tower.step();
+  const std::size_t second = trace.events().size();
+  tower.step();
+  return {profile(trace, second, kBlocks), peak_of(trace, second)};
+}
+
+std::int64_t most(const StepProfile& profile) {
+  std::int64_t most = profile.elsewhere;
+  for (const BlockProfile& block : profile.blocks) most = std::max(most, block.peak);
+  for (const std::int64_t bytes : profile.between) most = std::max(most, bytes);
+  return most;
+}
+
+TEST(StepProfile, KnowsTheBlocksInTheOrderInWhichTheyRun) {
+  const StepProfile profile = profiled({}).profile;
+  ASSERT_EQ(profile.blocks.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(profile.blocks[i].path, kBlocks[i]);
+  EXPECT_EQ(profile.between.size(), 4U);
+}
+
+TEST(StepProfile, CoversThePeak) {
+  for (const bool recomputes : {false, true}) {
+    for (const std::int64_t micro_batch : {0, 3}) {
+      const Profiled tower = profiled({.micro_batch = micro_batch, .recomputes_blocks = recomputes});
+      EXPECT_EQ(most(tower.profile), tower.peak) << recomputes << micro_batch;
+    }
+  }
+}
+
+TEST(StepProfile, BlocksThatAreAlikeHoldAlmostTheSame) {
+  const StepProfile profile = profiled({}).profile;
+  const auto first = static_cast<double>(profile.blocks[0].held);
+  for (const BlockProfile& block : profile.blocks) {
+    EXPECT_NEAR(static_cast<double>(block.held) / first, 1, 0.2);
+    EXPECT_NEAR(block.forward.flops / profile.blocks[0].forward.flops, 1, 0.01);
+  }
+}
+
+TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
+  const TowerTraining training{.batch = 8, .image_size = 64, .patch = 16, .width = 64};
+  const StepProfile profile = profiled({.batch = 8, .recomputes_blocks = true}).profile;
+  const std::int64_t rows = 1 + (training.image_size / training.patch) * (training.image_size / training.patch);
+  EXPECT_EQ(profile.blocks[1].held, training.batch * rows * training.width * 4);
+}
+
+}  // namespace
+}  // namespace stages

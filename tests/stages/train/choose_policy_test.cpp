@@ -1,0 +1,211 @@
+#include "stages/train/choose_policy.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/stage.h"
+#include "stages/trace/time_model.h"
+#include "stages/memory/memory_budget.h"
+#include "tests/support/tower_planning.h"
+
+namespace stages {
+namespace {
+
+using testing::HasSubstr;
+
+/// A training whose policy leaves everything open.
+struct OpenPlanning : TowerPlanning {
+  explicit OpenPlanning(std::int64_t layers = 3) : TowerPlanning(layers) {
+    policy.allow = Allow::kExact;
+    policy.checkpointing_is_open = policy.two_pass_is_open = true;
+  }
+  PlannedTraining under(std::int64_t budget) {
+    context.asked.budget = {"a test", budget};
+    return planned();
+  }
+  /// The bytes of the whole batch at once.
+  std::int64_t whole() { return under(std::int64_t{1} << 40).plan.predicted; }
+};
+
+double seconds_of(const runner::MemoryPlan& plan) {
+  const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
+  return predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)}, backend);
+}
+
+TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
+  OpenPlanning planning;
+  const PlannedTraining planned = planning.under(std::int64_t{1} << 40);
+  EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
+  EXPECT_FALSE(planned.policy.activation_checkpointing.recomputes());
+  ASSERT_TRUE(planned.plan.choice);
+  EXPECT_EQ(runner::choice_text(planned.plan), "chosen: the whole batch at once");
+  EXPECT_FALSE(planned.policy.leaves_a_choice() && planned.policy.two_pass_is_open);
+}
+
+TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole();
+  planning.policy.allow = Allow::kBit;
+  const PlannedTraining bit = planning.under(whole - 1);
+  EXPECT_EQ(bit.policy.micro_batch, std::nullopt);
+  EXPECT_TRUE(bit.policy.activation_checkpointing.recomputes());
+  EXPECT_EQ(bit.plan.choice->exactness, "bit");
+  planning.policy.allow = Allow::kExact;
+  planning.policy.checkpointing_is_open = false;
+  const PlannedTraining cut = planning.under(whole - 1);
+  EXPECT_GT(cut.policy.micro_batch.value_or(0), 0);
+  EXPECT_FALSE(cut.policy.activation_checkpointing.recomputes());
+  EXPECT_EQ(cut.plan.choice->exactness, "exact");
+}
+
+TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
+  OpenPlanning planning;
+  planning.step.mixes = true;
+  const PlannedTraining planned = planning.under(planning.whole() / 2);
+  EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
+  EXPECT_TRUE(planned.policy.activation_checkpointing.recomputes());
+}
+
+TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
+  OpenPlanning planning;
+  ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
+  planning.policy.checkpointing_is_open = false;
+  const DatasetDescription data = planning.data.describe();
+  const auto under = [&](std::int64_t budget) {
+    planning.context.asked.budget = {"a test", budget};
+    return plan_training({.step = coupled,
+                          .model = planning.model,
+                          .data = data,
+                          .network_data = data,
+                          .loader = planning.data.loader(),
+                          .options = planning.options,
+                          .policy = planning.policy},
+                         planning.context);
+  };
+  const std::int64_t whole = under(std::int64_t{1} << 40).plan.predicted;
+  const PlannedTraining planned = under(whole - 1);
+  EXPECT_TRUE(planned.policy.two_pass);
+  EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
+  EXPECT_THAT(runner::choice_text(planned.plan), HasSubstr("two passes"));
+  EXPECT_TRUE(planned.plan.fits());
+}
+
+TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
+  OpenPlanning planning;
+  planning.policy.checkpointing_is_open = false;
+  EXPECT_FALSE(planning.under(planning.whole() / 2).policy.two_pass);
+}
+
+/// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does, takes hardly more time
+/// than the quickest, and splits the batch no further than needed.
+TEST(ChoosePolicy, IsAsGoodAsAnExhaustiveSearch) {
+  constexpr std::int64_t kLayers = 3;
+  OpenPlanning planning(kLayers);
+  const std::int64_t whole = planning.whole();
+  std::vector<runner::MemoryPlan> all;
+  std::vector<MemoryPolicy> policies;
+  for (const std::int64_t size : {0, 8, 6, 4, 3, 2, 1}) {
+    for (int subset = 0; subset < (1 << kLayers); ++subset) {
+      TowerPlanning one(kLayers);
+      if (size > 0) one.policy.micro_batch = size;
+      for (int layer = 0; layer < kLayers; ++layer) {
+        if ((subset >> layer) % 2 == 1)
+          one.policy.activation_checkpointing.modules.push_back("model.vision_model.encoder.layers." +
+                                                                std::to_string(layer));
+      }
+      all.push_back(one.plan());
+      policies.push_back(one.policy);
+    }
+  }
+  double sum = 0;
+  int count = 0;
+  const std::int64_t least = std::ranges::min(all, {}, &runner::MemoryPlan::predicted).predicted;
+  for (std::int64_t budget = least; budget <= whole; budget += (whole - least) / 23) {
+    double quickest = 1e9;
+    for (const runner::MemoryPlan& plan : all) {
+      if (plan.predicted <= budget) quickest = std::min(quickest, seconds_of(plan));
+    }
+    const PlannedTraining planned = planning.under(budget);
+    ASSERT_TRUE(planned.plan.fits()) << budget;
+    const double ratio = seconds_of(planned.plan) / quickest;
+    EXPECT_LE(ratio, 1.2) << budget << " " << runner::choice_text(planned.plan);
+    sum += ratio;
+    ++count;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto names = [](const ActivationCheckpointing& one) {
+        return one.blocks ? std::size_t{kLayers} : one.modules.size();
+      };
+      const bool is_same = names(policies[i].activation_checkpointing) == names(planned.policy.activation_checkpointing);
+      if (!is_same || all[i].predicted > budget) continue;
+      EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16)) << budget;
+    }
+  }
+  EXPECT_LE(sum / count, 1.05);
+}
+
+TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole();
+  for (const double share : {0.9, 0.7, 0.5, 0.4}) {
+    const PlannedTraining planned = planning.under(static_cast<std::int64_t>(share * static_cast<double>(whole)));
+    ASSERT_TRUE(planned.plan.fits());
+    const auto measured = static_cast<double>(planning.measured(planned.policy));
+    EXPECT_NEAR(static_cast<double>(planned.plan.live) / measured, 1, 0.04) << share;
+  }
+}
+
+TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
+  OpenPlanning planning;
+  const PlannedTraining planned = planning.under(1000);
+  EXPECT_FALSE(planned.plan.fits());
+  for (const runner::PlanAlternative& other : planned.plan.alternatives)
+    EXPECT_TRUE(other.predicted >= planned.plan.predicted || other.exactness == "declared");
+}
+
+TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
+  OpenPlanning planning;
+  const std::int64_t least = planning.under(1000).plan.predicted;
+  const PlannedTraining planned = planning.under(least - 1);
+  EXPECT_FALSE(planned.plan.fits());
+  const auto half = std::ranges::find(planned.plan.alternatives, "declared", &runner::PlanAlternative::exactness);
+  ASSERT_NE(half, planned.plan.alternatives.end());
+  EXPECT_THAT(half->overrides, testing::Contains("memory.precision=bf16"));
+}
+
+TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
+  OpenPlanning planning;
+  planning.policy.checkpointing_is_open = false;
+  planning.policy.min_micro_batch = 5;
+  const PlannedTraining planned = planning.under(1000);
+  EXPECT_GE(planned.policy.micro_batch.value_or(16), 5);
+  planning.policy.min_micro_batch = 17;
+  EXPECT_THROW(planning.under(1000), runner::StageError);
+}
+
+TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole();
+  const PlannedTraining first = planning.under(whole / 2);
+  ASSERT_GT(first.plan.choice->overrides.size(), 0U);
+  planning.context.earlier_step_again = first.plan.step;
+  const PlannedTraining second = planning.under(2 * whole);
+  EXPECT_EQ(second.plan.step, first.plan.step);
+  EXPECT_TRUE(second.plan.choice->is_replayed);
+  EXPECT_THAT(runner::choice_text(second.plan), HasSubstr("chosen when the run started: "));
+  const PlannedTraining third = planning.under(first.plan.predicted - 1);
+  EXPECT_NE(third.plan.step, first.plan.step);
+  EXPECT_THAT(third.plan.choice->summary, HasSubstr("what was chosen when the run started no longer fits"));
+}
+
+TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
+  OpenPlanning one, other;
+  const std::int64_t budget = one.whole() / 2;
+  EXPECT_EQ(to_json(one.under(budget).plan), to_json(other.under(budget).plan));
+}
+
+}  // namespace
+}  // namespace stages
