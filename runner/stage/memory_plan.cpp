@@ -73,16 +73,15 @@ PlanAlternative alternative(const Json& json) {
 }
 
 Json to_json(const PlanChoice& choice) {
-  return {{"overrides", choice.overrides},   {"exactness", choice.exactness},         {"summary", choice.summary},
-          {"whole", choice.whole},           {"relative_time", choice.relative_time}, {"time_model", choice.time_model},
+  return {{"overrides", choice.overrides}, {"exactness", choice.exactness},         {"summary", choice.summary},
+          {"whole", choice.whole},         {"relative_time", choice.relative_time}, {"time_model", choice.time_model},
           {"replayed", choice.is_replayed}};
 }
 
 PlanChoice plan_choice(const Json& json) {
   const Fields fields(json, "the choice of the memory plan");
-  return {fields.texts("overrides"), fields.text("exactness"),       fields.text("summary"),
-          fields.integer("whole"),   fields.number("relative_time"), fields.text("time_model"),
-          fields.flag("replayed")};
+  return {fields.texts("overrides"),      fields.text("exactness"),  fields.text("summary"), fields.integer("whole"),
+          fields.number("relative_time"), fields.text("time_model"), fields.flag("replayed")};
 }
 
 template <typename T>

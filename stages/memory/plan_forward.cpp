@@ -83,9 +83,8 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   if (!smaller) return asked;
   const std::string size = std::to_string(smaller->batch_size);
   if (forward.policy.allow != Allow::kExact) {
-    asked.plan.alternatives.push_back({.overrides = {forward.batch_option + "=" + size},
-                                       .exactness = "exact",
-                                       .predicted = smaller->plan.predicted});
+    asked.plan.alternatives.push_back(
+        {.overrides = {forward.batch_option + "=" + size}, .exactness = "exact", .predicted = smaller->plan.predicted});
     return asked;
   }
   smaller->plan.choice = {.overrides = {forward.batch_option + "=" + size},

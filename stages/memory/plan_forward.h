@@ -21,21 +21,22 @@ struct ForwardToPlan {
   std::int64_t batch_size;
   const MemoryPolicy& policy;
   std::function<std::shared_ptr<torch::nn::Module>()> outline;  ///< the network on the Meta device
-  std::string batch_option;  ///< that `batch_size` is from, "evaluate.batch_size"
+  std::string batch_option;                                     ///< that `batch_size` is from, "evaluate.batch_size"
   /// What it makes of the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
 };
 
 struct PlannedForward {
   runner::MemoryPlan plan;
-  at::Tensor output;            ///< of one batch, on the Meta device: (min(batch_size, size), …)
-  std::int64_t batch_size = 0;  ///< that is to be run: smaller than asked for where the policy allows that and it must be
+  at::Tensor output;  ///< of one batch, on the Meta device: (min(batch_size, size), …)
+  std::int64_t batch_size =
+      0;  ///< that is to be run: smaller than asked for where the policy allows that and it must be
 };
 
 /// Shows what that needs on the context's device: two batches on the Meta device. Where the results of all batches are
-/// kept until the end, `keeps_results`, they are counted in, batch by batch and put together. Where it does not fit, the
-/// largest batch that does is taken, which gives the same in exact arithmetic, or named where the policy does not allow
-/// that.
+/// kept until the end, `keeps_results`, they are counted in, batch by batch and put together. Where it does not fit,
+/// the largest batch that does is taken, which gives the same in exact arithmetic, or named where the policy does not
+/// allow that.
 PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context);
 
 }  // namespace stages

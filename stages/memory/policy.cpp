@@ -48,8 +48,7 @@ ActivationCheckpointing read_checkpointing(runner::ConfigReader& reader) {
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
   const runner::Value* const value = reader.raw(key);
-  if (value && value->text())
-    return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}, {"auto", false}});
+  if (value && value->text()) return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}, {"auto", false}});
   reader.read(key, is_on);
   return is_on;
 }
@@ -126,13 +125,12 @@ class Policy final : public runner::Stage {
         reader, "allow", {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
     reader.read("min_micro_batch", policy->min_micro_batch);
     policy->activation_checkpointing = read_checkpointing(reader);
-    policy->activation_checkpointing.updates_twice = runner::choice<bool>(
-        reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
+    policy->activation_checkpointing.updates_twice =
+        runner::choice<bool>(reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
     policy->checkpointing_is_open = says_auto(reader, "activation_checkpointing");
     policy->two_pass = read_switch(reader, "two_pass");
     policy->two_pass_is_open = says_auto(reader, "two_pass");
-    policy->loss_form_is_open =
-        runner::choice<bool>(reader, "loss_form", {{"direct", false}, {"auto", true}});
+    policy->loss_form_is_open = runner::choice<bool>(reader, "loss_form", {{"direct", false}, {"auto", true}});
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

@@ -21,14 +21,14 @@ class MemoryPolicy : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
   runner::ArtifactType type() const final { return kType; }
 
-  std::string pointer;                      ///< where the recipe says it, "/memory"
+  std::string pointer;  ///< where the recipe says it, "/memory"
   Allow allow = Allow::kNothing;
   std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch, or chosen
   std::int64_t min_micro_batch = 1;         ///< the least that may be chosen
   PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
   bool tf32 = false;
-  std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
-  bool two_pass = false;         ///< encode micro-batches twice, so that a loss over the whole batch can be cut
+  std::optional<Layout> layout;   ///< nullopt: as kLayoutRule says
+  bool two_pass = false;          ///< encode micro-batches twice, so that a loss over the whole batch can be cut
   bool two_pass_is_open = false;  ///< that is to be chosen
   ActivationCheckpointing activation_checkpointing;
   bool checkpointing_is_open = false;  ///< which blocks are recomputed is to be chosen

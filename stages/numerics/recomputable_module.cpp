@@ -155,9 +155,9 @@ class Recompute : public torch::autograd::Function<Recompute> {
 
 /// compute(x), of whose activations none but `x` is kept for the backward pass, which computes them again: under the
 /// same names of dropout, in the same precision, from the same states of torch's generators and of the module's
-/// buffers, which it leaves as they were found unless it `updates_twice`. The gradients have the same bits and reach the parameters by the same
-/// ways, with one exception: halves that autocast has made of a weight are not shared with what runs outside, so that
-/// the gradients of a weight that is used several times add up in float32.
+/// buffers, which it leaves as they were found unless it `updates_twice`. The gradients have the same bits and reach
+/// the parameters by the same ways, with one exception: halves that autocast has made of a weight are not shared with
+/// what runs outside, so that the gradients of a weight that is used several times add up in float32.
 ///
 /// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures nothing that goes before
 /// the backward pass. Where nothing is to have a gradient it is compute(x) and no more. A gradient of the gradient is
@@ -166,7 +166,8 @@ at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compu
   if (!torch::GradMode::is_enabled()) return compute(x);
   const variable_list parameters = trained(module);
   if (parameters.empty() && !x.requires_grad()) return compute(x);
-  return Recompute::apply(x, at::TensorList(parameters), c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
+  return Recompute::apply(x, at::TensorList(parameters),
+                          c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
 }
 
 }  // namespace

@@ -25,13 +25,12 @@ void MemoryTrace::Recorder::close() {
 c10::DataPtr MemoryTrace::Recorder::birth(std::int64_t bytes) {
   const std::lock_guard lock(mutex);
   const StepPhase phase = current_phase();
-  const std::size_t index =
-      add({.bytes = bytes,
-           .name = {},
-           .operation = operations->current(),
-           .module = running_path(),
-           .phase = phase,
-           .shape = {}});
+  const std::size_t index = add({.bytes = bytes,
+                                 .name = {},
+                                 .operation = operations->current(),
+                                 .module = running_path(),
+                                 .phase = phase,
+                                 .shape = {}});
   if (sum_ && sum_->result) sum_.reset();
   if (sum_) sum_->birth = events.size();
   events.push_back({.storage = index, .is_birth = true, .phase = phase, .flops = flops_so_far()});

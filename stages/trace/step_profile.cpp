@@ -11,8 +11,7 @@ namespace {
 /// Goes through the events of a step once.
 class Walk {
  public:
-  Walk(const MemoryTrace& trace, const std::vector<std::string>& blocks)
-      : storages_(trace.storages()), paths_(blocks) {
+  Walk(const MemoryTrace& trace, const std::vector<std::string>& blocks) : storages_(trace.storages()), paths_(blocks) {
     for (const TracedStorage& storage : storages_) {
       module_of_.push_back(block_of(storage.module));
       saver_of_.push_back(storage.owner == Owner::kSavedActivation ? block_of(storage.name) : std::nullopt);

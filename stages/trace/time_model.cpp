@@ -7,9 +7,9 @@ namespace {
 
 /// A kind of device; of a CPU for each of its threads.
 struct Speed {
-  double flops;              // a second
-  double bytes;              // a second, written and read again
-  double launch;             // seconds for each operation
+  double flops;   // a second
+  double bytes;   // a second, written and read again
+  double launch;  // seconds for each operation
 };
 
 constexpr Speed kCpuThread = {.flops = 60e9, .bytes = 4e9, .launch = 4e-6};

@@ -7,8 +7,8 @@
 namespace stages {
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" are the bytes that earlier blocks hold because they
-/// are kept, beyond what they would hold if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" are the bytes that earlier blocks hold because
+/// they are kept, beyond what they would hold if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed) : kept_(kept), recomputed_(recomputed) {
@@ -28,8 +28,8 @@ class Chain {
 
   /// What is live at most in block `i`, and before it outside of all blocks, where the earlier ones hold `extra`.
   std::int64_t needed(std::size_t i, bool is_recomputed, std::int64_t extra) const {
-    const std::int64_t peak = is_recomputed ? recomputed_.blocks[i].peak + extra
-                                            : kept_.blocks[i].peak - all_extra_before_[i] + extra;
+    const std::int64_t peak =
+        is_recomputed ? recomputed_.blocks[i].peak + extra : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
   /// Likewise after the last block, and in other phases.
@@ -73,8 +73,8 @@ std::optional<std::vector<bool>> choose_blocks(const StepProfile& kept, const St
                                                std::int64_t bytes,
                                                const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by less hold the same: it keeps their number small, and a tenth of a thousandth of what there is
-  // decides nothing.
+  // Choices that differ by less hold the same: it keeps their number small, and a tenth of a thousandth of what there
+  // is decides nothing.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Choice> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {

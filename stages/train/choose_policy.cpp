@@ -125,8 +125,8 @@ class Search {
     if (!kept.traced || !fits(recomputed)) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
     if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
-    const std::int64_t besides = recomputed.traced->plan.predicted -
-                                 bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
+    const std::int64_t besides =
+        recomputed.traced->plan.predicted - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
     std::int64_t bytes = search_.budget - besides;
     std::set<std::vector<bool>> seen;
     for (int i = 0; i < kRefinements; ++i) {

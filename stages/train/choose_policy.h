@@ -24,9 +24,9 @@ struct TracedPolicy {
 struct PolicySearch {
   const MemoryPolicy& written;  ///< leaves_a_choice()
   CutBatch batch;
-  std::int64_t budget;                                               ///< bytes
-  std::function<TracedPolicy(const MemoryPolicy&)> trace;            ///< throws runner::StageError for what is not legal
-  std::function<double(const StepWork&)> seconds;                    ///< of a step
+  std::int64_t budget;                                     ///< bytes
+  std::function<TracedPolicy(const MemoryPolicy&)> trace;  ///< throws runner::StageError for what is not legal
+  std::function<double(const StepWork&)> seconds;          ///< of a step
 };
 
 struct ChosenPolicy {

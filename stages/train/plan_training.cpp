@@ -155,7 +155,8 @@ class TracedTraining {
 };
 
 /// What the recipe leaves open is settled, as it was before or by a search.
-ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search, const runner::PlanContext& context) {
+ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search,
+                           const runner::PlanContext& context) {
   const TrainerOptions& options = training.options;
   if (search.written.min_micro_batch > options.batch_size) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,

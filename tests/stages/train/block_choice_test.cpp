@@ -45,7 +45,8 @@ TEST(BlockChoice, CheapestIsRecomputed) {
 
 TEST(BlockChoice, LastBlockIsNotRecomputedToSaveWhatItNeedsAnyway) {
   const Profiles two = chain({10, 10}, {5, 1});
-  EXPECT_THAT(choose_blocks(two.kept, two.recomputed, 15, flops_of), testing::Optional(testing::ElementsAre(true, false)));
+  EXPECT_THAT(choose_blocks(two.kept, two.recomputed, 15, flops_of),
+              testing::Optional(testing::ElementsAre(true, false)));
 }
 
 TEST(BlockChoice, WhatNothingHelpsIsSaid) {

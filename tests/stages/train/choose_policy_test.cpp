@@ -139,7 +139,8 @@ TEST(ChoosePolicy, IsAsGoodAsAnExhaustiveSearch) {
       const auto names = [](const ActivationCheckpointing& one) {
         return one.blocks ? std::size_t{kLayers} : one.modules.size();
       };
-      const bool is_same = names(policies[i].activation_checkpointing) == names(planned.policy.activation_checkpointing);
+      const bool is_same =
+          names(policies[i].activation_checkpointing) == names(planned.policy.activation_checkpointing);
       if (!is_same || all[i].predicted > budget) continue;
       EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16)) << budget;
     }
