@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "runner/text/bytes.h"
 #include "runner/stage/config_reader.h"
@@ -53,19 +52,21 @@ bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   return is_on;
 }
 
-/// The share that "80%" is of all; nullopt for what is no percentage.
+/// The share that "80%" is of all. Its schema lets no other text with a % through.
 std::optional<double> read_share(runner::ConfigReader& reader) {
-  const runner::Value* const value = reader.raw("budget");
-  if (!value || !value->text() || !value->text()->ends_with('%')) return {};
   std::string text;
   reader.read("budget", text);
   double percent = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size() - 1, percent);
-  if (error == std::errc() && end == text.data() + text.size() - 1 && percent > 0 && percent <= 100)
-    return percent / 100;
+  std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (percent > 0 && percent <= 100) return percent / 100;
   reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of " + text + " is no share of a device",
               "write more than 0% and at most 100%");
   return {};
+}
+
+bool is_share(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("budget");
+  return value && value->text() && value->text()->ends_with('%');
 }
 
 /// Bytes of "8GiB"; nullopt for "auto".
@@ -116,8 +117,8 @@ class Policy final : public runner::Stage {
     policy->layout = runner::choice<std::optional<Layout>>(
         reader, "layout",
         {{"auto", std::nullopt}, {"contiguous", Layout::kContiguous}, {"channels_last", Layout::kChannelsLast}});
-    policy->budget_share = read_share(reader);
-    if (!policy->budget_share) policy->budget = read_budget(reader);
+    if (is_share(reader)) policy->budget_share = read_share(reader);
+    else policy->budget = read_budget(reader);
     reader.read("memory_fraction", policy->memory_fraction);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);

@@ -47,6 +47,7 @@ class Search {
   }
 
   ChosenPolicy run() {
+    attempt(whole_way());
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
       // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
@@ -153,7 +154,7 @@ class Search {
       const MemoryPlan& plan = tried.traced->plan;
       tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)});
     } catch (const runner::StageError&) {
-      if (tried_.size() == 1) throw;  // the whole batch is always legal
+      if (tried_.size() == 1) throw;  // what is wrong with the whole batch is wrong with all
     }
     return tried;
   }

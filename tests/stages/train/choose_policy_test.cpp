@@ -150,9 +150,10 @@ TEST(ChoosePolicy, IsAsGoodAsAnExhaustiveSearch) {
 
 TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
   OpenPlanning planning;
-  const std::int64_t whole = planning.whole();
-  for (const double share : {0.9, 0.7, 0.5, 0.4}) {
-    const PlannedTraining planned = planning.under(static_cast<std::int64_t>(share * static_cast<double>(whole)));
+  const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.predicted;
+  for (const double share : {0.9, 0.5, 0.1}) {
+    const PlannedTraining planned =
+        planning.under(least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
     ASSERT_TRUE(planned.plan.fits());
     const auto measured = static_cast<double>(planning.measured(planned.policy));
     EXPECT_NEAR(static_cast<double>(planned.plan.live) / measured, 1, 0.04) << share;
@@ -190,7 +191,7 @@ TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
 TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
-  const PlannedTraining first = planning.under(whole / 2);
+  const PlannedTraining first = planning.under(whole - 1);
   ASSERT_GT(first.plan.choice->overrides.size(), 0U);
   planning.context.earlier_step_again = first.plan.step;
   const PlannedTraining second = planning.under(2 * whole);
