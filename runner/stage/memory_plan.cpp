@@ -174,7 +174,10 @@ Json run_peak(const MemoryPlan& plan) {
 
 std::string choice_text(const MemoryPlan& plan) {
   const PlanChoice& choice = plan.choice.value();
-  std::string text = (choice.is_replayed ? "chosen when the run started: " : "chosen: ") + choice.summary;
+  std::string text = !plan.fits()         ? "what needs the least of all that may be chosen: "
+                     : choice.is_replayed ? "chosen when the run started: "
+                                          : "chosen: ";
+  text += choice.summary;
   if (choice.overrides.empty()) return text;
   text += ": " + size_text(plan.predicted) + " instead of " + size_text(choice.whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));

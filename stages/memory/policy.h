@@ -24,6 +24,7 @@ class MemoryPolicy : public runner::Artifact {
   std::string pointer;  ///< where the recipe says it, "/memory"
   Allow allow = Allow::kNothing;
   std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch, or chosen
+  bool micro_batch_is_most = false;         ///< a smaller one may be chosen
   std::int64_t min_micro_batch = 1;         ///< the least that may be chosen
   PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
   bool tf32 = false;
@@ -42,7 +43,7 @@ class MemoryPolicy : public runner::Artifact {
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
   /// True where the plan of a training has something to choose.
   bool leaves_a_choice() const {
-    return (allow == Allow::kExact && (!micro_batch || two_pass_is_open)) ||
+    return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
            (allow != Allow::kNothing && checkpointing_is_open);
   }
 };

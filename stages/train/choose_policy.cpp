@@ -61,13 +61,12 @@ class Search {
  private:
   /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
   std::vector<std::int64_t> sizes() const {
-    if (written_.micro_batch) return {*written_.micro_batch};
-    std::vector<std::int64_t> sizes = {0};
-    if (written_.allow != Allow::kExact) return sizes;
+    std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
+    if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most)) return sizes;
     for (std::int64_t parts = 2; parts <= search_.batch.units; ++parts) {
       const std::int64_t size = (search_.batch.units + parts - 1) / parts;
       if (size < written_.min_micro_batch) break;
-      if (size != sizes.back()) sizes.push_back(size);
+      if (sizes.back() == 0 || size < sizes.back()) sizes.push_back(size);
     }
     return sizes;
   }
@@ -115,7 +114,9 @@ class Search {
   bool can_be_cut(bool two_pass) {
     if (search_.batch.units < 2) return false;
     Way way = whole_;
-    way.micro_batch = written_.micro_batch.value_or((search_.batch.units + 1) / 2);
+    const std::vector<std::int64_t> all = sizes();
+    way.micro_batch = all[std::min<std::size_t>(1, all.size() - 1)];
+    if (way.micro_batch == 0) return false;
     way.two_pass = two_pass;
     return attempt(way).traced.has_value();
   }
@@ -163,7 +164,7 @@ class Search {
     MemoryPolicy policy = written_;
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
-    policy.two_pass_is_open = policy.checkpointing_is_open = false;
+    policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
     policy.activation_checkpointing = way.recomputed;
     return policy;
   }
@@ -205,7 +206,7 @@ class Search {
   ChosenPolicy chosen(const Tried& tried) {
     const Tried& whole = attempt(whole_way());
     ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
-    const bool is_cut = tried.way.micro_batch > 0 && !written_.micro_batch;
+    const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
     result.plan.choice = {.overrides = overrides_between(written_, result.policy, search_.batch),
                           .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
                           .summary = summary(tried),
@@ -262,7 +263,7 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, 
   if (!step.is_object()) return {};
   const runner::JsonFields fields(step, "how a step was computed");
   MemoryPolicy policy = written;
-  policy.two_pass_is_open = policy.checkpointing_is_open = false;
+  policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
   const std::int64_t micro_batch = fields.count("micro_batch");
   if (micro_batch > 0) policy.micro_batch = micro_batch;
   policy.two_pass = fields.flag("two_pass");
@@ -274,7 +275,8 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, 
     for (const std::string& path : fields.texts("activation_checkpointing"))
       recomputed.modules.push_back(name_in_recipe(model_stage, path));
   }
-  const bool may_cut = written.allow == Allow::kExact && !written.micro_batch && micro_batch >= written.min_micro_batch;
+  const bool is_small = !written.micro_batch || (written.micro_batch_is_most && micro_batch < *written.micro_batch);
+  const bool may_cut = written.allow == Allow::kExact && is_small && micro_batch >= written.min_micro_batch;
   const bool is_open = (policy.micro_batch == written.micro_batch || may_cut) &&
                        (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
                        (recomputed == written.activation_checkpointing || written.checkpointing_is_open);

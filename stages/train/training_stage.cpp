@@ -115,6 +115,7 @@ class TrainingStage final : public runner::Stage {
           .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
     }
     options.accumulated_micro_batch = policy.micro_batch = options.batch_size;
+    policy.micro_batch_is_most = true;
     options.batch_size *= times;
     options.accumulated_by = options_.pointer;
     context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" + std::to_string(times) + " x " +
