@@ -271,6 +271,29 @@ def layout(arguments, results):
     results["layout"] = {"seconds": times, "rule": rule}
 
 
+def choice(arguments, results):
+    """What the planner chooses under a budget beside the quickest of all ways that fit it, each of which is run."""
+    options = {"threads": arguments.threads, "batch": arguments.batch, "layers": 6}
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    program = Program([str(ROOT / "build/bin/choice_bench")], options, threads)
+    ways, chosen = program.started["ways"], program.started["chosen"]
+    program.block(1)
+    blocks = [program.block(arguments.steps)["seconds"] for _ in range(arguments.blocks)]
+    program.end()
+    seconds = [statistics.median(block[way] for block in blocks) for way in range(len(ways))]
+    print(f"\nWays of computing a step, batch {arguments.batch}, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} steps, in turns")
+    rows = [("budget MiB", "chosen", "ms", "quickest that fits", "ms", "chosen / quickest")]
+    ratios = []
+    for one in chosen:
+        fits = [way for way in range(len(ways)) if ways[way]["bytes"] <= one["budget"]]
+        best = min(fits, key=lambda way: seconds[way])
+        ratios.append(seconds[one["way"]] / seconds[best])
+        rows.append((f"{one['budget'] / 2**20:.1f}", ways[one["way"]]["name"], f"{1000 * seconds[one['way']]:.1f}", ways[best]["name"], f"{1000 * seconds[best]:.1f}", f"{ratios[-1]:.3f}"))
+    table(rows)
+    print(f"chosen / quickest: median {statistics.median(ratios):.3f}, worst {max(ratios):.3f}")
+    results["choice"] = {"ways": ways, "chosen": chosen, "seconds": seconds, "ratios": ratios}
+
+
 def dropout(arguments, results):
     """Dropout by counter beside torch's, which keeps its mask."""
     options = {"threads": arguments.threads, "batch": arguments.batch}
@@ -381,7 +404,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "choice": choice}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include <torch/torch.h>
 
@@ -54,7 +55,8 @@ class ClassifyingStep final : public TrainingStep {
 
 /// A training of a small tower that is planned, and can be run.
 struct TowerPlanning {
-  explicit TowerPlanning(std::int64_t layers = 3) : model(planned_tower(layers)) {
+  explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32})
+      : data(std::move(images)), model(planned_tower(layers)) {
     policy.pointer = "/memory";
     options.epochs = 2;
     options.batch_size = 16;
@@ -92,7 +94,7 @@ struct TowerPlanning {
     return counter.peak_bytes();
   }
 
-  NoiseImages data{40, 32};
+  NoiseImages data;
   ClipVision model;
   ClassifyingStep step{model};
   TrainerOptions options;
