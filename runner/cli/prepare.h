@@ -29,7 +29,7 @@ Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& sche
 /// applies, every default filled in.
 struct ShownConfig {
   Composition composition;
-  Value recipe;
+  Value recipe = {};
 };
 Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas, Sources& sources);
 

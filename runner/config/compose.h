@@ -56,14 +56,14 @@ struct ComposeRequest {
 
 /// A recipe put together. Locations point into the files and overrides it came from.
 struct Composition {
-  std::filesystem::path file;       ///< the primary file
-  Value unresolved;                 ///< defaults merged, overrides applied, interpolations as written
-  bool has_schema = false;          ///< it has `schema:`, so it is a recipe; else any document, under Hydra's rules
-  DefaultsList defaults;            ///< the configs it was made of, and the choices
-  std::vector<Value> layers;        ///< what was merged, in that order: each config's keys, where its package puts them
-  std::vector<Override> overrides;  ///< what was applied after them
-  std::vector<std::string> typed;   ///< the overrides as typed, without secrets: for records
-  Diagnostics warnings;
+  std::filesystem::path file;      ///< the primary file
+  Value unresolved;                ///< defaults merged, overrides applied, interpolations as written
+  bool has_schema = false;         ///< it has `schema:`, so it is a recipe; else any document, under Hydra's rules
+  DefaultsList defaults = {};      ///< the configs it was made of, and the choices
+  std::vector<Value> layers = {};  ///< what was merged, in that order: each config's keys, where its package puts them
+  std::vector<Override> overrides = {};  ///< what was applied after them
+  std::vector<std::string> typed = {};   ///< the overrides as typed, without secrets: for records
+  Diagnostics warnings = {};
 };
 
 /// A recipe opened for composing, once or for every job of a sweep: its files are read once, and aliases are applied to

@@ -51,11 +51,11 @@ enum class OverrideKind {
 struct Override {
   OverrideKind kind = OverrideKind::kChange;
   std::string key;  ///< as typed: "train.epochs" or, for a config group, "model/backbone"
-  Location key_where;
-  std::string alias = {};              ///< what was typed where that is a short or historical name of `key`; else empty
-  std::optional<std::string> package;  ///< what follows '@' in the key; empty for the root
+  Location key_where = {};
+  std::string alias = {};  ///< what was typed where that is a short or historical name of `key`; else empty
+  std::optional<std::string> package = {};  ///< what follows '@' in the key; empty for the root
   Location package_where = {};
-  std::optional<Value> value;       ///< of a plain value; absent for ~key, and where there is `sweep` or `edit`
+  std::optional<Value> value = {};  ///< of a plain value; absent for ~key, and where there is `sweep` or `edit`
   std::optional<Sweep> sweep = {};  ///< several values, of which a run takes one: a,b or range(1,3)
   std::optional<Edit> edit = {};    ///< a change to the value that is there: append(x)
   std::string value_text = {};      ///< the value as typed

@@ -7,10 +7,12 @@ cd "$(dirname "$0")/../.."
 seconds="${1:?usage: tests/fuzz/run.sh SECONDS [NAME...]}"
 shift
 names=("$@")
-[ ${#names[@]} -gt 0 ] || names=(override yaml interpolation schema event safetensors pickle mat webp)
+if [ ${#names[@]} -eq 0 ]; then
+  for file in tests/fuzz/*_fuzz.cpp; do names+=("$(basename "$file" _fuzz.cpp)"); done
+fi
 
 cmake --preset fuzz >/dev/null
-scripts/build fuzz
+scripts/build fuzz "${names[@]/%/_fuzz}"
 seed=0  # random
 if [ "$seconds" -le 60 ]; then
   seed=1

@@ -7,18 +7,20 @@ is never touched, and what was built stays for the next time.
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import hashlib
 import json
 import os
 import pathlib
 import re
-import resource
 import shlex
 import signal
 import subprocess
 import sys
 import time
+
+from mutant import read_mutants
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -33,127 +35,19 @@ ALL_SECONDS = 3600  # for all tests that mutants name, without a mutant
 TEST_BYTES = 16 << 30  # of address space: so is one that makes them take more
 
 
-def limit_memory():
-    resource.setrlimit(resource.RLIMIT_AS, (TEST_BYTES, TEST_BYTES))
+def mutants_here():
+    """Each room's name and text."""
+    return [(path.stem, path.read_text()) for path in sorted(HERE.glob("*.mutants"))]
 
 
-class Mutant:
-    """One change of one file, and the tests that are to see it."""
-
-    def __init__(self, room, name, fields, old, new):
-        self.room, self.name, self.old, self.new = room, name, old, new
-        self.file = fields.get("file", "")
-        self.is_alone = "alone" in fields  # not to be built with others
-        self.is_asleep = False  # it is in the copy, and its name awakes it
-        self.tests = [tuple(line.split(None, 1)) for line in fields.get("tests", "").splitlines()]
-
-    def guard(self, text):
-        """The place of the old text, and what stands there for both where the environment chooses between them; None
-        where the texts alone do not show how."""
-        place = self.places(text)[0]
-        old, new, awake = place[0], self.new.strip(), f'retort_mutant("{self.title}")'
-        before = re.sub(r"(\s*//[^\n]*)+$", "", text[: place.start()].rstrip())
-        if self.is_alone:
-            return None
-        if condition := changed_condition(old, new):
-            begin, end, other = condition
-            return place, f"{old[:begin]}({awake} ? bool({other}) : bool({old[begin:end]})){old[end:]}"
-        if value := changed_value(old, new):
-            head, was, becomes = value
-            return place, f"{head} = {awake} ? ({becomes}) : ({was});"
-        is_between = before.endswith((";", "{", "}", ":", ")")) and not re.match(r"\s*else\b", text[place.end() :])
-        if is_between and is_statements(old) and (not new or is_statements(new)):
-            return place, f"if ({awake}) {{ {new} }} else {{ {old} }}"
-        if is_expression(old) and is_expression(new):
-            return place, f"({awake} ? ({new}) : ({old}))"
-        return None
-
-    @property
-    def title(self):
-        return f"{self.room}: {self.name}"
-
-    def places(self, text):
-        """Where the old text stands; blanks and line breaks in it may be any."""
-        words = [re.escape(word) for word in self.old.split()]
-        return list(re.finditer(r"\s+".join(words), text))
-
-    def applied(self, text):
-        place = self.places(text)[0]
-        return text[: place.start()] + self.new.strip() + text[place.end() :]
-
-    def digest(self):
-        return hashlib.sha256("\0".join([self.file, self.old, self.new, repr(self.tests)]).encode()).hexdigest()
-
-
-def closing(text, begin):
-    """Where the parenthesis closes that opens at `begin`; -1: nowhere."""
-    depth = 0
-    for at in range(begin, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-    return -1
-
-
-def changed_condition(old, new):
-    """Begin and end of the condition of `old` where `new` differs in it alone, and the other condition."""
-    head = re.match(r"(?:\}?\s*else\s+)?(?:if|while)\s*\(", old)
-    if not head or not new.startswith(head[0]) or ";" in old[head.end() : closing(old, head.end() - 1)]:
-        return None
-    end, other = closing(old, head.end() - 1), closing(new, head.end() - 1)
-    is_alone = end > 0 and other > 0 and old[end:].split() == new[other:].split()
-    return (head.end(), end, new[head.end() : other]) if is_alone else None
-
-
-def changed_value(old, new):
-    """The head of the declaration `old` without constexpr, and its value there and in `new`, which differs in it alone."""
-    form = re.compile(r"((?:inline )?)(constexpr |const |)([\w:<>*& ]*?\w[ *&]+\w+) = ([^{].*);", flags=re.S)
-    was, becomes = form.fullmatch(old), form.fullmatch(new)
-    if not was or not becomes or was.groups()[:3] != becomes.groups()[:3] or ";" in was[4] + becomes[4]:
-        return None
-    if was[3].startswith(("return ", "else ")):
-        return None
-    return was[1] + ("const " if was[2] else "") + was[3], was[4], becomes[4]
-
-
-def is_expression(text):
-    """One whole expression, which holds no list."""
-    depth = 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth < 0 or (depth == 0 and letter == ","):
-            return False
-    is_cut = re.match(r"(if|for|while|return|else|case)\b|[-+*/%<>=&|.,?:]", text) or text.endswith(tuple("-+*/%<>=&|.,?:("))
-    return bool(text) and depth == 0 and not is_cut and not re.search(r"[;{}]", text)
-
-
-def is_statements(text):
-    """Whole statements, of which none declares something that is used after them."""
-    declares = re.compile(r"^\s*((static|constexpr|const|auto|using) |(std|at|fs)::[^=;(]* \w+ ?[={;]|(bool|int|double) "
-                          r"|[A-Z]\w*[ <&*][^=;(]*[={;(])", flags=re.M)
-    is_whole = re.match(r"[\w+*(-]", text) and text.endswith((";", "}")) and not text.startswith("else")
-    return is_whole and all(text.count(a) == text.count(b) for a, b in ("()", "{}")) and not declares.search(text)
-
-
-def read_mutants():
-    """The mutants of all files, in the order of their names."""
-    mutants = []
-    for path in sorted(HERE.glob("*.mutants")):
-        for number, block in enumerate(re.split(r"^=== ", path.read_text(), flags=re.M)):
-            if number == 0:
-                continue
-            match = re.fullmatch(r"(.*?)\n(.*?)^--- old\n(.*?)^--- new\n(.*)", block, flags=re.M | re.S)
-            if not match:
-                sys.exit(f"{path.name}: '{block.splitlines()[0]}' lacks '--- old' or '--- new'")
-            name, head, old, new = match.groups()
-            fields = {}
-            for line in filter(None, head.splitlines()):
-                key, _, value = line.partition(" ")
-                if key not in ("file", "tests", "alone"):
-                    sys.exit(f"{path.name}: '{name}' has an unknown line '{line}'")
-                fields[key] = fields[key] + "\n" + value if key in fields else value
-            mutants.append(Mutant(path.stem, name, fields, old, new))
-    return mutants
+def mutants_at(commit):
+    """Each room's name and text as a commit has them."""
+    git, here = ["git", "-C", SOURCE], HERE.relative_to(SOURCE)
+    listed = subprocess.run([*git, "ls-tree", "--name-only", commit, f"{here}/"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        sys.exit(f"'{commit}' is no commit: {listed.stderr.strip()}")
+    paths = [pathlib.Path(line) for line in listed.stdout.splitlines() if line.endswith(".mutants")]
+    return [(path.stem, subprocess.check_output([*git, "show", f"{commit}:{path}"], text=True)) for path in paths]
 
 
 # --- the check
@@ -289,18 +183,17 @@ class Bench:
     """The copy of the tree, where mutants are built and tested."""
 
     def __init__(self, place, everyone, jobs):
-        self.tree, self.build, self.jobs = place, place / "build", jobs
-        # Files that are broken are compiled one by one, so that a mutant costs one file and not a dozen.
-        self.everyone = everyone
-        self.alone = sorted({m.file for m in everyone if m.file.endswith(".cpp")})
+        self.tree, self.build, self.jobs, self.everyone = place, place / "build", jobs, everyone
 
     def prepare(self):
         copy_tree(self.tree, self.everyone)
+        # What is built for a mutant is compiled by itself, so that the mutant costs one file and not a dozen.
+        alone = sorted({m.file for m in self.everyone if m.file.endswith(".cpp") and not m.is_asleep})
         # As the checkout is configured: without LibTorch the half of runner/ can be done.
         cache = SOURCE / "build/CMakeCache.txt"
         settings = dict(re.findall(r"^(RETORT_\w+):\w+=(.*)$", cache.read_text() if cache.is_file() else "", flags=re.M))
         options = [f"-D{name}={settings[name]}" for name in ("RETORT_STAGES", "RETORT_LIBTORCH") if name in settings]
-        options += ["-DRETORT_ALONE=" + ";".join(self.alone),
+        options += ["-DRETORT_ALONE=" + ";".join(alone),
                     f"-DCMAKE_PROJECT_retort_INCLUDE={self.tree}/tests/mutants/alone.cmake"]
         command = ["cmake", "--preset", "release", *options]
         done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True)
@@ -310,18 +203,20 @@ class Bench:
     def compile(self, programs):
         """What the compiler said where it failed; empty where it did not."""
         targets = sorted({target for program in programs for target in PROGRAMS[program][1]})
-        command = ["nice", "-n5", "cmake", "--build", self.build, *[w for t in targets for w in ("--target", t)], "--", "-k0"]
-        done = subprocess.run(command + ["--quiet"] + ([f"-j{self.jobs}"] if self.jobs else []), cwd=self.tree,
+        command = ["nice", "-n5", "cmake", "--build", self.build, *[w for t in targets for w in ("--target", t)], "--", "-k0", f"-j{self.jobs}"]
+        done = subprocess.run(command + ["--quiet"], cwd=self.tree,
                               capture_output=True, text=True)
         return "" if done.returncode == 0 else done.stdout + done.stderr
 
     def failing(self, program, patterns, mutant="", seconds=TEST_SECONDS):
         """The tests that fail, or what else went wrong; empty where all pass."""
         environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
-        command = [self.build / "bin" / program, f"--gtest_filter={patterns}", "--gtest_brief=1"]
+        if self.jobs > 1:
+            environment["OMP_NUM_THREADS"] = "1"
+        command = ["prlimit", f"--as={TEST_BYTES}", self.build / "bin" / program, f"--gtest_filter={patterns}",
+                   "--gtest_brief=1"]
         try:
-            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=seconds,
-                                  preexec_fn=limit_memory)
+            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=seconds)
         except subprocess.TimeoutExpired:
             return [f"no end within {seconds} s"]
         if done.returncode == 0:
@@ -352,17 +247,29 @@ def run_all(mutants, bench, results, resume):
         if failing := bench.failing(program, ":".join(patterns), seconds=ALL_SECONDS):
             sys.exit(f"{program} fails without any mutant: {', '.join(failing)}")
     came_to = []
-    with results.open("a") as out:
-        for number, mutant in enumerate(sorted(mutants, key=lambda one: not one.is_asleep), 1):
-            record = known.get(mutant.digest())
-            if not record:
-                record = run_one(mutant, bench)
-                record.update(tree=tree, digest=mutant.digest())
-                out.write(json.dumps(record) + "\n")
-                out.flush()
-            say(f"[{number}/{len(mutants)}] {record['verdict']:9} {mutant.title}  "
-                f"({record['seconds']:.0f} s{', by ' + record['by'] if record['by'] else ''})")
-            came_to.append((mutant, record))
+
+    def keep(mutant, record):
+        say(f"[{len(came_to) + 1}/{len(mutants)}] {record['verdict']:9} {mutant.title}  "
+            f"({record['seconds']:.0f} s{', by ' + record['by'] if record['by'] else ''})")
+        came_to.append((mutant, record))
+
+    for mutant in mutants:
+        if record := known.get(mutant.digest()):
+            keep(mutant, record)
+    rest = [mutant for mutant in mutants if mutant.digest() not in known]
+    with results.open("a") as out, concurrent.futures.ThreadPoolExecutor(bench.jobs) as pool:
+        def tried(mutant, record):
+            record.update(tree=tree, digest=mutant.digest())
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+            keep(mutant, record)
+
+        tests = {pool.submit(run_one, mutant, bench): mutant for mutant in rest if mutant.is_asleep}
+        for done in concurrent.futures.as_completed(tests):
+            tried(tests[done], done.result())
+        for mutant in rest:
+            if not mutant.is_asleep:  # it is built in the tree that the others share
+                tried(mutant, run_one(mutant, bench))
     return came_to
 
 
@@ -400,15 +307,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--list", action="store_true", help="name the mutants")
     parser.add_argument("--check", action="store_true", help="see that each applies and names tests; builds nothing")
-    parser.add_argument("--only", metavar="NAME", help="those whose name, 'room: what', has this in it")
+    parser.add_argument("--only", metavar="NAME", action="append",
+                        help="those whose name, 'room: what', has this in it; several times: those of any")
     parser.add_argument("--half", choices=("runner", "stages"), help="those of one half")
+    parser.add_argument("--since", metavar="COMMIT", help="those that a commit does not have, or has otherwise")
     parser.add_argument("--place", type=pathlib.Path, default=SOURCE / "build-mutants",
                         help="the folder of the copy, which holds its build too")
     parser.add_argument("--resume", action="store_true", help="leave out what the same tree has been tried with")
-    parser.add_argument("-j", "--jobs", type=int, help="jobs of a build")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(),
+                        help="jobs of a build, and mutants that are tested at a time (default: one for each processor)")
     arguments = parser.parse_args()
-    everyone = read_mutants()
-    mutants = [m for m in everyone if (arguments.only or "") in m.title and m.file.startswith(arguments.half or "")]
+    everyone = read_mutants(mutants_here())
+    mutants = [m for m in everyone if any(name in m.title for name in arguments.only or [""]) and
+               m.file.startswith(arguments.half or "")]
+    if arguments.since:
+        earlier = {mutant.digest() for mutant in read_mutants(mutants_at(arguments.since))}
+        mutants = [m for m in mutants if m.digest() not in earlier]
     if arguments.list:
         for mutant in mutants:
             say(f"{mutant.title}  [{mutant.file}; {'; '.join(shlex.join(t) for t in mutant.tests)}]")

@@ -23,13 +23,13 @@ TEST(Merge, TheLaterValueWins) {
 }
 
 TEST(Merge, ThePromiseOfAValueOverwritesNone) {
-  EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", "{a: '???', b: '???', c: '???'}"), R"({"a":1,"b":[2],"c":{"d":3}})");
-  EXPECT_EQ(merged("{c: {d: 3}}", "{c: {d: '???'}}"), R"({"c":{"d":3}})");
+  EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", R"({a: "???", b: "???", c: "???"})"), R"({"a":1,"b":[2],"c":{"d":3}})");
+  EXPECT_EQ(merged("{c: {d: 3}}", R"({c: {d: "???"}})"), R"({"c":{"d":3}})");
 }
 
 TEST(Merge, ThePromiseOfAValueStandsWhereThereIsNone) {
-  EXPECT_EQ(merged("{a: null}", "{a: '???', b: '???'}"), R"({"a":"???","b":"???"})");
-  EXPECT_EQ(merged("{a: '???'}", "{a: 1}"), R"({"a":1})");
+  EXPECT_EQ(merged("{a: null}", R"({a: "???", b: "???"})"), R"({"a":"???","b":"???"})");
+  EXPECT_EQ(merged(R"({a: "???"})", "{a: 1}"), R"({"a":1})");
 }
 
 TEST(Merge, ListsAndMappingsDoNotReplaceOneAnother) {
