@@ -28,7 +28,7 @@ PrecisionMap read_precision(runner::ConfigReader& reader) {
 }
 
 /// "none", "block" or a list of names.
-ActivationCheckpointing read_checkpointing(runner::ConfigReader& reader) {
+ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& reader) {
   constexpr const char* kKey = "activation_checkpointing";
   ActivationCheckpointing modules;
   const runner::Value* const value = reader.raw(kKey);
@@ -98,7 +98,7 @@ class Policy final : public runner::Stage {
     reader.read("memory_fraction", policy->memory_fraction);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);
-    policy->activation_checkpointing = read_checkpointing(reader);
+    policy->activation_checkpointing = read_activation_checkpointing(reader);
     policy->two_pass = read_switch(reader, "two_pass");
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
