@@ -1,9 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -20,27 +18,6 @@
 #include "stages/worker/worker.h"
 
 namespace {
-
-std::atomic<int> stop_signal = 0;  // a handler can reach nothing but a global
-static_assert(std::atomic<int>::is_always_lock_free);
-
-std::atomic<bool> wants_save = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
-
-void stop(int number) { stop_signal = number; }
-void save(int) { wants_save = true; }
-
-/// Without SA_RESTART, so that a worker that waits for its next request wakes up.
-void watch_signals() {
-  struct sigaction action {};
-  action.sa_handler = stop;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-  action.sa_handler = save;
-  action.sa_flags = SA_RESTART;
-  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &action, nullptr);
-}
 
 std::optional<int> events_descriptor(int argc, char** argv) {
   if (argc != 3 || std::strcmp(argv[1], "--events-fd") != 0) return std::nullopt;
@@ -68,10 +45,10 @@ int main(int argc, char** argv) {
     std::fputs("retort starts retort-worker, which does nothing by itself: type `retort --help`\n", stderr);
     return static_cast<int>(runner::ExitCode::kUsage);
   }
-  watch_signals();
+  stages::WorkerSignals& signals = stages::watch_signals();
   const std::unique_ptr<stages::CpuPool> pool = make_pool();
   stages::CountingAllocator allocator;  // what memory.budget means on a CPU
   allocator.refuse(runner::allocation_to_refuse());
-  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), stop_signal, wants_save);
+  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), signals);
   return static_cast<int>(worker.serve());
 }

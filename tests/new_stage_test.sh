@@ -43,6 +43,9 @@ memory: {kind: memory.policy, micro_batch: 3, activation_checkpointing: block}
 train: {kind: $2, epochs: 2, batch_size: 6, checkpoint: {every: {steps: 1}}}
 evaluate: {kind: $3}
 EOF
+  local said
+  if said=$("$retort" validate recipe.yaml data.image_size=20 2>&1); then fail "$2 takes images that are no whole patches"; fi
+  grep -qF "the data's image size 20 is not a multiple of patch_size 8" <<<"$said" || fail "$2 refuses an image size by: $said"
   "$retort" plan recipe.yaml --json >plan.json || fail "there is no plan: $(cat plan.json)"
   local node
   for node in train evaluate; do
@@ -109,6 +112,9 @@ if [ "$build" = no ]; then
   done
   # Two names that differ in their bars only would share a constant.
   refused 73 model.zebra2 "model.zebra2 is there already: stages/stages.h has kModelZebra2"
+  # A rule that holds of one kind of training holds of a new one.
+  rules() { grep -oE '"allOf": .*' "schemas/train/$1.schema.json"; }
+  [ "$(rules novel_train)" = "$(rules supervised)" ] || fail "train.novel_train has other rules than train.supervised"
   if grep -riE 'novel' --include='*zebra*' --include='*aardvark*' --include='*middle*' --include='*thin*' stages schemas tests; then
     fail "the template's name is left over"
   fi

@@ -17,12 +17,12 @@ Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Co
   std::size_t left_out = 0;
   for (const std::string& folder : selection.folders) {
     std::vector<std::filesystem::path> paths = runs_in(folder);
-    const bool is_run = paths.empty() || paths.front() == std::filesystem::path(folder).lexically_normal();
+    const bool is_named = paths.empty() || paths.front() == std::filesystem::path(folder).lexically_normal();
     if (paths.empty()) paths.emplace_back(folder);
     for (const std::filesystem::path& path : paths) {
-      if (!is_run && std::ranges::find(runs, path, &RecordedRun::folder) != runs.end()) continue;
+      if (!is_named && std::ranges::find(runs, path, &RecordedRun::folder) != runs.end()) continue;
       auto run = read_run(path);
-      const bool is_wanted = is_run || selection.all || (run && run->status == "finished");
+      const bool is_wanted = is_named || selection.all || (run && run->status == "finished");
       if (!is_wanted) ++left_out;
       else if (run) runs.push_back(*std::move(run));
       else errors.insert(errors.end(), run.errors().begin(), run.errors().end());

@@ -51,8 +51,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
-  if (graph->threads == before->graph.threads) graph->threads = run->threads;
-  if (graph->device == before->graph.device) graph->device = run->device;
+  keep_machine(*graph, before->graph, *run);
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(*graph)},

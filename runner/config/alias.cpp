@@ -7,6 +7,7 @@
 #include "runner/config/number_range.h"
 #include "runner/config/override_text.h"
 #include "runner/config/scalar.h"
+#include "runner/config/secret.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -172,6 +173,22 @@ Diagnostic foreign_option(const Override& override, const Alias& alias) {
           {{alias.where, "the recipe says so"}}};
 }
 
+/// What `override` means where it is no zip().
+Result<std::vector<Override>> meant_by(const Override& override, std::span<const Alias> aliases) {
+  const Alias* alias = covering(override.key, aliases);
+  if (!alias) return std::vector<Override>{override};
+  if (!alias->instead.empty()) return foreign_option(override, *alias);
+  const bool is_other_name = alias->targets.size() == 1;
+  if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
+  auto result = meant(override, *alias);
+  // One value of it may mean such an option: use_wandb: {"false": [], "true": [wandb=true]}.
+  for (const Override& one : result ? *result : std::vector<Override>()) {
+    const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
+    if (other && !other->instead.empty()) return foreign_option(one, *other);
+  }
+  return result;
+}
+
 /// zip(): its rows may hold aliases.
 Result<std::vector<Override>> meant_by_rows(Override override, std::span<const Alias> aliases) {
   Diagnostics errors;
@@ -229,18 +246,10 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
 }
 
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
-  if (override.sweep && override.sweep->kind == Sweep::Kind::kZip) return meant_by_rows(override, aliases);
-  const Alias* alias = covering(override.key, aliases);
-  if (!alias) return std::vector<Override>{override};
-  if (!alias->instead.empty()) return foreign_option(override, *alias);
-  const bool is_other_name = alias->targets.size() == 1;
-  if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
-  auto result = meant(override, *alias);
-  // One value of it may mean such an option: use_wandb: {"false": [], "true": [wandb=true]}.
-  for (const Override& one : result ? *result : std::vector<Override>()) {
-    const Alias* other = alias->cases.empty() ? nullptr : covering(one.key, aliases);
-    if (other && !other->instead.empty()) return foreign_option(one, *other);
-  }
+  const bool has_rows = override.sweep && override.sweep->kind == Sweep::Kind::kZip;
+  auto result = has_rows ? meant_by_rows(override, aliases) : meant_by(override, aliases);
+  if (!result) return result;
+  for (Override& one : *result) hide_secrets(one);
   return result;
 }
 

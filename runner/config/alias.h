@@ -31,7 +31,8 @@ void add_common_aliases(std::vector<Alias>& result);
 
 /// What `override` stands for: itself, or with the alias that is the longest dotted prefix of its key replaced; an
 /// error for one that says what to do instead. A sweep over an alias that stands for several overrides becomes one over
-/// rows of them. Everything keeps the Location of what was typed.
+/// rows of them. Everything keeps the Location of what was typed. Every override passes here on its way into a recipe,
+/// so its secrets are marked here (secret.h).
 Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases);
 
 }  // namespace runner

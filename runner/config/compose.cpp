@@ -259,7 +259,6 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   } else {  // nothing is run, so Hydra's settings of runs set nothing
     std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
-  for (Override& override : values) hide_secrets(override);
   for (Diagnostic& found : apply_overrides(
            result.unresolved, values, has_schema ? declared_ : Declared(),
            has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {

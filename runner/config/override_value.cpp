@@ -178,7 +178,7 @@ class Parser {
     if (kind() == TokenKind::kIdentifier && lexer_.following().kind == TokenKind::kOpenParenthesis) {
       return function(depth);
     }
-    return {run(false, takes_equal), start};
+    return {text(false, takes_equal), start};
   }
 
   Value quoted() {
@@ -219,7 +219,7 @@ class Parser {
 
   /// The last of equal keys wins, at the place of the first.
   void entry(Value::Map& mapping, KeyIndex& index, int depth, bool takes_equal) {
-    const Value key = is_extended_ && kind() == TokenKind::kQuoted ? quoted() : run(true, false);
+    const Value key = is_extended_ && kind() == TokenKind::kQuoted ? quoted() : text(true, false);
     expect(TokenKind::kColon);
     Value value = plain_value(element(depth + 1, takes_equal));
     const std::size_t place = index.place(key, mapping.size());
@@ -274,7 +274,7 @@ class Parser {
     return "";
   }
 
-  static bool belongs_to_run(TokenKind kind, bool is_key, bool takes_equal) {
+  static bool belongs_to_text(TokenKind kind, bool is_key, bool takes_equal) {
     switch (kind) {
       case TokenKind::kIdentifier:
       case TokenKind::kNull:
@@ -306,7 +306,7 @@ class Parser {
   }
 
   /// Text without quotes, and without the blanks around it: one token has a type, several are a string.
-  Value run(bool is_key, bool takes_equal) {
+  Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
     const Token first = token();
     const Location start = where();
@@ -314,7 +314,7 @@ class Parser {
     int count = 0;
     std::size_t trailing = 0;  // bytes of a blank at the end
     bool may_be_equal = false;
-    while (belongs_to_run(kind(), is_key, may_be_equal)) {
+    while (belongs_to_text(kind(), is_key, may_be_equal)) {
       const std::size_t before = text.size();
       text += kind() == TokenKind::kEscape ? without_backslashes(token().text) : std::string(token().text);
       const bool is_blank = kind() == TokenKind::kBlank;
@@ -323,7 +323,7 @@ class Parser {
       if (!is_blank) ++count;
       lexer_.advance();
       may_be_equal = is_extended_ && takes_equal;
-      if (is_blank && belongs_to_run(kind(), is_key, may_be_equal)) ++count;
+      if (is_blank && belongs_to_text(kind(), is_key, may_be_equal)) ++count;
     }
     if (count == 0) unexpected();
     if (count == 1) return typed(first, start);

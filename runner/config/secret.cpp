@@ -130,11 +130,10 @@ std::string without_secrets(const std::string& typed) {
   return read && hide_secrets(*read) ? override_text(*read) : typed;
 }
 
-std::string without_secrets(const Override& typed, std::vector<Override>& meant) {
+std::string without_secrets(const Override& typed, std::span<const Override> meant) {
   const std::string& text = typed.where.source->contents;
   std::string shown = without_secrets(text);
-  bool found = false;
-  for (Override& one : meant) found |= hide_secrets(one);
+  const bool found = std::ranges::any_of(meant, [](Override one) { return hide_secrets(one); });
   return found && shown == text ? text.substr(0, text.find('=') + 1) + kMask : shown;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +24,11 @@ namespace runner {
 ///
 /// What an option of a stage holds is part of the result and is no secret, unless it was made of one.
 ///
-/// Such a Value has Value::secret_as. Interpolations hand that on; to_json(), write_yaml(), describe() and
-/// element_text() show it instead of the data; SecretTexts takes it out of what the worker says, prints and reports.
+/// Such a Value has Value::secret_as. It is marked where it comes in: of a file in Composer::compose(), of an override
+/// in apply_alias(), of the environment in interpolation_call.cpp. Interpolations hand the mark on
+/// (interpolation_*.cpp). to_json(), write_yaml(), describe() and element_text() show it instead of the data, so that
+/// no record has to ask; SecretTexts takes the data, which the worker needs, out of what the worker says, prints and
+/// reports.
 
 /// The secrets of a recipe, to take them out of texts that name them by chance, such as what a stage says of its
 /// folder.
@@ -55,7 +59,7 @@ bool hide_secrets(Override& override);
 /// An override as it was typed, for people and for records: "vars.api_key=***".
 std::string without_secrets(const std::string& typed);
 
-/// The same of one that stands for others, "login=***", whose secrets are marked.
-std::string without_secrets(const Override& typed, std::vector<Override>& meant);
+/// The same of one that stands for others by an alias, "login=***".
+std::string without_secrets(const Override& typed, std::span<const Override> meant);
 
 }  // namespace runner

@@ -106,7 +106,7 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
     if (!is_done && !is_taken) runs[i] = true;
     if (!runs[i]) continue;
     for (const Edge& edge : node.inputs) {
-      if (!is_left_out(edge, node, options.checkpoints)) runs[edge.from] = true;
+      if (!is_left_out(edge, node, options.trained)) runs[edge.from] = true;
     }
   }
   return runs;
@@ -125,7 +125,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   const std::unique_ptr<Reuse> reuse = make_reuse(options);
   planned_.assign(graph_.nodes.size(), {});
   std::vector<bool> runs(graph_.nodes.size(), true);
-  KeptArtifacts artifacts(graph_, options.checkpoints, runs);
+  KeptArtifacts artifacts(graph_, options.trained, runs);
   Diagnostics errors;
   for (const std::size_t i : order_) {
     const Node& node = graph_.nodes[i];
@@ -146,7 +146,9 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       const Given given = take(i, artifacts, device);
       if (auto stand_ins = plan_node(i, given, options, device)) {
         artifacts.put(i, *stand_ins);
-        if (dry_node.plan && !dry_node.plan->fits()) errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
+        const bool must_fit = !dry.wants_certificate;
+        if (must_fit && dry_node.plan && !dry_node.plan->fits())
+          errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
       } else if (is_cheap(node)) {
         DryContext context = dry_context(i, given, options, device);
         Outputs outputs = stages_[i]->run(given.inputs, context);
@@ -158,7 +160,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       }
       if (reuse) reuse->note(i, {stages_[i]->fingerprint(), stages_[i]->uses_seed()});
     } catch (const Cancelled&) {
-      return {};
+      throw;
     } catch (const StageError&) {
       // It would refuse the same once it runs; a node that is resumed or reused may not have to.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
@@ -202,9 +204,9 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   const std::unique_ptr<Reuse> reuse = make_reuse(options);
   Reuse* const shared = reuse.get();
   const std::vector<bool> runs = nodes_to_run(options, shared);
-  KeptArtifacts artifacts(graph_, options.checkpoints, runs);
+  KeptArtifacts artifacts(graph_, options.trained, runs);
   for (const std::size_t i : order_) {
-    if (world_.is_cancelled()) return stopped();
+    if (world_.is_cancelled()) throw Cancelled{};
     const ExitCode exit =
         runs[i] ? run_node(i, artifacts, options, device, shared) : finish_without(i, options, shared);
     if (exit != ExitCode::kDone) return exit;
@@ -232,7 +234,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
     if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
       world_.emit(Said{node.id, *trouble});
   } catch (const Cancelled&) {
-    return stopped();
+    throw;
   } catch (...) {
     const Diagnostic error = stage_failure(node);
     world_.emit(Reported{error});
@@ -288,7 +290,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     }
   } const freed{stages_[index], planned_[index]};
   const TimePoint start = world_.clock();
-  world_.measure_peak();
+  world_.measure_peak_live();
   world_.emit(NodeStarted{node.id});
   FinishedNode finished{.key = keys_[index]};
   try {
@@ -302,13 +304,13 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     NodeFacts facts = node_facts(index, graph_, options, device, given.wanted, taken_from);
     facts.folder = layout.folder();
     facts.observer = options.observer;
-    NodeContext context(std::move(facts), index, node.id, world_, reuse, has_saved_);
+    NodeContext context(std::move(facts), index, node.id, world_, reuse);
     make_folders(layout.folder());
     // What a stop leaves from here on is not a finished node.
     if (!taken_from) std::filesystem::remove(layout.finished());
     artifacts.put(index, outputs_of(index, given, context, options, device));
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
-    if (world_.is_cancelled()) return stopped();
+    if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();
     if (reuse) {
       reuse->note(index, {stage->fingerprint(), stage->uses_seed()});
@@ -322,12 +324,12 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
       finished.reuse_key = reuse->key(index);
     }
     finished.seconds = std::chrono::duration<double>(world_.clock() - start).count();
-    finished.peak_memory_bytes = world_.measure_peak();
+    finished.peak_memory_bytes = world_.measure_peak_live();
     world_.sync_metrics("");
     write_finished(layout.folder(), finished);
     if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
   } catch (const Cancelled&) {
-    return stopped();
+    throw;
   } catch (const DoesNotFit& refused) {
     world_.emit(Reported{refused.error});
     return info(refused.error.code).exit;

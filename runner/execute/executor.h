@@ -28,7 +28,7 @@ struct RunOptions {
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
   bool resume = false;           ///< it has been at work before: what is finished is not run again, the rest continues
-  CheckpointSources checkpoints = {};      ///< whose training is not run: its result is taken from there
+  CheckpointSources trained = {};          ///< whose training is not run: its result is taken from there
   std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
 };
 
@@ -41,7 +41,8 @@ struct ExecutorWorld {
   std::function<bool()> take_save_request = [] { return false; };
   /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
-  std::function<std::int64_t()> measure_peak = [] { return 0; };  ///< bytes since the last call; 0: unknown
+  /// The most bytes that tensors took at once since the last call; 0: unknown.
+  std::function<std::int64_t()> measure_peak_live = [] { return 0; };
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const St
 /// and freeing each after its last consumer. In a resumed run a finished node is left out unless one that is not
 /// finished needs what it puts out; so is a node whose results are another run's (reuse.h). A training that an earlier
 /// run has done is given no data, and what only that would have needed puts out nothing. What stages throw is caught
-/// here, once, and becomes a diagnostic.
+/// here, once, and becomes a diagnostic; but for Cancelled, which passes through.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
@@ -69,9 +70,8 @@ class Executor {
   /// By node, in the graph's order, once plan() has been called.
   const std::vector<DryNode>& planned() const { return planned_; }
 
-  /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end.
-  /// A run that was cancelled emits no error and ends with kStoppedAfterSave where a node has saved, else with
-  /// kInterrupted.
+  /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end. A run that was
+  /// cancelled emits none: it, and plan(), throws Cancelled.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
@@ -93,7 +93,6 @@ class Executor {
                                    std::string_view device);
   Outputs outputs_of(std::size_t index, const Given& given, RunContext& context, const RunOptions& options,
                      std::string_view device);
-  ExitCode stopped() const { return has_saved_ ? ExitCode::kStoppedAfterSave : ExitCode::kInterrupted; }
 
   Graph graph_;
   const std::vector<std::string> keys_;   // by node
@@ -103,7 +102,6 @@ class Executor {
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
-  bool has_saved_ = false;
 };
 
 }  // namespace runner

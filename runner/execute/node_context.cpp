@@ -17,8 +17,8 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
                   .smoke = options.smoke,
                   .reuses = taken && node.cacheable,
                   .wanted = std::move(wanted)};
-  const auto given = options.checkpoints.find(node.id);
-  if (given != options.checkpoints.end()) facts.trained = given->second;
+  const auto given = options.trained.find(node.id);
+  if (given != options.trained.end()) facts.trained = given->second;
   else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};
   return facts;
 }

@@ -23,10 +23,9 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
 /// The world as one node sees it: everything becomes an event.
 class NodeContext final : public RunContext {
  public:
-  /// `reuse` is null where nothing is reused; `has_saved` is set once the node has. All but `facts` is borrowed.
-  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world, Reuse* reuse,
-              bool& has_saved)
-      : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse), has_saved_(has_saved) {}
+  /// `reuse` is null where nothing is reused. All but `facts` is borrowed.
+  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world, Reuse* reuse)
+      : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
     ++metrics_;
@@ -46,13 +45,11 @@ class NodeContext final : public RunContext {
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
   void resumed(std::int64_t metrics) override {
-    has_saved_ = true;
     metrics_ = metrics;
     world_.emit(Resumed{id_, metrics});
   }
   std::int64_t sync_metrics() override {
     world_.sync_metrics(id_);
-    has_saved_ = true;
     return metrics_;
   }
   void not_reused(std::string_view why) override {
@@ -70,7 +67,6 @@ class NodeContext final : public RunContext {
   const std::string& id_;
   const ExecutorWorld& world_;
   Reuse* const reuse_;
-  bool& has_saved_;
   std::int64_t metrics_ = 0;
   std::optional<std::chrono::steady_clock::time_point> last_progress_;
   std::string last_phase_;

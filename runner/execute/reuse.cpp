@@ -45,7 +45,7 @@ Reuse::Reuse(const Graph& graph, std::vector<StageFacts> facts, const RunOptions
   if (!options.reuse->index.empty()) index_.emplace(options.reuse->index);
   std::vector<bool> feeds(graph.nodes.size(), false), is_foreign(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    is_foreign[i] = options.checkpoints.contains(graph.nodes[i].id);
+    is_foreign[i] = options.trained.contains(graph.nodes[i].id);
     for (const Edge& edge : graph.nodes[i].inputs) {
       feeds[edge.from] = true;
       is_foreign[i] = is_foreign[i] || is_foreign[edge.from];

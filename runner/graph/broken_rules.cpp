@@ -31,12 +31,13 @@ class RuleCheck {
  private:
   void visit(const Value& value, const SchemaNode& schema, const std::string& pointer) {
     const SchemaNode& node = followed(schema);
+    for (const SchemaNode* part : node.all_of) visit(value, *part, pointer);
     if (value.map()) visit_mapping(value, node, pointer);
     if (const auto* list = value.list(); list && node.items) {
       for (std::size_t i = 0; i < list->size(); ++i)
         visit((*list)[i], *node.items, pointer_to(pointer, std::to_string(i)));
     }
-    for (const auto* group : {&node.all_of, &node.any_of, &node.one_of}) {
+    for (const auto* group : {&node.any_of, &node.one_of}) {
       for (const SchemaNode* part : *group) visit(value, *part, pointer);
     }
   }

@@ -174,6 +174,11 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   return run;
 }
 
+void keep_machine(Graph& graph, const Graph& before, const RecordedRun& run) {
+  if (graph.threads == before.threads) graph.threads = run.threads;
+  if (graph.device == before.device) graph.device = run.device;
+}
+
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                                   const std::string& which) {
   if (!run.source.empty()) {

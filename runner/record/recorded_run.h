@@ -39,6 +39,10 @@ std::optional<std::filesystem::path> working_folder_of(const std::filesystem::pa
 /// Reads the record in `folder`. kNoRun where it is no run's folder or the run was killed before its record was whole.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);
 
+/// Gives `graph` the threads and the device of `run`, but for what an override has changed since `before`, the graph of
+/// its record. Both are part of the bits: what `auto` came to then, it comes to again.
+void keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
+
 /// The trainings among the nodes of `graph`, and where in the folder of `run`, which ran it, their weights are.
 /// `which`: "best", "latest", a checkpoint's folder, or empty for what each training keeps. kNoCheckpoint where there
 /// is no training or one has saved nothing, kUsage where a folder is given for several.

@@ -1,10 +1,8 @@
 #include "runner/run/ask_worker.h"
 
-#include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "runner/error/stop.h"
 namespace runner {
 
 Conversation shown_conversation(ProgressDisplay& display, std::string name) {
@@ -21,23 +19,31 @@ Conversation shown_conversation(ProgressDisplay& display, std::string name) {
   return conversation;
 }
 
-Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
-                                          const Conversation& conversation) {
-  std::optional<nlohmann::ordered_json> answer;
-  Diagnostics errors;
+WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
+                            const Conversation& conversation) {
+  WorkerReply reply;
   Conversation listening = conversation;
   listening.on_event = [&](const Event& event, WorkerProcess& process) {
-    if (const auto* given = std::get_if<Answer>(&event)) answer = given->json;
-    else if (const auto* reported = std::get_if<Reported>(&event)) errors.push_back(reported->diagnostic);
+    if (const auto* given = std::get_if<Answer>(&event)) reply.answer = given->json;
+    else if (const auto* reported = std::get_if<Reported>(&event)) reply.diagnostics.push_back(reported->diagnostic);
     else if (conversation.on_event) conversation.on_event(event, process);
   };
   const auto ending = supervise(command, request, std::move(listening));
-  if (!ending) return ending.errors();
-  errors.insert(errors.end(), ending->errors.begin(), ending->errors.end());
-  if (ending->interrupted) errors.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
-  if (exit_code(errors) != ExitCode::kDone) return errors;
-  if (answer) return *std::move(answer);
-  return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"};
+  Diagnostics failures = ending ? ending->errors : ending.errors();
+  if (ending && says_stopped(ending->exit)) failures.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
+  const bool says_why = reply.answer || exit_code(reply.diagnostics) != ExitCode::kDone;
+  if (failures.empty() && !says_why)
+    failures.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
+  if (!failures.empty()) reply.answer.reset();
+  reply.diagnostics.insert(reply.diagnostics.end(), failures.begin(), failures.end());
+  return reply;
+}
+
+Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
+                                          const Conversation& conversation) {
+  WorkerReply reply = reply_of_worker(command, request, conversation);
+  if (exit_code(reply.diagnostics) != ExitCode::kDone) return std::move(reply.diagnostics);
+  return *std::move(reply.answer);
 }
 
 }  // namespace runner

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "runner/error/result.h"
 #include "runner/run/progress_display.h"
@@ -18,7 +19,18 @@ namespace runner {
 ///   const auto answer = ask_worker(worker, request, conversation);
 Conversation shown_conversation(ProgressDisplay& display, std::string name = "");
 
-/// Starts a worker, asks it one thing that is no run, and gives back its answer; what it says goes to `on_event`.
+/// What a worker has said to one request.
+struct WorkerReply {
+  std::optional<nlohmann::ordered_json> answer;  ///< nullopt: `diagnostics` says why
+  Diagnostics diagnostics;                       ///< that came with it; without a place
+};
+
+/// Starts a worker and asks it one thing that is no run; what else it says goes to `on_event`. There is no answer where
+/// the worker could not be started, died, was stopped by a signal, or gave none.
+WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
+                            const Conversation& conversation = {});
+
+/// The same where an answer counts only without errors.
 Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
                                           const Conversation& conversation = {});
 

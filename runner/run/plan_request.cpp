@@ -74,7 +74,7 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
   return errors;
 }
 
-std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse) {
+std::set<std::string> nodes_to_run(const Graph& graph, std::span<const NodeReuse> reuse) {
   std::vector<bool> feeds_one(graph.nodes.size(), false), feeds_one_that_runs(graph.nodes.size(), false);
   std::set<std::string> running;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // consumers come after producers
@@ -111,28 +111,12 @@ PlanAnswer plan_answer_from_json(Json json) {
 }
 
 Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
-  std::optional<Json> given;
-  Diagnostics diagnostics;
-  Conversation conversation = shown_conversation(display);
-  conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
-    show(event, process);
-    if (const auto* answer = std::get_if<Answer>(&event)) given = answer->json;
-    if (const auto* reported = std::get_if<Reported>(&event)) diagnostics.push_back(reported->diagnostic);
-  };
-  const auto ending = supervise(worker, to_json(request), std::move(conversation));
+  WorkerReply reply = reply_of_worker(worker, to_json(request), shown_conversation(display));
   display.clear();
-  if (!ending) return ending.errors();
-  const bool is_whole = given && ending->errors.empty() && !ending->interrupted;
-  if (!is_whole) {
-    diagnostics.insert(diagnostics.end(), ending->errors.begin(), ending->errors.end());
-    if (ending->interrupted) diagnostics.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
-    if (exit_code(diagnostics) == ExitCode::kDone)
-      diagnostics.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
-    return diagnostics;
-  }
+  if (!reply.answer) return std::move(reply.diagnostics);
   try {
-    PlanAnswer answer = plan_answer_from_json(*std::move(given));
-    answer.diagnostics = std::move(diagnostics);
+    PlanAnswer answer = plan_answer_from_json(*std::move(reply.answer));
+    answer.diagnostics = std::move(reply.diagnostics);
     return answer;
   } catch (const std::runtime_error& error) {
     return Diagnostic{ErrorCode::kProtocol,

@@ -57,7 +57,7 @@ struct PlanAnswer {
 
 /// The ids of the nodes whose results a run of `graph` would compute. Data, say, that feed reused nodes alone are
 /// listed once more in a run, but nothing comes of them.
-std::set<std::string> nodes_to_compute(const Graph& graph, std::span<const NodeReuse> reuse);
+std::set<std::string> nodes_to_run(const Graph& graph, std::span<const NodeReuse> reuse);
 
 /// Throws std::runtime_error for what is no answer to a PlanRequest.
 PlanAnswer plan_answer_from_json(nlohmann::ordered_json json);

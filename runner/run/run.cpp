@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/error/stop.h"
 #include "runner/record/run_summary.h"
 #include "runner/run/live_record.h"
 #include "runner/run/supervise.h"
@@ -81,10 +82,10 @@ class Run {
     if (has_died) show_last_words();
     exit_ = ending.exit;
     if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
-    summary_.status = has_died                   ? RunStatus::kWorkerDied
-                      : ending.interrupted       ? RunStatus::kInterrupted
-                      : exit_ == ExitCode::kDone ? RunStatus::kFinished
-                                                 : RunStatus::kFailed;
+    summary_.status = has_died                    ? RunStatus::kWorkerDied
+                      : says_stopped(ending.exit) ? RunStatus::kInterrupted
+                      : exit_ == ExitCode::kDone  ? RunStatus::kFinished
+                                                  : RunStatus::kFailed;
   }
 
   void fail(const Diagnostics& errors) {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/error/stop.h"
 namespace runner {
 namespace {
 
@@ -22,8 +23,6 @@ struct Overloaded : Ts... {
 };
 template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
-
-ExitCode exit_code_of_signal(int number) { return number == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
 
 /// Of those that a program brings upon itself, the others come from outside.
 std::string advice_on(int number) {
@@ -157,25 +156,10 @@ class Supervision::Dialogue {
   }
 
   Ending ending() const {
-    Ending result;
-    result.errors = errors_;
-    if (gave_up_) {
-      result.exit = exit_code(errors_);
-      return result;
-    }
-    if (finished_) {
-      const bool was_stopped = *finished_ == static_cast<int>(ExitCode::kInterrupted) ||
-                               *finished_ == static_cast<int>(ExitCode::kTerminated);
-      result.interrupted = was_stopped || *finished_ == static_cast<int>(ExitCode::kStoppedAfterSave);
-      result.exit = was_stopped && stop_signal_ ? exit_code_of_signal(stop_signal_) : static_cast<ExitCode>(*finished_);
-      return result;
-    }
-    if (stop_signal_) {
-      result.interrupted = true;
-      result.exit = exit_code_of_signal(stop_signal_);
-      return result;
-    }
-    result.errors.push_back(death());
+    if (gave_up_) return {.exit = exit_code(errors_), .errors = errors_};
+    if (finished_) return {.exit = static_cast<ExitCode>(*finished_)};
+    if (stop_signal_) return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false)};  // it said nothing
+    Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
     if (end_->signal) result.killed_by = end_->signal;
     return result;

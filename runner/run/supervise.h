@@ -28,10 +28,9 @@ struct Conversation {
 
 /// How a conversation ended.
 struct Ending {
-  ExitCode exit = ExitCode::kDone;
-  Diagnostics errors;            ///< of supervision itself: a worker that died, mismatched or spoke nonsense
-  bool interrupted = false;      ///< a signal stopped it before it was done
-  std::optional<int> killed_by;  ///< the signal that ended the worker, unless it was ours
+  ExitCode exit = ExitCode::kDone;    ///< says_stopped() (stop.h): a signal stopped the worker before it was done
+  Diagnostics errors = {};            ///< of supervision itself: a worker that died, mismatched or spoke nonsense
+  std::optional<int> killed_by = {};  ///< the signal that ended the worker, unless it was ours
 };
 
 /// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to every worker once, so
@@ -54,8 +53,6 @@ class Supervision {
                     OnEnd on_end);
   /// Follows all workers to their ends.
   void run();
-  /// The first signal that asked for the end; nullopt: none has.
-  std::optional<int> stop_signal() const { return stop_signal_; }
 
  private:
   class Dialogue;
@@ -65,7 +62,7 @@ class Supervision {
 
   WorkerSet workers_;
   std::vector<std::unique_ptr<Dialogue>> dialogues_;
-  std::optional<int> stop_signal_;
+  std::optional<int> stop_signal_;  // the first that asked for the end
 };
 
 /// The same with one worker. Errors where it cannot be started.

@@ -21,6 +21,12 @@ std::string definition_of(const std::string& path) {
   return name;
 }
 
+/// The file and the pointer into it that a reference which `file` makes names.
+std::pair<std::string, std::string> referred_to(const std::string& reference, const std::string& file) {
+  const auto hash = std::min(reference.find('#'), reference.size());
+  return {hash == 0 ? file : reference.substr(0, hash), reference.substr(std::min(hash + 1, reference.size()))};
+}
+
 Json published_reference(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
 
 }  // namespace
@@ -45,8 +51,11 @@ Json Publication::published(const Json& schema, const std::string& file) {
       result[key] = Json::object();
       for (const auto& [name, part] : value.items()) result[key][name] = published(part, file);
     } else if (key == "anyOf" || key == "oneOf" || key == "allOf" || (key == "items" && value.is_array())) {
-      result[key] = Json::array();
-      for (const Json& part : value) result[key].push_back(published(part, file));
+      Json parts = Json::array();
+      for (const Json& part : value) {
+        if (key != "allOf" || !holds_rules_alone(part, file)) parts.push_back(published(part, file));
+      }
+      if (!parts.empty()) result[key] = std::move(parts);
     } else if (key == "items" || key == "additionalProperties" || key == "propertyNames" || key == "not") {
       result[key] = published(value, file);
     } else if (key != "$ref" && key != "$id" && key != "$schema" && key != "definitions" && !key.starts_with("x-")) {
@@ -88,15 +97,25 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
   return result;
 }
 
+/// Rules are checked by retort alone: to others such a part says nothing.
+bool Publication::holds_rules_alone(const Json& part, const std::string& file) const {
+  if (!part.is_object()) return false;
+  if (part.contains("$ref")) {
+    const auto [target, pointer] = referred_to(part["$ref"], file);
+    return holds_rules_alone(document(target).at(Json::json_pointer(pointer)), target);
+  }
+  return part.contains("x-rules") && part.size() == 1 + part.count("description");
+}
+
 /// "#/definitions/name" for a reference that `file` makes; what it names is published there.
 std::string Publication::local(const std::string& reference, const std::string& file) {
-  const auto hash = std::min(reference.find('#'), reference.size());
-  const std::string target = hash == 0 ? file : reference.substr(0, hash);
-  const std::string pointer = reference.substr(std::min(hash + 1, reference.size()));
+  const auto [target, pointer] = referred_to(reference, file);
   std::string name = pointer.starts_with("/definitions/") ? pointer.substr(13) : stem_of(target) + pointer;
   std::ranges::replace(name, '/', '.');
   if (target != "common.schema.json" && pointer.starts_with("/definitions/")) name = title_of(target) + "." + name;
-  define(name, [&] { return published(document(target).at(Json::json_pointer(pointer)), target); });
+  define(name, [this, target = target, pointer = pointer] {
+    return published(document(target).at(Json::json_pointer(pointer)), target);
+  });
   return "#/definitions/" + name;
 }
 

@@ -38,6 +38,7 @@ class Publication {
 
  private:
   Json published(const Json& schema, const std::string& file);
+  bool holds_rules_alone(const Json& part, const std::string& file) const;
   std::string local(const std::string& reference, const std::string& file);
   const Json& document(const std::string& path) const;
   std::vector<std::string> files_in(const std::string& folder) const;

@@ -22,7 +22,7 @@ struct DryRunOptions {
   std::optional<NamedBytes> budget = {};
   /// Whether other ways of computing the same are to be looked at; a plan that does not fit names them always.
   bool wants_alternatives = false;
-  /// Whether the ways of computing that the recipe asks for are to be compared with the whole batch.
+  /// Whether the ways of computing that the recipe asks for are compared with the whole batch, whether they fit or not.
   bool wants_certificate = false;
 };
 

@@ -34,7 +34,7 @@ bool says_auto(runner::ConfigReader& reader, std::string_view key) {
 }
 
 /// "none", "block" or a list of names; none for "auto".
-ActivationCheckpointing read_checkpointing(runner::ConfigReader& reader) {
+ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& reader) {
   constexpr const char* kKey = "activation_checkpointing";
   ActivationCheckpointing modules;
   const runner::Value* const value = reader.raw(kKey);
@@ -125,7 +125,7 @@ class Policy final : public runner::Stage {
     policy->allow = runner::choice<Allow>(
         reader, "allow", {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
     reader.read("min_micro_batch", policy->min_micro_batch);
-    policy->activation_checkpointing = read_checkpointing(reader);
+    policy->activation_checkpointing = read_activation_checkpointing(reader);
     policy->activation_checkpointing.updates_twice =
         runner::choice<bool>(reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
     policy->checkpointing_is_open = says_auto(reader, "activation_checkpointing");

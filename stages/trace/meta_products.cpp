@@ -25,28 +25,18 @@ void take_scratch(const Tensor& a, const Tensor& b) {
   if (takes_onednn(shape)) scratch({product_scratch(shape, {processor(), threads()})}, a.options().dtype(at::kByte));
 }
 
-// The shapes, and what is wrong with them, are torch's to say.
-
+/// a b. The shapes, and what is wrong with them, are `kShapes`, torch's own, to say.
+template <Tensor (*kShapes)(const Tensor&, const Tensor&)>
 Tensor product(const Tensor& a, const Tensor& b) {
-  const Tensor y = at::meta::mm(a, b);
+  const Tensor y = kShapes(a, b);
   take_scratch(a, b);
   return y;
 }
 
+/// beta x + alpha a b, likewise.
+template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&)>
 Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  const Tensor y = at::meta::addmm(x, a, b, beta, alpha);
-  take_scratch(a, b);
-  return y;
-}
-
-Tensor products(const Tensor& a, const Tensor& b) {
-  const Tensor y = at::meta::bmm(a, b);
-  take_scratch(a, b);
-  return y;
-}
-
-Tensor sum_with_products(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  const Tensor y = at::meta::baddbmm(x, a, b, beta, alpha);
+  const Tensor y = kShapes(x, a, b, beta, alpha);
   take_scratch(a, b);
   return y;
 }
@@ -54,10 +44,10 @@ Tensor sum_with_products(const Tensor& x, const Tensor& a, const Tensor& b, cons
 }  // namespace
 
 void register_products(torch::Library& meta) {
-  meta.impl("mm", product);
-  meta.impl("addmm", sum_with_product);
-  meta.impl("bmm", products);
-  meta.impl("baddbmm", sum_with_products);
+  meta.impl("mm", product<at::meta::mm>);
+  meta.impl("addmm", sum_with_product<at::meta::addmm>);
+  meta.impl("bmm", product<at::meta::bmm>);
+  meta.impl("baddbmm", sum_with_product<at::meta::baddbmm>);
 }
 
 }  // namespace stages::meta

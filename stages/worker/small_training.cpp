@@ -40,14 +40,14 @@ class SmallData final : public Dataset {
 };
 
 /// A run in a folder that is removed with it.
-class QuietRun final : public runner::RunContext {
+class QuietContext final : public runner::RunContext {
  public:
-  QuietRun() : RunContext({.seed = 7, .device = "cpu"}) {
+  QuietContext() : RunContext({.seed = 7, .device = "cpu"}) {
     std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
     if (!mkdtemp(name.data())) throw std::system_error(errno, std::generic_category(), name);
     node_.folder = name;
   }
-  ~QuietRun() override {
+  ~QuietContext() override {
     std::error_code ignored;
     std::filesystem::remove_all(node_.folder, ignored);
   }
@@ -105,7 +105,7 @@ NamedTensors SmallStep::loss(const NamedTensors& encoded, const Batch& part) con
 
 struct SmallTraining::State {
   TrainerOptions options;
-  QuietRun context;
+  QuietContext context;
   const std::shared_ptr<SmallNetwork> network = std::make_shared<SmallNetwork>();
 };
 

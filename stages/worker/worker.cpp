@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/error/stop.h"
 #include "runner/execute/executor.h"
 #include "runner/record/run_lock.h"
 #include "runner/disk/fault.h"
@@ -35,6 +36,17 @@ constexpr std::size_t kReadPiece = 64 << 10;
 Diagnostic misunderstood(const std::string& what) {
   return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
 }
+
+WorkerSignals process_signals;  // a handler can reach nothing but a global
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+/// The first signal counts, here as in retort.
+void ask_to_stop(int number) {
+  int none = 0;
+  process_signals.stop.compare_exchange_strong(none, number);
+}
+
+void ask_to_save(int) { process_signals.save = true; }
 
 /// What `doctor determinism` asks for besides the run: {"steps", "file", "compare"}; null where it does not.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
@@ -76,23 +88,35 @@ void enter_working_folder(const Json& request) {
 
 }  // namespace
 
+WorkerSignals& watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = ask_to_stop;  // without SA_RESTART, so that a worker that waits for its next request wakes up
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  action.sa_handler = ask_to_save;
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaction(number, &action, nullptr);
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
+  return process_signals;
+}
+
 Worker::Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
-               std::span<const RequestKind> other_requests, const std::atomic<int>& stop_signal,
-               std::atomic<bool>& wants_save)
+               std::span<const RequestKind> other_requests, WorkerSignals& signals)
     : requests_(requests),
       events_(events),
       kinds_(kinds),
       other_requests_(other_requests),
-      stop_signal_(stop_signal),
-      wants_save_(wants_save),
+      signals_(signals),
       log_(runner::Log::to_receiver(runner::LogLevel::kOff, [](const runner::LogLine&) {})) {}
 
 ExitCode Worker::serve() {
   emit(runner::Hello{runner::kProtocolVersion, std::string(runner::build_id()), versions()});
   ExitCode exit;
   try {
-    const auto request = next_request();
-    exit = request ? answer(*request) : stopped();
+    exit = answer(next_request());
+  } catch (const runner::Cancelled&) {
+    // Without a signal it is retort that has gone.
+    exit = runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
   } catch (const std::runtime_error& error) {
     exit = report({misunderstood(error.what())});
   }
@@ -107,14 +131,14 @@ ExitCode Worker::answer(const Json& request) {
   enter_working_folder(request);
   const auto name = request.find("request");
   if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
-  if (*name == "run" || *name == "plan") return run(request);
+  if (*name == "run" || *name == "plan") return run_or_plan(request);
   const auto kind = std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
   if (kind == other_requests_.end()) return report({misunderstood("'" + name->get<std::string>() + "'")});
   return answer_other(*kind, request);
 }
 
 /// Runs a graph, or finds out what that would need.
-ExitCode Worker::run(const Json& request) {
+ExitCode Worker::run_or_plan(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   start_log(request);
   runner::Graph graph = runner::graph_from_json(request["graph"]);
@@ -154,22 +178,24 @@ ExitCode Worker::run(const Json& request) {
   MemoryMeter meter(device && !is_plan ? *device : c10::Device(c10::kCPU));
   const auto emit_with_memory = [&](runner::Event event) {
     if (const auto* started = std::get_if<runner::NodeStarted>(&event)) node = started->node;
+    if (std::holds_alternative<runner::Resumed>(event)) has_saved_ = true;
     if (auto* at = std::get_if<runner::NodeProgress>(&event)) {
       at->progress.memory_bytes = meter.in_use();
       at->progress.budget_bytes = meter.budget();
     }
     emit(event);
   };
+  const auto has_difference = [&] { return check && check->has_difference(); };
   runner::Executor executor(std::move(graph), kinds_,
                             {.emit = emit_with_memory,
-                             .is_cancelled = [&] { return is_stopped() || (check && check->has_difference()); },
+                             .is_cancelled = [&] { return is_stopped() || has_difference(); },
                              .debug =
                                  [this](const std::string& node, std::string_view line) {
                                    log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
                                  },
-                             .take_save_request = [this] { return wants_save_.exchange(false); },
+                             .take_save_request = [this] { return signals_.save.exchange(false); },
                              .sync_metrics = [this](const std::string& node) { sync_metrics(node); },
-                             .measure_peak = [&meter] { return meter.peak_since_last(); }});
+                             .measure_peak_live = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
@@ -181,37 +207,39 @@ ExitCode Worker::run(const Json& request) {
                     {"libtorch", versions()["libtorch"]}};
   }
   const Diagnostics unfit =
-      executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .checkpoints = trained, .reuse = reuse}, dry,
+      executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .trained = trained, .reuse = reuse}, dry,
                     /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
     log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }
-  if (is_stopped()) return stopped();
+  if (is_stopped()) throw runner::Cancelled{};
   if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});
   if (is_plan || !unfit.empty()) return report(unfit);
 
   Json variables = Json::object();
   if (workspace.set) variables["CUBLAS_WORKSPACE_CONFIG"] = *workspace.set;
   emit(runner::Ready{device->str(), threads, variables});
-  const auto go = next_request();
-  if (!go) return stopped();
-  const Json& folder = go->contains("go") && (*go)["go"].is_object() ? (*go)["go"].value("folder", Json()) : Json();
+  const Json go = next_request().value("go", Json());
+  const Json folder = go.is_object() ? go.value("folder", Json()) : Json();
   if (!folder.is_string()) return report({misunderstood("no folder to go to")});
   const std::filesystem::path path = folder.get<std::string>();
   const auto lock = runner::RunLock::join(path);
   if (!lock) return report(lock.errors());
-  const ExitCode exit = executor.run({.folder = path,
-                                      .smoke = is_set("smoke"),
-                                      .observer = check.get(),
-                                      .resume = is_set("resume"),
-                                      .checkpoints = trained,
-                                      .reuse = reuse},
-                                     device->str());
-  if (check && !is_stopped() && (exit == ExitCode::kDone || check->has_difference())) {
-    emit(runner::Answer{check->finish()});
-    return ExitCode::kDone;
+  ExitCode exit = ExitCode::kDone;
+  try {
+    exit = executor.run({.folder = path,
+                         .smoke = is_set("smoke"),
+                         .observer = check.get(),
+                         .resume = is_set("resume"),
+                         .trained = trained,
+                         .reuse = reuse},
+                        device->str());
+  } catch (const runner::Cancelled&) {
+    if (is_stopped() || !has_difference()) throw;
   }
-  return exit == ExitCode::kInterrupted ? stopped() : exit;
+  if (!check || (exit != ExitCode::kDone && !has_difference())) return exit;
+  emit(runner::Answer{check->finish()});
+  return ExitCode::kDone;
 }
 
 ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
@@ -234,7 +262,7 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
     emit(runner::Answer{*std::move(answer)});
     return ExitCode::kDone;
   } catch (const runner::Cancelled&) {
-    return stopped();
+    throw;
   } catch (const runner::StageError& error) {
     return report({{error.code, {}, error.option, error.what(), error.help}});
   } catch (const std::bad_alloc&) {
@@ -249,8 +277,6 @@ ExitCode Worker::report(const Diagnostics& errors) {
   for (const Diagnostic& error : errors) emit(runner::Reported{error});
   return runner::exit_code(errors);
 }
-
-ExitCode Worker::stopped() const { return stop_signal_ == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated; }
 
 void Worker::emit(const runner::Event& event) {
   const std::string line = runner::to_line(event) + "\n";
@@ -273,18 +299,19 @@ void Worker::start_log(const Json& request) {
   });
 }
 
-/// Until retort has put on the disk what it was told. Without it there is nobody to work for.
+/// Until retort has put on the disk what it was told; `node`, unless it is empty, saves then.
 void Worker::sync_metrics(const std::string& node) {
   emit(runner::Flush{node});
-  const auto answer = next_line(/*despite_signals=*/true);
-  if (!answer) throw runner::Cancelled{};
-  if (!answer->contains("flushed")) throw std::runtime_error("retort answered a flush with something else");
+  if (!next_line(/*despite_signals=*/true).contains("flushed"))
+    throw std::runtime_error("retort answered a flush with something else");
+  has_saved_ = has_saved_ || !node.empty();
 }
 
-std::optional<Json> Worker::next_request() { return next_line(/*despite_signals=*/false); }
+Json Worker::next_request() { return next_line(/*despite_signals=*/false); }
 
-/// The next line as JSON; nullopt at the end of the input or, unless `despite_signals`, when the work is to stop.
-std::optional<Json> Worker::next_line(bool despite_signals) {
+/// The next line as JSON. Throws Cancelled at the end of the input, since there is nobody to work for then, and unless
+/// `despite_signals` when the work is to stop.
+Json Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
   while (despite_signals ? !is_deaf_ : !is_stopped()) {
     if (const std::size_t end = unread_.find('\n', searched); end != unread_.npos) {
@@ -298,10 +325,10 @@ std::optional<Json> Worker::next_line(bool despite_signals) {
     if (searched > kMaxRequest) throw std::runtime_error("a line of more than 16 MiB");
     char piece[kReadPiece];
     const ssize_t size = ::read(requests_, piece, sizeof piece);
-    if (size == 0 || (size < 0 && errno != EINTR)) return std::nullopt;
+    if (size == 0 || (size < 0 && errno != EINTR)) break;
     if (size > 0) unread_.append(piece, size);
   }
-  return std::nullopt;
+  throw runner::Cancelled{};
 }
 
 }  // namespace stages

@@ -61,8 +61,6 @@ int main() {
   for (const runner::StageKind*& kind : kinds) {
     if (kind->name == kUnsteady.name) kind = &kUnsteady;
   }
-  const std::atomic<int> stop_signal = 0;
-  std::atomic<bool> wants_save = false;
-  return static_cast<int>(
-      stages::Worker(STDIN_FILENO, 3, kinds, stages::all_requests(), stop_signal, wants_save).serve());
+  stages::WorkerSignals signals;
+  return static_cast<int>(stages::Worker(STDIN_FILENO, 3, kinds, stages::all_requests(), signals).serve());
 }

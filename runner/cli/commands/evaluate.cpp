@@ -111,8 +111,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
     for (const std::string& line : data.lines) console.err << line << '\n';
   }
 
-  if (graph.threads == before->graph.threads) graph.threads = run->threads;
-  if (graph.device == before->graph.device) graph.device = run->device;
+  keep_machine(graph, before->graph, *run);
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,

@@ -11,7 +11,6 @@
 #include "runner/record/node_index.h"
 #include "runner/run/image_folders.h"
 #include "runner/run/plan_request.h"
-#include "runner/execute/refusal.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/text/printable.h"
@@ -38,9 +37,10 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
+  Diagnostics errors;  ///< that came with it, such as the refusal of what does not fit, in the order of the file
 };
 
-/// The recipe of the command line, and what a worker shows of it.
+/// The recipe of the command line, and what a worker shows of it; warnings are shown.
 Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
@@ -65,43 +65,12 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
-  answer->diagnostics = placed(std::move(answer->diagnostics), prepared->recipe.resolved);
-  return PlannedRecipe{*std::move(prepared), *std::move(answer)};
-}
-
-/// The place of the stage that a plan is of.
-std::string stage_pointer(const MemoryPlan& plan, const Graph& graph) {
-  const auto node = std::ranges::find(graph.nodes, plan.node, &Node::id);
-  return node == graph.nodes.end() ? "" : node->pointer;
-}
-
-/// Does `error` say that the stage of `plan` does not fit?
-bool is_refusal_of(const Diagnostic& error, const MemoryPlan& plan, const Graph& graph) {
-  return !plan.fits() && error.code == ErrorCode::kOutOfMemory && error.pointer == stage_pointer(plan, graph);
-}
-
-/// What the worker found wrong, and the refusals of what does not fit, each once and in the order of the file.
-Diagnostics errors_of(const PlannedRecipe& asked, const Sources& sources) {
-  Diagnostics errors = asked.answer.diagnostics;
-  std::erase_if(errors, [](const Diagnostic& one) { return one.severity == Severity::kWarning; });
-  const Graph& graph = asked.prepared.graph;
-  const Diagnostics said = errors;
-  for (const MemoryPlan& plan : asked.answer.plans) {
-    const auto is_said = [&](const Diagnostic& error) { return is_refusal_of(error, plan, graph); };
-    if (plan.fits() || std::ranges::any_of(said, is_said)) continue;
-    Diagnostic error = does_not_fit(plan, stage_pointer(plan, graph));
-    if (!error.pointer.empty()) error.where = nearest(asked.prepared.recipe.resolved, error.pointer).where;
-    errors.push_back(std::move(error));
-  }
+  Diagnostics errors, warnings;
+  for (const Diagnostic& one : placed(answer->diagnostics, prepared->recipe.resolved))
+    (one.severity == Severity::kError ? errors : warnings).push_back(one);
+  warn(console, warnings);
   sort_by_place(errors, sources);
-  return errors;
-}
-
-/// The warnings among what the worker said.
-Diagnostics warnings_of(const PlannedRecipe& asked) {
-  Diagnostics warnings = asked.answer.diagnostics;
-  std::erase_if(warnings, [](const Diagnostic& one) { return one.severity == Severity::kError; });
-  return warnings;
+  return PlannedRecipe{*std::move(prepared), *std::move(answer), std::move(errors)};
 }
 
 /// "picture.svg", with the node's name where several are drawn.
@@ -141,7 +110,7 @@ std::string reuse_note(const NodeReuse& node) {
 std::string reuse_text(const PlannedRecipe& asked) {
   const std::vector<NodeReuse>& nodes = asked.answer.reuse;
   if (nodes.empty()) return "";
-  const std::set<std::string> computed = nodes_to_compute(asked.prepared.graph, nodes);
+  const std::set<std::string> computed = nodes_to_run(asked.prepared.graph, nodes);
   std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
   for (const NodeReuse& node : nodes) {
     const char* what = node.state == "hit"            ? "is reused"
@@ -175,13 +144,12 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const auto asked = ask(flags, console, sources, /*certify=*/false);
   if (!asked) return report(console, asked.errors());
-  warn(console, warnings_of(*asked));
   if (!console.is_quiet()) {
     const auto& [composition, recipe, graph, broken_rules] = asked->prepared;
     for (const std::string& line : look_at_image_folders(recipe.resolved, graph.working_folder).lines)
       console.err << line << '\n';
   }
-  const Diagnostics errors = errors_of(*asked, sources);
+  const Diagnostics& errors = asked->errors;
   try {
     const std::vector<std::string> pictures = draw(*asked, flags.svg);
     if (console.json) {
@@ -202,7 +170,7 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
     return report(console, {error.diagnostic()});
   }
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
-  const bool would_run = !nodes_to_compute(asked->prepared.graph, asked->answer.reuse).empty();
+  const bool would_run = !nodes_to_run(asked->prepared.graph, asked->answer.reuse).empty();
   return flags.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
 }
 
@@ -210,13 +178,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const auto asked = ask(flags, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
-  warn(console, warnings_of(*asked));
-  // Whether the recipe fits here does not concern its gradient.
-  Diagnostics errors = errors_of(*asked, sources);
-  std::erase_if(errors, [&](const Diagnostic& error) {
-    return std::ranges::any_of(
-        asked->answer.plans, [&](const MemoryPlan& plan) { return is_refusal_of(error, plan, asked->prepared.graph); });
-  });
+  const Diagnostics& errors = asked->errors;
   const std::vector<Certificate>& certificates = asked->answer.certificates;
   if (certificates.empty()) {
     if (!errors.empty()) return report(console, errors);

@@ -81,13 +81,10 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  // Both are part of the bits: what `auto` came to then, it comes to again.
-  Graph& graph = prepared->graph;
-  if (graph.threads == before->graph.threads) graph.threads = run->threads;
-  if (graph.device == before->graph.device) graph.device = run->device;
+  keep_machine(prepared->graph, before->graph, *run);
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
-                           .graph = graph,
+                           .graph = prepared->graph,
                            .sources = sources,
                            .smoke = run->smoke,
                            .resume = run->folder,

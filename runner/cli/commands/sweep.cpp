@@ -10,7 +10,6 @@
 #include "runner/config/job_list.h"
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
-#include "runner/config/secret.h"
 #include "runner/graph/graph.h"
 
 namespace runner {
@@ -62,7 +61,6 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
       add(errors, meant.errors());
       continue;
     }
-    for (Override& one : *meant) hide_secrets(one);
     result.insert(result.end(), meant->begin(), meant->end());
   }
   return result;

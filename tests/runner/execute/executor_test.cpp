@@ -45,8 +45,7 @@ class AddingStage : public Stage {
     if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
-    if (act_.starts_with("save")) context.sync_metrics();
-    if (act_.ends_with("cancel")) throw Cancelled{};
+    if (act_ == "cancel") throw Cancelled{};
     if (act_ == "nothing") return {};
     if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
     if (act_ == "progress") {
@@ -104,13 +103,18 @@ class ExecutorTest : public testing::Test {
                      .is_cancelled = [this] { return cancelled_; },
                      .take_save_request = [] { return false; },
                      .sync_metrics = [this](const std::string&) { ++flushes_; },
-                     .measure_peak = [] { return 4096; },
+                     .measure_peak_live = [] { return 4096; },
                      .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
-  ExitCode run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
+  /// nullopt: it was stopped.
+  std::optional<ExitCode> run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
     Executor made = executor(std::move(nodes));
     EXPECT_TRUE(made.create().empty());
-    return made.run({.folder = folder_, .smoke = smoke, .resume = resume}, "cpu");
+    try {
+      return made.run({.folder = folder_, .smoke = smoke, .resume = resume}, "cpu");
+    } catch (const Cancelled&) {
+      return std::nullopt;
+    }
   }
   template <typename T>
   std::vector<T> all() const {
@@ -225,6 +229,12 @@ TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
 TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
   const auto executor = made({planned("small", 100), planned("large", 101), planned("larger", 102)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
+}
+
+TEST_F(DryRunTest, CertificateDoesNotAskWhetherItFits) {
+  const auto executor = made({planned("large", 101)});
+  EXPECT_TRUE(executor->plan({}, {.wants_certificate = true}, /*strict=*/true, "cpu").empty());
+  EXPECT_FALSE(executor->planned()[0].plan->fits());
 }
 
 /// Keeps 30 bytes.
@@ -387,7 +397,7 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
 TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
-  made.run({.folder = folder_, .checkpoints = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}}, "cpu");
+  made.run({.folder = folder_, .trained = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}}, "cpu");
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
   EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));
@@ -496,29 +506,23 @@ TEST_F(ExecutorTest, AbsentOutputIsFineWhereItIsOptional) {
 }
 
 TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
-  EXPECT_EQ(run({node("a", 1, "cancel"), node("b", 1)}), ExitCode::kInterrupted);
+  EXPECT_EQ(run({node("a", 1, "cancel"), node("b", 1)}), std::nullopt);
   EXPECT_TRUE(all<Reported>().empty());
   EXPECT_EQ(all<NodeStarted>().size(), 1u);
   cancelled_ = true;
   events_.clear();
-  EXPECT_EQ(run({node("a", 1)}), ExitCode::kInterrupted);
+  EXPECT_EQ(run({node("a", 1)}), std::nullopt);
   EXPECT_TRUE(events_.empty());
-}
-
-TEST_F(ExecutorTest, CancelledRunThatHasSavedMayBeResumed) {
-  EXPECT_EQ(run({node("a", 1, "save and cancel")}), ExitCode::kStoppedAfterSave);
-  EXPECT_EQ(run({node("a", 1, "save"), node("b", 1, "cancel")}), ExitCode::kStoppedAfterSave);
-  EXPECT_TRUE(all<Reported>().empty());
 }
 
 TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
   const auto nodes = [](const std::string& act) {
     return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}), node("d", 1000, act, {2})};
   };
-  EXPECT_EQ(run(nodes("cancel")), ExitCode::kInterrupted);
+  EXPECT_EQ(run(nodes("cancel")), std::nullopt);
   EXPECT_EQ(flushes_, 3);
   events_.clear();
-  EXPECT_EQ(run(nodes("cancel"), false, true), ExitCode::kInterrupted);
+  EXPECT_EQ(run(nodes("cancel"), false, true), std::nullopt);
   std::vector<std::string> started, finished;
   for (const auto& event : all<NodeStarted>()) started.push_back(event.node);
   for (const auto& event : all<NodeFinished>()) finished.push_back(event.node);
@@ -555,7 +559,7 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
                      [&](const std::string&) {
                        was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
                      },
-                 .measure_peak = [] { return 0; }});
+                 .measure_peak_live = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
   EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kDone);
   EXPECT_THAT(was_finished, ElementsAre(false));
@@ -569,9 +573,9 @@ TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
       {.emit = [&](const Event& event) { is_cancelled = is_cancelled || std::holds_alternative<Said>(event); },
        .is_cancelled = [&] { return is_cancelled; },
        .sync_metrics = [](const std::string&) {},
-       .measure_peak = [] { return 0; }});
+       .measure_peak_live = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
-  EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kInterrupted);
+  EXPECT_THROW(made.run({.folder = folder_}, "cpu"), Cancelled);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
 }
 

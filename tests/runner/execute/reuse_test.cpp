@@ -162,7 +162,7 @@ class ReuseTest : public testing::Test {
                        .is_cancelled = [] { return false; },
                        .sync_metrics = [&](const std::string&) { note_sync(folder_ / name); }});
     EXPECT_TRUE(executor.create().empty());
-    RunOptions options{.folder = folder_ / name, .smoke = smoke_, .resume = resume_, .checkpoints = checkpoints_};
+    RunOptions options{.folder = folder_ / name, .smoke = smoke_, .resume = resume_, .trained = checkpoints_};
     fs::create_directories(options.folder);
     metrics.open(options.folder / "metrics.jsonl", std::ios::app);
     options.reuse = {.index = folder_ / "index", .which = which, .world = world_};

@@ -1,5 +1,8 @@
 #include "runner/graph/broken_rules.h"
 
+#include <fstream>
+#include <iterator>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using Json = nlohmann::ordered_json;
 
 const SchemaSet& shipped() {
@@ -33,12 +37,13 @@ Node node_of(const std::string& kind, const std::string& options, const SchemaSe
 }
 
 /// "pointer: message" of each rule that the options break.
-std::vector<std::string> broken(const std::string& kind, const std::string& options, bool has_validation = true) {
+std::vector<std::string> broken(const std::string& kind, const std::string& options, bool has_validation = true,
+                                const SchemaSet& schemas = shipped()) {
   Graph graph;
-  graph.nodes.push_back(node_of(kind, options, shipped()));
+  graph.nodes.push_back(node_of(kind, options, schemas));
   if (has_validation) graph.nodes[0].inputs.push_back({"validation", 0, "validation", ArtifactType::kDataset});
   std::vector<std::string> lines;
-  for (const Diagnostic& error : broken_rules(graph, shipped())) {
+  for (const Diagnostic& error : broken_rules(graph, schemas)) {
     EXPECT_EQ(error.code, ErrorCode::kOptionConflict);
     EXPECT_FALSE(error.help.empty());
     lines.push_back(error.pointer + ": " + error.message);
@@ -70,14 +75,16 @@ TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
 }
 
 /// "pointer: message" of each rule that a training of this model on these images breaks.
-std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind, const std::string& model) {
+std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind, const std::string& model,
+                                  const std::string& training_kind = "train.supervised",
+                                  const SchemaSet& schemas = shipped()) {
   Graph graph;
-  graph.nodes.push_back(node_of("data.image_folder", data, shipped()));
-  graph.nodes.push_back(node_of(model_kind, model, shipped()));
-  graph.nodes.push_back(node_of("train.supervised", "{}", shipped()));
+  graph.nodes.push_back(node_of("data.image_folder", data, schemas));
+  graph.nodes.push_back(node_of(model_kind, model, schemas));
+  graph.nodes.push_back(node_of(training_kind, "{}", schemas));
   graph.nodes[2].inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"model", 1, "model", ArtifactType::kModel}};
   std::vector<std::string> lines;
-  for (const Diagnostic& error : broken_rules(graph, shipped())) lines.push_back(error.pointer + ": " + error.message);
+  for (const Diagnostic& error : broken_rules(graph, schemas)) lines.push_back(error.pointer + ": " + error.message);
   return lines;
 }
 
@@ -175,6 +182,31 @@ TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
     EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
   }
   EXPECT_THAT(of_training(R"("patience": 3, "keep": "best", "schedule": {"kind": "plateau"})"), IsEmpty());
+}
+
+TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
+  std::ifstream file(RETORT_SOURCE_DIR "/scripts/templates/train.schema.json");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::vector<SchemaFile> files(embedded_schemas().begin(), embedded_schemas().end());
+  files.push_back({"train/novel.schema.json", text});
+  const auto schemas = SchemaSet::load(files);
+  ASSERT_TRUE(schemas) << schemas.errors()[0].message;
+  for (const std::string options : {
+           R"({"patience": 3, "keep": "best"})",
+           R"({"learning_rate_factors": {"backbone": 0.1}, "parameter_groups": [{"match": "head", "frozen": true}]})",
+           R"({"schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "learning_rate_factors": {"head": 0.1}})",
+           R"({"parameter_groups": [{"match": "c"}]})",
+       }) {
+    const auto shipped_ones = broken("train.supervised", options, false);
+    EXPECT_THAT(shipped_ones, Not(IsEmpty())) << options;
+    EXPECT_EQ(broken("train.novel", options, false, *schemas), shipped_ones) << options;
+  }
+  const std::string small = R"({"root": "photos", "image_size": 50})";
+  for (const char* model : {R"({"patch_size": 8})", R"({"patch_size": 10, "image_size": 100})"}) {
+    const auto shipped_ones = of_sizes(small, "model.clip_vision", model);
+    EXPECT_THAT(shipped_ones, Not(IsEmpty())) << model;
+    EXPECT_EQ(of_sizes(small, "model.clip_vision", model, "train.novel", *schemas), shipped_ones) << model;
+  }
 }
 
 TEST(BrokenRules, DataIsNotSplitOrCutTwice) {

@@ -112,15 +112,15 @@ Graph three_nodes() {
   return graph;
 }
 
-std::set<std::string> running(const std::vector<NodeReuse>& reuse) { return nodes_to_compute(three_nodes(), reuse); }
+std::set<std::string> running(const std::vector<NodeReuse>& reuse) { return nodes_to_run(three_nodes(), reuse); }
 
-TEST(NodesToCompute, WithoutReuseAll) {
+TEST(NodesToRun, WithoutReuseAll) {
   EXPECT_EQ(running({}), (std::set<std::string>{"data", "train", "evaluate"}));
   EXPECT_EQ(running({{"train", "miss", ""}, {"evaluate", "unknown", ""}}),
             (std::set<std::string>{"data", "train", "evaluate"}));
 }
 
-TEST(NodesToCompute, WhatFeedsReusedOnesAloneDoesNot) {
+TEST(NodesToRun, WhatFeedsReusedOnesAloneDoesNot) {
   EXPECT_EQ(running({{"train", "hit", ""}, {"evaluate", "hit", ""}}), std::set<std::string>());
   EXPECT_EQ(running({{"train", "hit", ""}}), (std::set<std::string>{"data", "evaluate"}));
   EXPECT_EQ(running({{"evaluate", "hit", ""}}), std::set<std::string>());

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/error/stop.h"
 #include "runner/run/ask_worker.h"
 
 namespace runner {
@@ -51,7 +52,6 @@ TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
   EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true,"log":"info"})"));
   EXPECT_EQ(ending.exit, ExitCode::kMissingInput);
   EXPECT_TRUE(ending.errors.empty());
-  EXPECT_FALSE(ending.interrupted);
 }
 
 TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
@@ -146,19 +146,32 @@ TEST_F(SuperviseTest, DeathAfterFinishedChangesNothing) {
   EXPECT_TRUE(play({"hello", "read", "finished:0", "die:11"}).errors.empty());
 }
 
-TEST_F(SuperviseTest, SignalIsPassedOnAndDecidesTheExitCode) {
-  const std::pair<int, ExitCode> cases[] = {
-      {SIGINT, ExitCode::kInterrupted}, {SIGTERM, ExitCode::kTerminated}, {SIGHUP, ExitCode::kTerminated}};
-  for (const auto& one : cases) {
-    said_.clear();
+TEST_F(SuperviseTest, SignalIsPassedOnAndTheWorkerSaysHowItEnds) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const bool has_saved : {false, true}) {
+      said_.clear();
+      on_event_ = [&](const Event& event, WorkerProcess&) {
+        if (std::holds_alternative<Ready>(event)) raise(number);
+      };
+      const ExitCode exit = exit_code_of_stop(number, has_saved);
+      const Ending ending =
+          play({"hello", "read", "ready", "wait", "finished:" + std::to_string(static_cast<int>(exit))});
+      EXPECT_THAT(said_, ElementsAre("signal " + std::to_string(number)));
+      EXPECT_EQ(ending.exit, exit);
+      EXPECT_TRUE(ending.errors.empty());
+    }
+  }
+}
+
+TEST_F(SuperviseTest, WorkerThatDiesOfASignalIsStoppedByIt) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     on_event_ = [&](const Event& event, WorkerProcess&) {
-      if (std::holds_alternative<Ready>(event)) raise(one.first);
+      if (std::holds_alternative<Ready>(event)) raise(number);
     };
-    const Ending ending = play({"hello", "read", "ready", "wait", "finished:130"});
-    EXPECT_THAT(said_, ElementsAre("signal " + std::to_string(one.first)));
-    EXPECT_TRUE(ending.interrupted);
-    EXPECT_EQ(ending.exit, one.second);
+    const Ending ending = play({"hello", "read", "ready", "wait", "die:11"});
+    EXPECT_EQ(ending.exit, exit_code_of_stop(number, /*has_saved=*/false));
     EXPECT_TRUE(ending.errors.empty());
+    EXPECT_EQ(ending.killed_by, std::nullopt);
   }
 }
 
@@ -168,7 +181,6 @@ TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
     if (const auto* said = std::get_if<Said>(&event); said && said->line == "signal 2") raise(SIGINT);
   };
   const Ending ending = play({"hello", "read", "ready", "wait", "forever"});
-  EXPECT_TRUE(ending.interrupted);
   EXPECT_EQ(ending.exit, ExitCode::kInterrupted);
   EXPECT_TRUE(ending.errors.empty());
   EXPECT_EQ(ending.killed_by, std::nullopt);
@@ -193,7 +205,6 @@ TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
   };
   const Ending ending = play({"hello", "read", "ready", "wait", "finished:0"});
   EXPECT_EQ(ending.exit, ExitCode::kDone);
-  EXPECT_FALSE(ending.interrupted);
 }
 
 TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
@@ -317,10 +328,8 @@ TEST_F(SuperviseSeveralTest, SignalReachesAll) {
   supervision_.run();
   for (const char* name : {"a", "b"}) {
     EXPECT_THAT(heard_[name].said, ElementsAre("signal 15"));
-    EXPECT_TRUE(heard_[name].ending->interrupted);
     EXPECT_EQ(heard_[name].ending->exit, ExitCode::kTerminated);
   }
-  EXPECT_EQ(supervision_.stop_signal(), SIGTERM);
 }
 
 TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {

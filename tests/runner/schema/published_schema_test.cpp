@@ -46,6 +46,16 @@ TEST(PublishedSchema, PublishedSchemasNeedNoOtherFile) {
   }
 }
 
+TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  const auto published = published_schema(*schemas, "train.supervised");
+  ASSERT_TRUE(published);
+  EXPECT_FALSE(published->contains("allOf"));
+  EXPECT_FALSE((*published)["definitions"].contains("training"));
+  EXPECT_EQ((*published_schema(*schemas, "train.episodic"))["allOf"].size(), 1u) << "which is no rule of ours";
+}
+
 TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
   const SchemaSet schemas = small_schemas();
   const auto published = published_schema(schemas, "train.fit");

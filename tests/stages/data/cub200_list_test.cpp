@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -40,23 +41,9 @@ class Cub200List : public testing::Test {
     EXPECT_TRUE(list) << (list ? "" : list.errors().front().message);
     return list ? *std::move(list) : ImageList{};
   }
-  /// "code: message" of each error, the root's path left out.
   std::vector<std::string> errors(bool boxes = false, bool allow_outside = false) const {
     const auto list = list_cub200(folder_.path(), boxes, allow_outside);
-    std::vector<std::string> result;
-    if (list) return result;
-    const std::string path = folder_.path().string();
-    for (const auto& error : list.errors()) {
-      std::string text = runner::name(error.code) + ": " + error.message;
-      for (auto at = text.find(path); at != text.npos; at = text.find(path)) text.replace(at, path.size(), "ROOT");
-      result.push_back(text);
-    }
-    return result;
-  }
-  static std::vector<std::string> names(const std::vector<ImageFile>& files) {
-    std::vector<std::string> result;
-    for (const ImageFile& file : files) result.push_back(std::to_string(file.label) + " " + file.name);
-    return result;
+    return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
   }
 
   PictureFolder folder_;
@@ -70,10 +57,10 @@ TEST_F(Cub200List, JoinsByNumberAndKeepsTheOrderOfTheImages) {
     const ImageList found = list();
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "CUB_200_2011");
     EXPECT_THAT(found.classes, ElementsAre("Black footed Albatross", "Least Auklet"));
-    EXPECT_THAT(names(found[Part::kTrain]),
+    EXPECT_THAT(labelled_names(found[Part::kTrain]),
                 ElementsAre("1 images/002.Least_Auklet/b.jpg", "0 images/001.Black_footed_Albatross/z.jpg",
                             "1 images/002.Least_Auklet/a.jpg"));
-    EXPECT_THAT(names(found[Part::kTest]),
+    EXPECT_THAT(labelled_names(found[Part::kTest]),
                 ElementsAre("0 images/001.Black_footed_Albatross/a.jpg", "1 images/002.Least_Auklet/c.JPG"));
     EXPECT_TRUE(found[Part::kValidation].empty());
     EXPECT_FALSE(found[Part::kTrain][0].box);

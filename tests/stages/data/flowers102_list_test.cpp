@@ -12,6 +12,7 @@
 
 #include "stages/data/mat_file.h"
 #include "stages/data/made_images.h"
+#include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_data.h"
@@ -52,23 +53,9 @@ class Flowers102List : public testing::Test {
     EXPECT_TRUE(list) << (list ? "" : list.errors().front().message);
     return list ? *std::move(list) : ImageList{};
   }
-  /// "code: message" of each error, the root's path left out.
   std::vector<std::string> errors(bool allow_outside = false) const {
     const auto list = list_flowers102(folder_.path(), FlowerParts::kPublished, allow_outside);
-    std::vector<std::string> result;
-    if (list) return result;
-    const std::string path = folder_.path().string();
-    for (const auto& error : list.errors()) {
-      std::string text = runner::name(error.code) + ": " + error.message;
-      for (auto at = text.find(path); at != text.npos; at = text.find(path)) text.replace(at, path.size(), "ROOT");
-      result.push_back(text);
-    }
-    return result;
-  }
-  static std::vector<std::string> names(const std::vector<ImageFile>& files) {
-    std::vector<std::string> result;
-    for (const ImageFile& file : files) result.push_back(std::to_string(file.label) + " " + file.name);
-    return result;
+    return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
   }
 
   PictureFolder folder_;
@@ -82,10 +69,11 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
     const ImageList found = list();
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "flowers-102");
     EXPECT_THAT(found.classes, ElementsAre("pink primrose", "hard-leaved pocket orchid", "canterbury bells"));
-    EXPECT_THAT(names(found[Part::kTrain]),
+    EXPECT_THAT(labelled_names(found[Part::kTrain]),
                 ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg"));
-    EXPECT_THAT(names(found[Part::kValidation]), ElementsAre("1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
-    EXPECT_THAT(names(found[Part::kTest]), ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kValidation]),
+                ElementsAre("1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
     fs::remove_all(folder_ / "jpg");
   }
 }
@@ -93,15 +81,15 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
 TEST_F(Flowers102List, OtherPartsOfTheSameLists) {
   write_set();
   const ImageList both = list(FlowerParts::kTrainAndValidation);
-  EXPECT_THAT(names(both[Part::kTrain]),
+  EXPECT_THAT(labelled_names(both[Part::kTrain]),
               ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg",
                           "1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
   EXPECT_TRUE(both[Part::kValidation].empty());
   EXPECT_EQ(both[Part::kTest].size(), 2u);
   const ImageList swapped = list(FlowerParts::kSwapped);
-  EXPECT_EQ(names(swapped[Part::kTrain]), names(both[Part::kTest]));
+  EXPECT_EQ(labelled_names(swapped[Part::kTrain]), labelled_names(both[Part::kTest]));
   EXPECT_EQ(swapped[Part::kValidation].size(), 2u);
-  EXPECT_EQ(names(swapped[Part::kTest]), names(list()[Part::kTrain]));
+  EXPECT_EQ(labelled_names(swapped[Part::kTest]), labelled_names(list()[Part::kTrain]));
 }
 
 TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
@@ -213,8 +201,8 @@ TEST_F(Flowers102List, ReadsThePublishedSet) {
   EXPECT_EQ(found[Part::kTrain].size(), 1020u);
   EXPECT_EQ(found[Part::kValidation].size(), 1020u);
   EXPECT_EQ(found[Part::kTest].size(), 6149u);
-  EXPECT_EQ(names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
-  EXPECT_EQ(names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
+  EXPECT_EQ(labelled_names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
+  EXPECT_EQ(labelled_names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
   std::map<std::int64_t, std::array<int, kSplitParts>> counts;
   std::set<std::string> all;
   for (std::size_t part = 0; part < kSplitParts; ++part) {

@@ -13,20 +13,13 @@
 #include "stages/data/resize.h"
 #include "stages/data/shapes.h"
 #include "tests/support/durable_storage.h"
+#include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::map<std::string, std::vector<std::uint8_t>> contents(const fs::path& folder) {
-  std::map<std::string, std::vector<std::uint8_t>> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = file_bytes(entry.path());
-  }
-  return files;
-}
 
 std::string failure(const fs::path& folder, const MadeImages& images) {
   try {
@@ -63,9 +56,9 @@ TEST(MakeImageFolder, SameNumbersSameBytes) {
   make_image_folder(folder / "a", images);
   make_image_folder(folder / "b/", images);
   make_image_folder(folder / "c", {.classes = 24, .per_class = 1, .size = 24, .seed = 6});
-  EXPECT_EQ(contents(folder / "a"), contents(folder / "b"));
-  EXPECT_NE(contents(folder / "a"), contents(folder / "c"));
-  EXPECT_EQ(contents(folder / "a").size(), 25u);
+  EXPECT_EQ(contents_of(folder / "a"), contents_of(folder / "b"));
+  EXPECT_NE(contents_of(folder / "a"), contents_of(folder / "c"));
+  EXPECT_EQ(contents_of(folder / "a").size(), 25u);
 }
 
 TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
@@ -80,11 +73,11 @@ TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
 TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
   const PictureFolder folder;
   folder.add("full/a.jpg");
-  const auto before = contents(folder.path());
+  const auto before = contents_of(folder.path());
   EXPECT_EQ(failure(folder / "full", {}),
             "E0610: '" + (folder / "full").string() + "' already exists (choose another folder, or remove this one)");
   EXPECT_EQ(failure(folder / "full/a.jpg", {}).substr(0, 6), "E0610:");
-  EXPECT_EQ(contents(folder.path()), before);
+  EXPECT_EQ(contents_of(folder.path()), before);
   fs::create_directory(folder / "empty");
   EXPECT_EQ(failure(folder / "empty", {.classes = 1, .per_class = 1, .size = 16}), "");
 }

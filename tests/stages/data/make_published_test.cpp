@@ -13,6 +13,7 @@
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_flowers102.h"
 #include "tests/support/durable_storage.h"
+#include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"
 
@@ -20,14 +21,6 @@ namespace stages {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::map<std::string, std::vector<std::uint8_t>> contents(const fs::path& folder) {
-  std::map<std::string, std::vector<std::uint8_t>> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = file_bytes(entry.path());
-  }
-  return files;
-}
 
 using Make = void (*)(const fs::path&, const MadeImages&, const MakeCallbacks&);
 
@@ -49,8 +42,8 @@ TEST_P(MakePublished, SameNumbersSameBytes) {
   GetParam()(folder_ / "a", images, {});
   GetParam()(folder_ / "b/", images, {});
   GetParam()(folder_ / "c", {.classes = 5, .per_class = 4, .size = 24, .seed = 6}, {});
-  EXPECT_EQ(contents(folder_ / "a"), contents(folder_ / "b"));
-  EXPECT_NE(contents(folder_ / "a"), contents(folder_ / "c"));
+  EXPECT_EQ(contents_of(folder_ / "a"), contents_of(folder_ / "b"));
+  EXPECT_NE(contents_of(folder_ / "a"), contents_of(folder_ / "c"));
 }
 
 TEST_P(MakePublished, EverythingIsOnTheDiskBeforeItHasItsName) {

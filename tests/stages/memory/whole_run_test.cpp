@@ -109,7 +109,7 @@ class WholeRun {
       : executor_(std::move(graph), kinds(),
                   {.emit = [this](const runner::Event& event) { events_.push_back(event); },
                    .is_cancelled = [] { return false; },
-                   .measure_peak = [this] { return meter_.peak_since_last(); }}) {
+                   .measure_peak_live = [this] { return meter_.peak_since_last(); }}) {
     EXPECT_TRUE(executor_.create().empty());
   }
 

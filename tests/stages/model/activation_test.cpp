@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "stages/trace/saved_tensors.h"
+#include "tests/support/scoped_threads.h"
 
 namespace stages {
 namespace {
@@ -33,15 +34,6 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(torch::kDouble) - b.to(torch::kDouble)).abs().max().item<double>();
 }
 
-class Threads {
- public:
-  explicit Threads(int wanted) : before_(at::get_num_threads()) { at::set_num_threads(wanted); }
-  ~Threads() { at::set_num_threads(before_); }
-
- private:
-  const int before_;
-};
-
 TEST(ActivationTest, ActivationsAreTheirFormulas) {
   const std::pair<Activation, std::function<double(double)>> formulas[] = {
       {Activation::kQuickGelu, [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
@@ -60,11 +52,11 @@ TEST(ActivationTest, QuickGeluHasTheBitsOfTorchsOperatorsOnOneThread) {
     for (const at::ScalarType type : kTypes) {
       const at::Tensor x = random({count}).to(type);
       const at::Tensor expected = [&x] {
-        const Threads one(1);
+        const ScopedThreads one(1);
         return by_operators(x);
       }();
       for (const int threads : {1, 2, 3}) {
-        const Threads several(threads);
+        const ScopedThreads several(threads);
         EXPECT_TRUE(quick_gelu(x).equal(expected)) << count << " " << type << " " << threads;
       }
     }

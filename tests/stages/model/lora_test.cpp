@@ -1,38 +1,23 @@
 #include <map>
-#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
-#include "tests/support/recording_context.h"
+#include "tests/support/model_of.h"
 #include "tests/support/small_backbone.h"
-#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
 
 using runner::StageError;
 
-/// What `kind` of these options puts out, run with a seed of its own.
-std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
-  const runner::Value value = stage_options(schema, options.dump());
-  runner::ConfigReader reader(value, "/model");
-  auto stage = kind.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
-  RecordingContext context;
-  context.facts.seed = 7;
-  const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
-  return std::static_pointer_cast<const Model>(outputs.at("model"));
-}
-
 std::shared_ptr<const Model> adapted(Json options, const Json& backbone = small()) {
   options["backbone"] = backbone;
-  return model_of(kModelLora, "model/lora", options);
+  return model_of(kModelLora, options);
 }
 
 std::vector<std::string> trained_names(const torch::nn::Module& network) {
@@ -42,8 +27,7 @@ std::vector<std::string> trained_names(const torch::nn::Module& network) {
 }
 
 TEST(Lora, AdaptersChangeNothingBeforeTheFirstStep) {
-  const auto with = adapted({{"dropout", 0}}),
-             without = model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", small()}});
+  const auto with = adapted({{"dropout", 0}}), without = model_of(kModelLinearProbe, {{"backbone", small()}});
   const at::Tensor logits = with->forward(*with->build(flowers(), 1), {{"image", pixels()}}).at("logits");
   EXPECT_TRUE(
       torch::equal(logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));

@@ -17,6 +17,7 @@
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/trace/summarize.h"
+#include "tests/support/scoped_threads.h"
 #include "tests/support/traced_tower.h"
 
 namespace stages {
@@ -71,15 +72,6 @@ std::vector<Case> cases() {
   return result;
 }
 
-class Threads {
- public:
-  explicit Threads(int wanted) : before_(at::get_num_threads()) { at::set_num_threads(wanted); }
-  ~Threads() { at::set_num_threads(before_); }
-
- private:
-  const int before_;
-};
-
 constexpr int kSteps = 2;
 
 struct Peak {
@@ -87,7 +79,7 @@ struct Peak {
 };
 
 Peak measured_peak(const Case& one) {
-  const Threads threads(one.threads);
+  const ScopedThreads threads(one.threads);
   const CpuPool pool;
   const CountingAllocator counter;
   TowerRun run(one.training, at::kCPU);

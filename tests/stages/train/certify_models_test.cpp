@@ -3,30 +3,18 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "stages/train/certify.h"
 #include "stages/weights/weights.h"
+#include "tests/support/model_of.h"
 #include "tests/support/planning_context.h"
-#include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
-#include "tests/support/stage_options.h"
 #include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
-
-std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
-  const runner::Value value = stage_options(schema, options.dump());
-  runner::ConfigReader reader(value, "/model");
-  auto stage = kind.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
-  RecordingContext context;
-  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
-}
 
 /// One of each kind, of layers that are too wide to be compared by the way.
 std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
@@ -38,10 +26,10 @@ std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
   backbone["features"] = "projected";
   timm.update(Json::parse(R"({"kind": "vit", "names": "timm"})"));
   timm.erase("projection_dim");
-  return {{"a tower", model_of(kModelClipVision, "model/clip_vision", dropping)},
-          {"a head", model_of(kModelLinearProbe, "model/linear_probe", {{"backbone", backbone}})},
-          {"adapters", model_of(kModelLora, "model/lora", {{"backbone", backbone}, {"rank", 16}})},
-          {"adapters on timm's", model_of(kModelLora, "model/lora", {{"backbone", timm}, {"targets", {"qkv"}}})}};
+  return {{"a tower", model_of(kModelClipVision, dropping)},
+          {"a head", model_of(kModelLinearProbe, {{"backbone", backbone}})},
+          {"adapters", model_of(kModelLora, {{"backbone", backbone}, {"rank", 16}})},
+          {"adapters on timm's", model_of(kModelLora, {{"backbone", timm}, {"targets", {"qkv"}}})}};
 }
 
 /// Cross-entropy of a model's logits.

@@ -3,28 +3,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
 #include "stages/stages.h"
 #include "stages/train/loss.h"
 #include "stages/train/plan_training.h"
+#include "tests/support/model_of.h"
 #include "tests/support/noise_images.h"
 #include "tests/support/planning_context.h"
-#include "tests/support/recording_context.h"
 #include "tests/support/small_backbone.h"
-#include "tests/support/stage_options.h"
 
 namespace stages {
 namespace {
-
-std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const std::string& schema, const Json& options) {
-  const runner::Value value = stage_options(schema, options.dump());
-  runner::ConfigReader reader(value, "/model");
-  auto stage = kind.create(reader);
-  if (!stage) throw std::logic_error(stage.errors()[0].message);
-  RecordingContext context;
-  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
-}
 
 Json tower() {
   return Json::parse(R"({"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -35,7 +23,7 @@ std::shared_ptr<const Model> adapters() {
   Json backbone = tower();
   for (const char* key : {"attention_dropout", "drop_path", "dropout"}) backbone.erase(key);
   backbone["projection_dim"] = 16;
-  return model_of(kModelLora, "model/lora", {{"backbone", backbone}, {"rank", 2}, {"dropout", 0.1}});
+  return model_of(kModelLora, {{"backbone", backbone}, {"rank", 2}, {"dropout", 0.1}});
 }
 
 /// A convolution, and a classifier, with BatchNorm between them.
@@ -142,7 +130,7 @@ class RepeatedParts : public testing::Test {
   }
 
   NoiseImages data{40, 32};
-  std::shared_ptr<const Model> model = model_of(kModelClipVision, "model/clip_vision", tower());
+  std::shared_ptr<const Model> model = model_of(kModelClipVision, tower());
   Coupling coupling = Coupling::kPerSample;
   TrainerOptions options;
   MemoryPolicy policy;

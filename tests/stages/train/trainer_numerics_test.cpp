@@ -11,7 +11,7 @@
 #include "tests/support/convolutional_networks.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"
-#include "tests/support/tiny_dataset.h"
+#include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
@@ -71,21 +71,13 @@ struct OneTraining {
   ForwardStep step;
   std::shared_ptr<const Dataset> data;
   MemoryPolicy policy;
-  TrainerOptions options;
+  TrainerOptions options = tiny_options();
   RecordingContext context;
 
   OneTraining(ForwardStep::Forward forward, std::shared_ptr<const Dataset> data)
       : step(std::move(forward)), data(std::move(data)) {
     options.epochs = 2;
-    options.batch_size = 8;
-    options.optimizer = AdamOptions{.learning_rate = 0.01,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0.01,
-                                    .amsgrad = false,
-                                    .decoupled = true};
-    options.monitor = "loss";
+    std::get<AdamOptions>(options.optimizer).learning_rate = 0.01;
     policy.pointer = "/memory";
   }
   TrainingResult run(torch::nn::Module& network) {

@@ -8,11 +8,8 @@
 #include <torch/torch.h>
 
 #include "stages/train/loss.h"
-#include "stages/train/trainer.h"
-#include "stages/weights/weights.h"
-#include "tests/support/recording_context.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_dataset.h"
+#include "tests/support/tiny_training.h"
 
 namespace stages {
 namespace {
@@ -101,17 +98,8 @@ class DeterminismCheckTest : public testing::Test {
     auto data = std::make_shared<TinyDataset>(30);
     data->skipped = {4, 17};
     data->options.workers = workers;
-    TrainerOptions options;
+    TrainerOptions options = tiny_options();
     options.epochs = 2;
-    options.batch_size = 8;
-    options.optimizer = AdamOptions{.learning_rate = 0.05,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0.01,
-                                    .amsgrad = false,
-                                    .decoupled = true};
-    options.monitor = "loss";
     const auto network = TinyModel().build(data->describe(), 7);
     stages::train(step, *network, {data, nullptr}, options, MemoryPolicy(), context);
     std::vector<at::Tensor> all;

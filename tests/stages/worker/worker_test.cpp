@@ -27,13 +27,17 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
-/// Does n - 1 operations that are not deterministic.
+/// Does n - 1 operations that are not deterministic. It is stopped with n = 0, with -1 once it has saved, with -2 when
+/// it continues from what an earlier process has saved.
 class SpeakingStage : public runner::Stage {
  public:
   explicit SpeakingStage(std::int64_t n) : n_(n) {}
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     context.say(context.node().device + (context.node().smoke ? " smoke" : ""));
     context.debug("what the stage chose");
+    if (n_ == -1) context.sync_metrics();
+    if (n_ == -2) context.resumed(0);
+    if (n_ <= 0) throw runner::Cancelled{};
     for (std::int64_t i = 1; i < n_; ++i) torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
   }
@@ -75,9 +79,8 @@ class WorkerTest : public testing::Test {
   runner::ExitCode serve_from(int in, int signal = 0) {
     int out[2];
     EXPECT_EQ(pipe(out), 0);
-    const std::atomic<int> stop_signal = signal;
-    std::atomic<bool> wants_save = false;
-    const auto exit = Worker(in, out[1], kKinds, kRequests, stop_signal, wants_save).serve();
+    WorkerSignals signals{.stop = signal};
+    const auto exit = Worker(in, out[1], kKinds, kRequests, signals).serve();
     close(out[1]);
     std::string text;
     char piece[4096];
@@ -220,6 +223,22 @@ TEST_F(WorkerTest, GoesQuietlyWhenRetortDoesNotSayGo) {
 TEST_F(WorkerTest, SignalEndsItWithItsOwnCode) {
   EXPECT_EQ(serve(run_request("cpu", "1"), SIGINT), runner::ExitCode::kInterrupted);
   EXPECT_EQ(serve(run_request("cpu", "1"), SIGTERM), runner::ExitCode::kTerminated);
+}
+
+TEST_F(WorkerTest, StopIsAStopAfterASaveOnceANodeHasSaved) {
+  EXPECT_EQ(serve(run_request("cpu", "0") + go()), runner::ExitCode::kTerminated);
+  EXPECT_EQ(serve(run_request("cpu", "-1") + go()), runner::ExitCode::kStoppedAfterSave);
+  EXPECT_EQ(serve(run_request("cpu", "-2") + go()), runner::ExitCode::kStoppedAfterSave);
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
+}
+
+TEST_F(WorkerTest, StopOfARunThatHasFinishedANodeOnlyIsNoStopAfterASave) {
+  Json request = Json::parse(run_request("cpu", "1"));
+  Json stopped = request["graph"]["nodes"][0];
+  stopped["id"] = "b";
+  stopped["options"]["n"] = 0;
+  request["graph"]["nodes"].push_back(stopped);
+  EXPECT_EQ(serve(request.dump() + "\n" + go()), runner::ExitCode::kTerminated);
 }
 
 TEST_F(WorkerTest, AnswersOtherRequests) {

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "runner/error/exit_code.h"
+
+namespace runner {
+
+/// How a program ends that `signal` has stopped before its work was done: `has_saved` says whether a resumed run
+/// continues from there. SIGHUP counts as SIGTERM.
+ExitCode exit_code_of_stop(int signal, bool has_saved);
+
+/// Is `code` one that exit_code_of_stop() gives?
+bool says_stopped(ExitCode code);
+
+}  // namespace runner
