@@ -29,22 +29,20 @@ class Filler {
  public:
   explicit Filler(const ForeachItem& item) : item_(item) {}
 
-  Value fill(const Value& value, const std::string& pointer) {
-    if (const auto* text = value.text()) return fill_text(value, *text, pointer);
-    Value result = value;
-    if (auto* list = result.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i)
-        (*list)[i] = fill((*list)[i], pointer_to(pointer, std::to_string(i)));
-    } else if (auto* map = result.map()) {
-      for (Entry& entry : *map) entry.value = fill(entry.value, pointer_to(pointer, entry.key));
+  void fill(Value& value, const std::string& pointer) {
+    if (value.text() && value.text()->find(kOpening) != std::string::npos) {
+      value = filled_text(value, *value.text(), pointer);
+    } else if (auto* list = value.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i) fill((*list)[i], pointer_to(pointer, std::to_string(i)));
+    } else if (auto* map = value.map()) {
+      for (Entry& entry : *map) fill(entry.value, pointer_to(pointer, entry.key));
     }
-    return result;
   }
 
   Diagnostics errors;
 
  private:
-  Value fill_text(const Value& value, const std::string& text, const std::string& pointer) {
+  Value filled_text(const Value& value, const std::string& text, const std::string& pointer) {
     std::string filled;
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t begin = text.find(kOpening, at);
@@ -144,11 +142,11 @@ bool agree(const ForeachItem& a, const ForeachItem& b) {
   });
 }
 
-Result<Value> fill_in(const Value& options, const ForeachItem& item, const std::string& pointer) {
+Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer) {
   Filler filler(item);
-  Value filled = filler.fill(options, pointer);
+  filler.fill(options, pointer);
   if (!filler.errors.empty()) return filler.errors;
-  return filled;
+  return options;
 }
 
 }  // namespace runner

@@ -29,6 +29,6 @@ bool agree(const ForeachItem& a, const ForeachItem& b);
 
 /// `options` with every ${item.key} and ${item.key[i]} filled in: a whole value keeps its type, within a text it
 /// becomes text. Unknown keys are errors at their place; `pointer` is where `options` stand.
-Result<Value> fill_in(const Value& options, const ForeachItem& item, const std::string& pointer);
+Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer);
 
 }  // namespace runner

@@ -21,10 +21,9 @@ constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
 
 std::uint64_t node_seed(std::uint64_t seed, std::string_view id) { return split_mix(seed + fnv1a(id) + kSplitMixStep); }
 
-Value without(const Value& options, std::initializer_list<std::string_view> keys) {
-  Value result = options;
-  std::erase_if(*result.map(), [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
-  return result;
+Value without(Value options, std::initializer_list<std::string_view> keys) {
+  std::erase_if(*options.map(), [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
+  return options;
 }
 
 class Compiler {
@@ -116,7 +115,7 @@ class Compiler {
         errors_.push_back(std::move(error));
       }
     }
-    return without(*filled, {"kind"});
+    return without(*std::move(filled), {"kind"});
   }
 
   /// An order in which the nodes can run, as written as far as edges allow; reports cycles.

@@ -1,5 +1,6 @@
 #include "runner/graph/node_key.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,26 @@
 namespace runner {
 namespace {
 
-/// Removes from the mapping `value`, at `path` of the recipe, what does not bear on the result.
-void remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe, const SchemaSet& schemas) {
-  if (!value.map()) return;
+/// Removes from the mapping `value`, at `path` of the recipe, what does not bear on the result. Is there any?
+bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe, const SchemaSet& schemas) {
+  if (!value.map()) return false;
+  bool is_changed = false;
   std::erase_if(*value.map(), [&](Entry& entry) {
     path.push_back(entry.key);
     const bool is_safe = schemas.resume_class(recipe, path) == ResumeClass::kSafe;
-    if (!is_safe) remove_safe(entry.value, path, recipe, schemas);
+    if (is_safe || remove_safe(entry.value, path, recipe, schemas)) is_changed = true;
     path.pop_back();
     return is_safe;
   });
+  return is_changed;
+}
+
+bool hides_anything(const Value& value) {
+  if (!value.secret_as.empty()) return !value.text() || *value.text() != value.secret_as;
+  const auto* list = value.list();
+  const auto* map = value.map();
+  return (list && std::ranges::any_of(*list, hides_anything)) ||
+         (map && std::ranges::any_of(*map, hides_anything, &Entry::value));
 }
 
 }  // namespace
@@ -44,10 +55,10 @@ std::optional<Value> key_options(const Node& node, const Value& recipe, const Sc
   Value kept = node.options;
   std::vector<std::string> path = {node.stage};
   const auto family = family_of(node.kind);
-  if (family == Family::kData || family == Family::kMemory) remove_safe(kept, path, recipe, schemas);
-  nlohmann::ordered_json shown = to_json(kept);
-  if (shown == to_json(node.options, /*hide_secrets=*/false)) return std::nullopt;
-  return from_json(shown);
+  const bool may_change = family == Family::kData || family == Family::kMemory;
+  const bool is_changed = may_change && remove_safe(kept, path, recipe, schemas);
+  if (!is_changed && !hides_anything(kept)) return std::nullopt;
+  return from_json(to_json(kept));
 }
 
 }  // namespace runner

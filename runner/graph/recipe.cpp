@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include <nlohmann/json.hpp>
-
 #include "runner/graph/settle_weights.h"
 #include "runner/schema/schema.h"
 #include "runner/disk/digest.h"
+#include "runner/value/sorted_json.h"
 
 namespace runner {
 namespace {
@@ -22,7 +21,7 @@ Determinism determinism_of(const Value& value) {
 
 }  // namespace
 
-std::string recipe_hash(const Value& resolved) { return sha256(nlohmann::json(to_json(resolved)).dump()); }
+std::string recipe_hash(const Value& resolved) { return sha256(sorted_json(resolved)); }
 
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {

@@ -48,7 +48,7 @@ std::string title_of(const std::string& path) {
   return title;
 }
 
-bool is_stage_kind(const std::string& path) { return std::ranges::count(path, '/') == 1; }
+bool is_stage_kind(std::string_view path) { return std::ranges::count(path, '/') == 1; }
 
 Kind read_kind(const std::string& path, const Json& document, Diagnostics& errors) {
   Kind kind;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,6 +17,6 @@ Kind read_kind(const std::string& path, const nlohmann::ordered_json& document, 
 std::string title_of(const std::string& path);
 
 /// Is the schema at `path` a stage's kind? It lies in one folder: its family.
-bool is_stage_kind(const std::string& path);
+bool is_stage_kind(std::string_view path);
 
 }  // namespace runner

@@ -26,8 +26,8 @@ namespace {
 constexpr std::string_view kSchemaEnding = ".schema.json";
 constexpr std::string_view kRecipeFile = "recipe.schema.json";
 
-Diagnostic bad(const std::string& path, const std::string& pointer, const std::string& message) {
-  return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + path + ": " + message, ""};
+Diagnostic bad(std::string_view path, const std::string& pointer, const std::string& message) {
+  return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + std::string(path) + ": " + message, ""};
 }
 
 /// A default is what a recipe would have said, so it has to be as valid; and what is filled into it as well.
@@ -105,7 +105,7 @@ Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
   Diagnostics& errors = store->schemas.errors;
   for (const SchemaFile& file : files) {
     if (file.path.ends_with(kSchemaEnding)) store->schemas.add_file(file);
-    else errors.push_back(bad(std::string(file.path), "", "a schema's file is named '<name>.schema.json'"));
+    else errors.push_back(bad(file.path, "", "a schema's file is named '<name>.schema.json'"));
   }
   store->schemas.read_all();
   if (!errors.empty()) return std::move(errors);
@@ -150,7 +150,7 @@ void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) co
 std::span<const Kind> SchemaSet::kinds() const {
   if (store_->kinds.empty()) {
     for (const std::string_view path : store_->schemas.paths()) {
-      if (is_stage_kind(std::string(path))) store_->kinds.push_back(store_->kind_in(path));
+      if (is_stage_kind(path)) store_->kinds.push_back(store_->kind_in(path));
     }
     std::ranges::sort(store_->kinds, {}, &Kind::name);
   }
@@ -168,7 +168,7 @@ const Kind* SchemaSet::kind(std::string_view name) const {
 std::string SchemaSet::nearest_kind(std::string_view name) const {
   std::vector<std::string> names;
   for (const std::string_view path : store_->schemas.paths()) {
-    if (is_stage_kind(std::string(path))) names.push_back(title_of(std::string(path)));
+    if (is_stage_kind(path)) names.push_back(title_of(std::string(path)));
   }
   return nearest_name(name, names);
 }

@@ -13,8 +13,7 @@ struct SchemaJson {
   std::string problem;  ///< why it is none; empty: it is one
 };
 
-/// Reads it as the parser itself does, but refuses keys written twice. Reading schemas is most of what a short command
-/// takes, so this is quick.
+/// Refuses keys written twice. Reading schemas is most of what a short command takes, so this is quick.
 SchemaJson read_schema_json(std::string_view text);
 
 }  // namespace runner

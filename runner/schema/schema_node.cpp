@@ -22,7 +22,7 @@ const SchemaNode& followed(const SchemaNode& node) {
 
 const Value* default_of(const SchemaNode& node) {
   for (const SchemaNode* at = &node; at; at = at->target) {
-    if (at->default_value) return &*at->default_value;
+    if (at->default_value) return at->default_value.get();
   }
   return nullptr;
 }

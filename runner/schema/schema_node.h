@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,15 +54,15 @@ enum class ResumeClass {
 /// A schema or subschema, read and checked: one member a keyword, empty where the keyword is absent.
 /// Nodes point to each other; all of them are owned by the SchemaSet and do not move.
 struct SchemaNode {
-  std::string file;     ///< "train/supervised.schema.json"
-  std::string pointer;  ///< where it stands there, "/properties/epochs"
+  std::string_view file;  ///< "train/supervised.schema.json"; the SchemaSet's
+  std::string pointer;    ///< where it stands there, "/properties/epochs"
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
   const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit, planned and resume count
 
   std::string description, unit;
-  std::optional<Value> default_value;
+  std::unique_ptr<const Value> default_value;
   std::vector<Value> examples;
   bool planned = false;               ///< x-planned
   std::optional<ResumeClass> resume;  ///< x-resume
@@ -71,7 +72,7 @@ struct SchemaNode {
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const
 
-  std::optional<Value> minimum, maximum, exclusive_minimum, exclusive_maximum, multiple_of;
+  std::unique_ptr<const Value> minimum, maximum, exclusive_minimum, exclusive_maximum, multiple_of;
   std::optional<std::size_t> min_length, max_length;
   std::optional<Pattern> pattern;
 

@@ -1,6 +1,7 @@
 #include "runner/schema/schema_phrase.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace runner {
 namespace {
@@ -74,8 +75,8 @@ std::string type_phrase(unsigned types) {
 
 std::string range_phrase(const SchemaNode& schema, std::string_view unit) {
   if (!schema.unit.empty()) unit = schema.unit;
-  const auto& [low, high] = std::pair(schema.minimum, schema.maximum);
-  const auto& [above, below] = std::pair(schema.exclusive_minimum, schema.exclusive_maximum);
+  const auto& [low, high] = std::tie(schema.minimum, schema.maximum);
+  const auto& [above, below] = std::tie(schema.exclusive_minimum, schema.exclusive_maximum);
   std::string range;
   if (low && high && !above && !below) {
     range = "from " + describe(*low) + " to " + describe(*high);

@@ -20,6 +20,8 @@ constexpr std::string_view kCommonFile = "common.schema.json";
 constexpr std::string_view kCommonKeys = "/definitions/stage";
 constexpr int kDeepestSchema = 100;  // of nested subschemas
 
+const Json::object_t& members(const Json& json) { return json.get_ref<const Json::object_t&>(); }
+
 std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<double>()); }
 
 /// "%25" as '%'; nullopt for a '%' that two hexadecimal digits do not follow.
@@ -42,13 +44,13 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 
 }  // namespace
 
-void SchemaReader::fail(const std::string& file, std::string pointer, const std::string& message, std::string help) {
-  errors.push_back(
-      {ErrorCode::kBadSchema, {}, std::move(pointer), "schemas/" + file + ": " + message, std::move(help)});
+void SchemaReader::fail(std::string_view file, std::string pointer, const std::string& message, std::string help) {
+  const std::string found = "schemas/" + std::string(file) + ": " + message;
+  errors.push_back({ErrorCode::kBadSchema, {}, std::move(pointer), found, std::move(help)});
 }
 
 void SchemaReader::add_file(const SchemaFile& file) {
-  if (!texts_.emplace(file.path, file.text).second) fail(std::string(file.path), "", "the file is there twice");
+  if (!texts_.emplace(file.path, file.text).second) fail(file.path, "", "the file is there twice");
 }
 
 void SchemaReader::read_all() {
@@ -67,7 +69,7 @@ std::vector<std::string_view> SchemaReader::paths() const {
 const SchemaReader::Json* SchemaReader::document(std::string_view path) {
   at(path);
   const auto found = documents_.find(path);
-  return found == documents_.end() ? nullptr : &found->second;
+  return found == documents_.end() ? nullptr : &found->second.json;
 }
 
 SchemaNode* SchemaReader::at(std::string_view address) {
@@ -79,72 +81,84 @@ SchemaNode* SchemaReader::at(std::string_view address) {
   return node;
 }
 
-void SchemaReader::need(std::string_view path) {
-  const auto known = texts_.find(path);
-  if (known != texts_.end() && !documents_.contains(path)) read_file(known->first, known->second);
+SchemaReader::Document* SchemaReader::need(std::string_view path) {
+  auto found = documents_.find(path);
+  if (found == documents_.end()) {
+    const auto known = texts_.find(path);
+    if (known == texts_.end()) return nullptr;
+    read_file(known->first, known->second);
+    found = documents_.find(path);
+  }
+  return found == documents_.end() ? nullptr : &found->second;
 }
 
 SchemaNode* SchemaReader::find(std::string_view file, std::string_view pointer) {
-  need(file);
-  const auto found = nodes_by_address_.find(std::string(file) + "#" + std::string(pointer));
-  return found == nodes_by_address_.end() ? nullptr : found->second;
+  const Document* document = need(file);
+  if (!document) return nullptr;
+  const auto found = document->nodes.find(pointer);
+  return found == document->nodes.end() ? nullptr : found->second;
 }
 
-void SchemaReader::read_file(const std::string& path, std::string_view text) {
+void SchemaReader::read_file(std::string_view path, std::string_view text) {
   SchemaJson json = read_schema_json(text);
   if (!json.problem.empty()) return fail(path, "", json.problem);
-  const Json& document = documents_.emplace(path, std::move(json.root)).first->second;
-  if (!fits(Needs::kSchema, document)) return fail(path, "", "a schema is a mapping, true or false");
-  read(document, path, "", 0);
+  Document& document = documents_.emplace(path, Document{path, std::move(json.root), {}}).first->second;
+  if (!fits(Needs::kSchema, document.json)) return fail(path, "", "a schema is a mapping, true or false");
+  read(document.json, document, "", 0);
 }
 
-SchemaNode* SchemaReader::read(const Json& json, const std::string& file, const std::string& pointer, int depth) {
+SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string pointer, int depth) {
   SchemaNode& node = nodes.emplace_back();
-  node.file = file;
-  node.pointer = pointer;
-  nodes_by_address_.emplace(file + "#" + pointer, &node);
+  node.file = document.path;
+  node.pointer = std::move(pointer);
+  document.nodes.emplace(node.pointer, &node);
   if (json.is_boolean()) {
     node.verdict = json.get<bool>();
   } else if (!json.is_object()) {
-    fail(file, pointer, "a schema is a mapping, true or false");
+    fail(node.file, node.pointer, "a schema is a mapping, true or false");
   } else if (depth > kDeepestSchema) {
-    fail(file, pointer, "nested too deep");
+    fail(node.file, node.pointer, "nested too deep");
   } else {
-    for (const auto& [key, value] : json.items()) read_keyword(node, key, value, depth + 1);
+    for (const auto& [key, value] : members(json)) read_keyword(node, document, key, value, depth + 1);
   }
   return &node;
 }
 
-void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const Json& json, int depth) {
-  const std::string pointer = pointer_to(node.pointer, key);
+void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json,
+                                int depth) {
+  const auto place = [&] { return pointer_to(node.pointer, key); };
   const KeywordRule* rule = keyword_rule(key);
-  if (!rule) return fail(node.file, pointer, "the validator does not know the keyword '" + key + "'");
-  if (!fits(rule->needs, json)) {
-    return fail(node.file, pointer, "'" + key + "' must be " + std::string(phrase(rule->needs)));
-  }
-  const auto schema = [&](const Json& part) { return read(part, node.file, pointer, depth); };
+  if (!rule) return fail(node.file, place(), "the validator does not know the keyword '" + key + "'");
+  const auto need_other = [&] {
+    fail(node.file, place(), "'" + key + "' must be " + std::string(phrase(rule->needs)));
+  };
+  if (!fits(rule->needs, json)) return need_other();
+  const auto text = [&]() -> const std::string& { return json.get_ref<const std::string&>(); };
+  const auto schema = [&](const Json& part) { return read(part, document, place(), depth); };
   const auto schemas = [&] {
     std::vector<const SchemaNode*> result;
+    const std::string here = place();
     for (const Json& part : json)
-      result.push_back(read(part, node.file, pointer_to(pointer, std::to_string(result.size())), depth));
+      result.push_back(read(part, document, pointer_to(here, std::to_string(result.size())), depth));
     return result;
   };
   const auto named = [&] {
     std::vector<NamedSchema> result;
-    for (const auto& [name, part] : json.items())
-      result.push_back({name, read(part, node.file, pointer_to(pointer, name), depth)});
+    result.reserve(json.size());
+    const std::string here = place();
+    for (const auto& [name, part] : members(json))
+      result.push_back({name, read(part, document, pointer_to(here, name), depth)});
     return result;
   };
+  const auto value = [&] { return std::make_unique<const Value>(from_json(json)); };
   const auto values = [&] {
     std::vector<Value> result;
     for (const Json& item : json) result.push_back(from_json(item));
     return result;
   };
-  const auto expression = [&](const std::string& text) {
-    auto compiled = Pattern::compile(text);
-    if (!compiled) {
-      fail(node.file, pointer, "'" + key + "' must be " + std::string(phrase(rule->needs)));
-    }
+  const auto expression = [&](const std::string& written) {
+    auto compiled = Pattern::compile(written);
+    if (!compiled) need_other();
     return compiled;
   };
   const auto allow = [&](std::vector<Value> some) {
@@ -157,27 +171,28 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
   };
   switch (rule->keyword) {
     case Keyword::kId:
-      if (!node.pointer.empty()) fail(node.file, pointer, "only a file has an $id");
-      else if (json != node.file) fail(node.file, pointer, "$id must be '" + node.file + "'");
+      if (!node.pointer.empty()) fail(node.file, place(), "only a file has an $id");
+      else if (text() != node.file) fail(node.file, place(), "$id must be '" + std::string(node.file) + "'");
       break;
     case Keyword::kRef:
-      node.reference = json.get<std::string>();
+      node.reference = text();
       break;
     case Keyword::kDescription:
-      node.description = json.get<std::string>();
+      node.description = text();
       break;
     case Keyword::kDefault:
-      node.default_value = from_json(json);
+      node.default_value = value();
       break;
     case Keyword::kExamples:
-      for (const auto& example : json) node.examples.push_back(from_json(example));
+      node.examples = values();
       break;
     case Keyword::kDefinitions:
       named();
       break;
     case Keyword::kType:
-      for (const Json& type : json.is_array() ? json : Json::array({json}))
-        node.types |= type_bit(type.get<std::string>());
+      if (json.is_string()) node.types |= type_bit(text());
+      else
+        for (const Json& type : json) node.types |= type_bit(type.get_ref<const std::string&>());
       break;
     case Keyword::kEnum:
       allow(values());
@@ -229,22 +244,22 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
       node.max_length = count(json);
       break;
     case Keyword::kPattern:
-      node.pattern = expression(json.get<std::string>());
+      node.pattern = expression(text());
       break;
     case Keyword::kMinimum:
-      node.minimum = from_json(json);
+      node.minimum = value();
       break;
     case Keyword::kMaximum:
-      node.maximum = from_json(json);
+      node.maximum = value();
       break;
     case Keyword::kExclusiveMinimum:
-      node.exclusive_minimum = from_json(json);
+      node.exclusive_minimum = value();
       break;
     case Keyword::kExclusiveMaximum:
-      node.exclusive_maximum = from_json(json);
+      node.exclusive_maximum = value();
       break;
     case Keyword::kMultipleOf:
-      node.multiple_of = from_json(json);
+      node.multiple_of = value();
       break;
     case Keyword::kAnyOf:
       node.any_of = schemas();
@@ -259,7 +274,7 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
       node.not_this = schema(json);
       break;
     case Keyword::kUnit:
-      node.unit = json.get<std::string>();
+      node.unit = text();
       break;
     case Keyword::kPlanned:
       node.planned = json.get<bool>();
@@ -268,16 +283,16 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
       node.resume = json == "safe" ? ResumeClass::kSafe : json == "force" ? ResumeClass::kForce : ResumeClass::kRefused;
       break;
     case Keyword::kRules:
-      for (const Json& one : json) node.rules.push_back(read_rule(one, node.file, pointer));
+      for (const Json& one : json) node.rules.push_back(read_rule(one, node.file, place()));
       break;
     case Keyword::kKinds:
-      node.kinds_in = json.get<std::string>();
+      node.kinds_in = text();
       break;
     case Keyword::kDefaultKind:
-      node.default_kind = json.get<std::string>();
+      node.default_kind = text();
       break;
     case Keyword::kConfig:
-      node.config = json.get<std::string>();
+      node.config = text();
       break;
     case Keyword::kVersion:
     case Keyword::kInputs:
@@ -293,7 +308,7 @@ void SchemaReader::read_keyword(SchemaNode& node, const std::string& key, const 
   }
 }
 
-Rule SchemaReader::read_rule(const Json& json, const std::string& file, const std::string& pointer) {
+Rule SchemaReader::read_rule(const Json& json, std::string_view file, const std::string& pointer) {
   Rule rule{json["rule"], json["at"], json["message"], json["help"]};
   try {
     holds(rule.condition, [](std::string_view) { return nullptr; });
@@ -316,7 +331,7 @@ void SchemaReader::connect() {
 void SchemaReader::connect_reference(SchemaNode& node) {
   const std::string& reference = *node.reference;
   const auto hash = std::min(reference.find('#'), reference.size());
-  const std::string file = hash == 0 ? node.file : reference.substr(0, hash);
+  const std::string_view file = hash == 0 ? node.file : std::string_view(reference).substr(0, hash);
   const auto pointer = percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
   node.target = pointer ? find(file, *pointer) : nullptr;
   if (!node.target) fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
@@ -327,7 +342,10 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
   const bool stages = *node.kinds_in == "*";
   for (const auto& [path, text] : texts_) {
     if (!path.ends_with(kEnding)) continue;
-    const std::function<const SchemaNode&()> schema = [this, &path = path]() -> const SchemaNode& { return *at(path); };
+    const auto schema = [this, &path = path, read = static_cast<SchemaNode*>(nullptr)]() mutable -> const SchemaNode& {
+      if (!read) read = at(path);
+      return *read;
+    };
     const std::string stem = path.substr(0, path.size() - kEnding.size());
     const auto slash = stem.rfind('/');
     if (slash == stem.npos) continue;

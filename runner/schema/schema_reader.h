@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -43,24 +44,29 @@ class SchemaReader {
   Diagnostics errors;
 
  private:
-  /// Reads a file that is not read yet, if it is there.
-  void need(std::string_view path);
-  void read_file(const std::string& path, std::string_view text);
+  struct Document {
+    std::string_view path;
+    Json json;
+    std::unordered_map<std::string_view, SchemaNode*> nodes;  // by pointer, which is the node's
+  };
+
+  /// Reads a file that is not read yet. Null: it is not there, or is no JSON.
+  Document* need(std::string_view path);
+  void read_file(std::string_view path, std::string_view text);
   /// Makes all nodes that are new point to others, reading the files of those.
   void connect();
   SchemaNode* find(std::string_view file, std::string_view pointer);
-  SchemaNode* read(const Json& json, const std::string& file, const std::string& pointer, int depth);
-  void read_keyword(SchemaNode& node, const std::string& key, const Json& json, int depth);
-  Rule read_rule(const Json& json, const std::string& file, const std::string& pointer);
+  SchemaNode* read(const Json& json, Document& document, std::string pointer, int depth);
+  void read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json, int depth);
+  Rule read_rule(const Json& json, std::string_view file, const std::string& pointer);
   void connect_reference(SchemaNode& node);
   void connect_kinds(SchemaNode& node);
   void refuse_circles();
-  void fail(const std::string& file, std::string pointer, const std::string& message, std::string help = "");
+  void fail(std::string_view file, std::string pointer, const std::string& message, std::string help = "");
 
-  std::map<std::string, std::string_view, std::less<>> texts_;        // of all files, by path
-  std::map<std::string, Json, std::less<>> documents_;                // of those that are read
-  std::map<std::string, SchemaNode*, std::less<>> nodes_by_address_;  // by "file#pointer"
-  std::size_t connected_ = 0;                                         // of the nodes
+  std::map<std::string, std::string_view, std::less<>> texts_;   // of all files, by path
+  std::map<std::string_view, Document, std::less<>> documents_;  // of those that are read, by the path in texts_
+  std::size_t connected_ = 0;                                    // of the nodes
 };
 
 }  // namespace runner

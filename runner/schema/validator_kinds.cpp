@@ -28,6 +28,7 @@ std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
 
 /// Is this entry of a recipe, whose key is not reserved, meant as a stage?
 bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe, const ValidatorPlace& place) {
+  if (entry.value.map() && entry.value.find("kind")) return true;
   const SchemaNode& stages = followed(*recipe.additional_properties);
   const auto reserved = known_keys(recipe);
   const std::string near = did_you_mean(entry.key, reserved);
@@ -38,7 +39,6 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
          near.empty() ? "reserved keys: " + joined(reserved, 20) + "; " + rule : near);
     return false;
   }
-  if (entry.value.find("kind")) return true;
   const bool is_family = !kind_names(stages, entry.key + ".").empty();
   fail(ErrorCode::kMissingKey, entry.value.where, pointer_to(pointer, "kind"),
        "missing key 'kind' in the stage " + in_quotes(entry.key),

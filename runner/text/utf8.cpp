@@ -3,14 +3,13 @@
 namespace runner {
 namespace {
 
-/// Bytes of the character that starts `text`; 0 when it is malformed.
+/// Bytes of the character, not of ASCII, that starts `text`; 0 when it is malformed.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
     return byte(i) >= low && byte(i) <= high;
   };
   const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
   if (lead >= 0xE0 && lead <= 0xEF) {
     const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;   // overlong below
@@ -29,6 +28,10 @@ std::size_t character_length(std::string_view text) {
 
 std::optional<std::size_t> invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
     const std::size_t length = character_length(text.substr(at));
     if (length == 0) return at;
     at += length;

@@ -63,8 +63,14 @@ std::string describe(const Value& value) {
 }
 
 std::string pointer_to(std::string_view pointer, std::string_view key) {
-  std::string result(pointer);
+  std::string result;
+  result.reserve(pointer.size() + 1 + key.size());
+  result += pointer;
   result += '/';
+  if (key.find_first_of("~/") == key.npos) {
+    result += key;
+    return result;
+  }
   for (const char c : key) {
     if (c == '~') result += "~0";
     else if (c == '/') result += "~1";
@@ -134,14 +140,16 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
   using Json = nlohmann::ordered_json;
   if (hide_secrets && !value.secret_as.empty()) return value.secret_as;
   if (const auto* list = value.list()) {
-    Json json = Json::array();
-    for (const Value& item : *list) json.push_back(to_json(item, hide_secrets));
-    return json;
+    Json::array_t items;
+    items.reserve(list->size());
+    for (const Value& item : *list) items.push_back(to_json(item, hide_secrets));
+    return Json(std::move(items));
   }
   if (const auto* map = value.map()) {
-    Json json = Json::object();
-    for (const Entry& entry : *map) json[entry.key] = to_json(entry.value, hide_secrets);
-    return json;
+    Json::object_t object;
+    object.reserve(map->size());  // it would copy what it holds as it grows
+    for (const Entry& entry : *map) object.emplace_back(entry.key, to_json(entry.value, hide_secrets));
+    return Json(std::move(object));
   }
   if (const auto* number = std::get_if<double>(&value.data)) return number_json(*number);
   if (const auto* flag = std::get_if<bool>(&value.data)) return *flag;
@@ -158,11 +166,14 @@ Value from_json(const nlohmann::ordered_json& json) {
   else if (json.is_string()) value.data = json.get<std::string>();
   else if (json.is_array()) {
     Value::List list;
+    list.reserve(json.size());
     for (const auto& item : json) list.push_back(from_json(item));
     value.data = std::move(list);
   } else if (json.is_object()) {
     Value::Map map;
-    for (const auto& [key, item] : json.items()) map.push_back({key, {}, from_json(item)});
+    map.reserve(json.size());
+    for (const auto& [key, item] : json.get_ref<const nlohmann::ordered_json::object_t&>())
+      map.push_back({key, {}, from_json(item)});
     value.data = std::move(map);
   }
   return value;

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <openssl/evp.h>
-
 #include <map>
 #include <string>
 #include <vector>
 
+#include "runner/disk/digest.h"
 #include "tests/support/http_server.h"
 
 /// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the small files itself, by a
@@ -24,17 +23,10 @@ class HubServer {
   /// In place of the right one, for every file.
   void set_etag(const std::string& etag) { etag_ = etag; }
 
-  static std::string hex_digest(const EVP_MD* method, const std::string& bytes) {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    EVP_Digest(bytes.data(), bytes.size(), digest, &size, method, nullptr);
-    std::string hex;
-    for (unsigned int i = 0; i < size; ++i)
-      hex += {"0123456789abcdef"[digest[i] >> 4], "0123456789abcdef"[digest[i] & 15]};
-    return hex;
-  }
   static std::string git_blob(const std::string& bytes) {
-    return hex_digest(EVP_sha1(), "blob " + std::to_string(bytes.size()) + std::string(1, '\0') + bytes);
+    runner::Digest digest(runner::DigestKind::kSha1);
+    digest.update("blob " + std::to_string(bytes.size()) + std::string(1, '\0') + bytes);
+    return digest.finish();
   }
 
  private:
@@ -69,7 +61,7 @@ class HubServer {
                                                {"pytorch_model.bin", "pickle"},
                                                {"README.md", "read"},
                                                {"sub/notes.txt", "notes"}};
-  const std::string weights_blob_ = hex_digest(EVP_sha256(), files_.at("model.safetensors"));
+  const std::string weights_blob_ = runner::sha256(files_.at("model.safetensors"));
   std::string etag_;
   HttpServer elsewhere_{[this](const SeenRequest& request) {
     return served(request, files_.at(request.target.substr(1, request.target.find('?') - 1)));

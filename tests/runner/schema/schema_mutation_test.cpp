@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/schema/schema_json.h"
 #include "tests/support/schema_generator.h"
 #include "tests/support/schema_texts.h"
 
@@ -51,6 +52,22 @@ TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
     schemas->validate(recipe);
   }
   EXPECT_GT(refused, 20);
+}
+
+TEST(SchemaMutation, TextIsReadAsTheLibraryReadsIt) {
+  std::mt19937 random(5);
+  int broken = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::string text(embedded_schemas()[random() % embedded_schemas().size()].text);
+    if (round >= 30) text = mutated(std::move(text), random);
+    const auto expected = nlohmann::ordered_json::parse(text, nullptr, false);
+    const SchemaJson read = read_schema_json(text);
+    if (read.problem.ends_with("appears twice")) continue;  // what the library takes
+    EXPECT_EQ(read.problem.empty(), !expected.is_discarded()) << read.problem << "\n" << text;
+    if (!read.problem.empty()) ++broken;
+    else EXPECT_EQ(read.root, expected) << text;
+  }
+  EXPECT_GT(broken, 50);
 }
 
 TEST(SchemaMutation, AnyValueIsRefusedOrCompletedOnce) {
