@@ -285,7 +285,12 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   } else {  // nothing is run, so Hydra's settings of runs set nothing
     std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
-  for (Override& override : values) hide_secrets(override);
+  result.typed = typed_;
+  for (Override& override : values) {
+    hide_secrets(override);
+    if (hide_given_again(override, result.unresolved))
+      std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
+  }
   for (Diagnostic& found : apply_overrides(
            result.unresolved, values, has_schema ? declared_ : Declared(),
            has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {
@@ -303,7 +308,6 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     return errors;
   }
   result.overrides = std::move(values);
-  result.typed = typed_;
   return result;
 }
 
