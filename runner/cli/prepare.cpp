@@ -62,6 +62,7 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
   request.may_add = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.may_add(recipe, path);
   };
+  request.validate = [&schemas](Value recipe) { return schemas.validate(recipe); };
   request.strict = named.strict;
   request.config_folders = config_folders(named, errors);
   if (!errors.empty()) return errors;

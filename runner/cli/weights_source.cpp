@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runner/cli/prepare.h"
+#include "runner/config/secret.h"
 #include "runner/protocol/event.h"
 
 namespace runner {
@@ -36,6 +37,42 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   return trained;
 }
 
+namespace {
+
+bool is_of_machine(const std::string& word) {
+  return word.starts_with("device=") || word.starts_with("device.") || word.starts_with("threads=");
+}
+
+/// An error for each of `overrides` that can change nothing in what a trained network is asked for by the verb `name`.
+Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded, std::string_view name) {
+  const bool predicts = name == "predict";
+  Diagnostics errors;
+  for (const std::string& word : overrides) {
+    const Value* was = at_key(recorded, word.substr(0, word.find('=')));
+    if ((predicts && is_of_machine(word)) || (was && is_lost_secret(*was))) continue;
+    errors.push_back({ErrorCode::kTrainedOption,
+                      {},
+                      "",
+                      "'" + without_secrets(word) + "' has no effect on " + (predicts ? "a prediction" : "an export"),
+                      predicts ? "a prediction takes only device=… and threads=…, and there is no file with that name"
+                               : "an export takes no override but a secret that the run's record does not hold"});
+  }
+  return errors;
+}
+
+/// Of the secrets that the record does not hold, those that a network needs which is not trained any more.
+Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
+  Diagnostics lost;
+  for (const Node& node : graph.nodes) {
+    if (node.id == training) continue;
+    const Diagnostics of_node = lost_secrets(node.options, node.pointer);
+    lost.insert(lost.end(), of_node.begin(), of_node.end());
+  }
+  return lost;
+}
+
+}  // namespace
+
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources) {
   const auto run = read_run(source.run);
@@ -43,6 +80,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   const SchemaSet schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return before.errors();
+  if (auto errors = without_effect(overrides, before->recipe.resolved, name); !errors.empty()) return errors;
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
   const auto trained = checkpoint_sources(*run, prepared->graph, source);
@@ -51,6 +89,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
+  if (auto errors = needed_secrets(*graph, *node); !errors.empty()) return errors;
   keep_machine(*graph, before->graph, *run);
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},

@@ -39,7 +39,9 @@ struct WeightsRequest {
 };
 
 /// The request `name` about the training of `source`; its graph has that node and what it takes in besides
-/// data. `overrides` may change the device and the threads. The errors, and the recipe, point into `sources`.
+/// data. `overrides` may change the device and the threads of a prediction, and give again a secret that the record
+/// does not hold; any other is an error, as is such a secret that is not given and needed for more than the training.
+/// The errors, and the recipe, point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 

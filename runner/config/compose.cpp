@@ -159,6 +159,32 @@ void report_mandatory(const Value& value, const std::string& name, const std::st
   }
 }
 
+/// Has it a value that is not known yet: an interpolation, or one that must be given?
+bool is_open(const Value& value) {
+  if (is_mandatory(value) || is_interpolation(value)) return true;
+  const auto* list = value.list();
+  const auto* map = value.map();
+  return (list && std::ranges::any_of(*list, is_open)) ||
+         (map && std::ranges::any_of(*map, is_open, [](const Entry& entry) -> const Value& { return entry.value; }));
+}
+
+/// Is it the fault of a value that is not known yet, at its place or the `kind` of a mapping that it is in?
+bool is_about_open(const Diagnostic& error, const Value& recipe) {
+  if (is_open(nearest(recipe, error.pointer))) return true;
+  for (std::string place = error.pointer; !place.empty();) {
+    place.erase(place.rfind('/'));
+    const Value* kind = nearest(recipe, place).find("kind");
+    if (kind && is_open(*kind)) return true;
+  }
+  return false;
+}
+
+/// Is it about something that is not there? It may be what an override that cannot be applied was to give.
+bool is_about_missing(const Diagnostic& error) {
+  return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
+         error.code == ErrorCode::kInterpolationUnknown;
+}
+
 /// Makes a sweep its first value; false: it has none that can be named.
 bool take_first_value(Override& override) {
   if (!override.sweep) return true;
@@ -259,6 +285,11 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   } else {  // nothing is run, so Hydra's settings of runs set nothing
     std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
   }
+  result.typed = typed_;
+  for (Override& override : values) {
+    if (hide_given_again(override, result.unresolved))
+      std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
+  }
   for (Diagnostic& found : apply_overrides(
            result.unresolved, values, has_schema ? declared_ : Declared(),
            has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {
@@ -271,11 +302,11 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     }
   }
   if (!errors.empty()) {
+    append(errors, errors_besides(result));
     sort_by_place(errors, sources_);
     return errors;
   }
   result.overrides = std::move(values);
-  result.typed = typed_;
   return result;
 }
 
@@ -292,7 +323,22 @@ Result<Value> Composer::resolve(const Composition& composition, Diagnostics* war
     else if (warnings) warnings->push_back(std::move(each));
   }
   if (errors.empty()) return recipe;
+  if (composition.has_schema && request_.validate) {
+    const Value& known = recipe.map() ? recipe : composition.unresolved;  // an interpolation may have failed
+    for (Diagnostic& error : request_.validate(known)) {
+      if (!is_about_open(error, known)) errors.push_back(std::move(error));
+    }
+  }
   sort_by_place(errors, sources_);
+  return errors;
+}
+
+/// What is wrong with a composition to which not every override could be applied.
+Diagnostics Composer::errors_besides(const Composition& composition) const {
+  if (!composition.has_schema || !request_.validate) return {};
+  auto resolved = resolve(composition);
+  Diagnostics errors = resolved ? request_.validate(*std::move(resolved)) : resolved.errors();
+  std::erase_if(errors, is_about_missing);
   return errors;
 }
 

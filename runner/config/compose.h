@@ -29,6 +29,9 @@ using DeclaredKeys = std::function<std::vector<std::string>(const Value& recipe,
 /// Do the schemas take +path=value for a single value, where nobody has written the path?
 using MayAdd = std::function<bool(const Value& recipe, std::span<const std::string> path)>;
 
+/// What the schemas have against a recipe. SchemaSet::validate() is one, of a copy.
+using Validate = std::function<Diagnostics(Value recipe)>;
+
 /// What the schemas say of keys besides their defaults. Any of it may be empty.
 struct SchemaKeys {
   DeclaredKeys declared = {};
@@ -51,7 +54,8 @@ struct ComposeRequest {
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();  ///< what every ${now:...} tells
   DeclaredKeys declared_keys = {};                                               ///< may be empty
   MayAdd may_add = {};                                                           ///< may be empty
-  bool strict = false;                                                           ///< every warning is an error
+  Validate validate = {};  ///< asked where an error is found before, so that all are reported at once; may be empty
+  bool strict = false;     ///< every warning is an error
 };
 
 /// A recipe put together. Locations point into the files and overrides it came from.
@@ -88,19 +92,22 @@ class Composer {
   const Diagnostics& errors() const { return errors_; }
 
   /// Follows the defaults lists, merges, and applies `overrides`, none of which may be a sweep. Everything wrong is
-  /// reported at once, as far as one mistake does not hide the next.
+  /// reported at once, as far as one mistake does not hide the next; with it what the schemas have against the rest.
   Result<Composition> compose(std::span<const Override> overrides);
 
   /// The composition of a single run, from the overrides as typed; one that is a sweep is refused.
   Result<Composition> compose_once();
 
   /// The composition with interpolations resolved (interpolation.h); a mandatory value that is still missing is an
-  /// error. Warnings, of keys that are deprecated, are added where the pointer leads.
+  /// error, reported with what the schemas have against the rest. Warnings, of keys that are deprecated, are added
+  /// where the pointer leads.
   Result<Value> resolve(const Composition& composition, Diagnostics* warnings = nullptr) const;
 
  private:
   Composer(ComposeRequest request, Declared declared, Sources& sources)
       : request_(std::move(request)), declared_(std::move(declared)), sources_(sources) {}
+
+  Diagnostics errors_besides(const Composition& composition) const;
 
   ComposeRequest request_;
   Declared declared_;

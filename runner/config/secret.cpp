@@ -86,13 +86,15 @@ std::string SecretTexts::hidden_in(std::string text) const {
   return text;
 }
 
+bool is_lost_secret(const Value& value) { return value.text() && *value.text() == kMask; }
+
 Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
   Diagnostics lost;
   const auto add = [&](const Value& value, const std::string& place) {
     const Diagnostics more = lost_secrets(value, place);
     lost.insert(lost.end(), more.begin(), more.end());
   };
-  if (const auto* text = options.text(); text && *text == kMask)
+  if (is_lost_secret(options))
     lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
                     "a secret was here, which the record does not hold", "give it again as an override"});
   if (const auto* list = options.list()) {
@@ -119,6 +121,13 @@ bool hide_secrets(Override& override) {
   }
   if (found) override.value_text = kMask;
   return found;
+}
+
+bool hide_given_again(Override& override, const Value& recipe) {
+  const Value* was = at_key(recipe, override.key);
+  if (!override.value || !was || !is_lost_secret(*was)) return false;
+  override.value->secret_as = kMask;
+  return true;
 }
 
 std::string without_secrets(const std::string& typed) {

@@ -43,6 +43,9 @@ class SecretTexts {
   std::vector<std::pair<std::string, std::string>> shown_;  // a secret and what stands for it, the longest first
 };
 
+/// Is it what a record shows in place of a secret, so that the value must be given again?
+bool is_lost_secret(const Value& value);
+
 /// An error for each text in `options`, at `pointer` of the recipe, that a record shows as *** in place of a secret: it
 /// must be given again, for nobody else knows it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
@@ -55,6 +58,9 @@ void hide_secrets(Value& recipe);
 
 /// Marks those in what an override sets. True: there is one.
 bool hide_secrets(Override& override);
+
+/// Marks what an override gives again in place of a secret that `recipe`, a recorded one, does not hold. True: it does.
+bool hide_given_again(Override& override, const Value& recipe);
 
 /// An override as it was typed, for people and for records: "vars.api_key=***".
 std::string without_secrets(const std::string& typed);

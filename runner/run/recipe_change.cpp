@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/config/difference.h"
+#include "runner/config/secret.h"
 #include "runner/schema/schema_node.h"
 #include "runner/stage/family.h"
 
@@ -43,11 +44,17 @@ std::string schedule_over(const Value& recipe, const std::vector<std::string>& p
   return document && document->value("x-spans-training", false) ? *kind->text() : "";
 }
 
+/// A secret that the record does not hold, given again: nobody knows whether it is another.
+bool is_given_again(const Difference& change) {
+  return change.before && is_lost_secret(*change.before) && change.after && change.after->text();
+}
+
 }  // namespace
 
 Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas) {
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
+    if (is_given_again(change)) continue;
     // Either recipe may name the kind that knows the option.
     const ResumeClass resume =
         std::max(schemas.resume_class(before, change.path), schemas.resume_class(after, change.path));
@@ -71,6 +78,7 @@ Diagnostics check_change(const Value& before, const Value& after, bool force, co
 Diagnostics check_change_of_trained(const Value& before, const Value& after) {
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
+    if (is_given_again(change)) continue;
     const std::string& key = change.path.front();
     const auto is_of = [&](Family family) { return has_stage(before, key, family) || has_stage(after, key, family); };
     const bool is_model = is_of(Family::kModel);

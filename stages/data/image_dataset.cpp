@@ -44,6 +44,13 @@ std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
   return (full * wanted + part - 1) / part;
 }
 
+/// `image` itself where the cut takes all of it as it is.
+std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image, Interpolation interpolation) {
+  const Box all{0, 0, image->width, image->height};
+  if (cut.from == all && cut.window == all && cut.width == all.width && cut.height == all.height) return image;
+  return std::make_shared<const Image>(apply(cut, *image, interpolation));
+}
+
 }  // namespace
 
 ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
@@ -73,9 +80,9 @@ std::vector<std::int64_t> ImageDataset::labels() const {
 std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {
   try {
     bool mirrored = false;
-    const Image image = read(epoch, index, mirrored);
-    at::Tensor pixels = torch::empty({3, image.height, image.width});
-    normalization_.write(image, mirrored, pixels.data_ptr<float>());
+    const std::shared_ptr<const Image> image = read(epoch, index, mirrored);
+    at::Tensor pixels = torch::empty({3, image->height, image->width});
+    normalization_.write(*image, mirrored, pixels.data_ptr<float>());
     return NamedTensors{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
   } catch (const ImageError& error) {
     if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
@@ -101,7 +108,7 @@ Cut ImageDataset::cut_of(const ImageHeader& header, std::int64_t epoch, std::int
   return result;
 }
 
-Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
+std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
   // Parts share a cache, and a picture may be decoded at eight sizes.
   const auto key = [&](int eighths) {
     return (static_cast<std::uint64_t>(index) * kSplitParts + static_cast<std::uint64_t>(part_)) * 8 +
@@ -111,7 +118,7 @@ Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored)
   if (decoded && options_.decode == Decode::kExact) {
     const Cut cut = cut_of({decoded->width, decoded->height}, epoch, index);
     mirrored = cut.mirrored;
-    return apply(cut, *decoded, options_.resize.interpolation);
+    return cut_out(cut, std::move(decoded), options_.resize.interpolation);
   }
 
   const std::vector<std::uint8_t> bytes = read_image_file(list_->root / file(index).name);
@@ -128,7 +135,8 @@ Image ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored)
     decoded = std::make_shared<const Image>(decode_image(bytes, eighths));
     if (cache_) cache_->put(key(eighths), decoded);
   }
-  return apply(at_size(cut, header, *decoded), *decoded, options_.resize.interpolation);
+  const Cut used = at_size(cut, header, *decoded);
+  return cut_out(used, std::move(decoded), options_.resize.interpolation);
 }
 
 }  // namespace stages

@@ -9,6 +9,7 @@
 #include "stages/artifact/dataset.h"
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
+#include "stages/data/normalization.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -48,7 +49,8 @@ class ImageDataset : public Dataset {
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
   Cut cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
-  Image read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
+  /// The picture cut to size.
+  std::shared_ptr<const Image> read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
 
   std::shared_ptr<const ImageList> list_;
   Part part_;

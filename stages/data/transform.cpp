@@ -84,28 +84,4 @@ Image apply(const Cut& cut, const Image& image, Interpolation interpolation) {
   return resize(image, cut.from, cut.width, cut.height, cut.window, interpolation);
 }
 
-Normalization::Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation) {
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    for (std::size_t value = 0; value < 256; ++value) {
-      const auto share = static_cast<float>(static_cast<double>(value) / 255);
-      values_[channel][value] =
-          (share - static_cast<float>(mean[channel])) / static_cast<float>(standard_deviation[channel]);
-    }
-  }
-}
-
-void Normalization::write(const Image& image, bool mirrored, float* result) const {
-  const auto width = static_cast<std::ptrdiff_t>(image.width);
-  const std::ptrdiff_t plane = width * image.height;
-  for (int y = 0; y < image.height; ++y) {
-    const std::uint8_t* pixel = image.row(y);
-    float* to = result + y * width + (mirrored ? width - 1 : 0);
-    for (std::ptrdiff_t x = 0; x < width; ++x, pixel += 3, to += mirrored ? -1 : 1) {
-      to[0] = values_[0][pixel[0]];
-      to[plane] = values_[1][pixel[1]];
-      to[2 * plane] = values_[2][pixel[2]];
-    }
-  }
-}
-
 }  // namespace stages

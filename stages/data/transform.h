@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -57,17 +56,5 @@ Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
 
 /// Makes the cut.
 Image apply(const Cut& cut, const Image& image, Interpolation interpolation);
-
-/// value / 255 less the mean, divided by the standard deviation, for each value of each channel.
-class Normalization {
- public:
-  Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
-
-  /// Writes the channels one after another, 3 x height x width numbers, from right to left when `mirrored`.
-  void write(const Image& image, bool mirrored, float* result) const;
-
- private:
-  std::array<std::array<float, 256>, 3> values_;
-};
 
 }  // namespace stages

@@ -7,6 +7,7 @@
 
 #include "stages/data/image_reader.h"
 #include "stages/data/jpeg_reader.h"
+#include "stages/data/normalization.h"
 #include "stages/data/png_reader.h"
 #include "stages/data/resize.h"
 #include "stages/data/transform.h"

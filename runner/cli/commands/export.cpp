@@ -13,6 +13,7 @@ namespace {
 
 struct ExportFlags {
   WeightsSource weights;
+  std::vector<std::string> overrides;
   bool merged = false, adapter = false, torchscript = false;  ///< what; none: merged
   std::string out;                                            ///< empty: export/ in the run's folder
   LogFlags log;
@@ -40,7 +41,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
         console,
         {{ErrorCode::kUsage, {}, "", flag + " applies only to --adapter", "add --adapter, or leave out " + flag}});
   }
-  auto request = weights_request("export", flags.weights, {}, console.sources);
+  auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
@@ -65,6 +66,9 @@ Invocation declare_export() {
   const auto flags = std::make_shared<ExportFlags>();
   Invocation verb;
   add_weights_source(verb, flags->weights);
+  verb.add({.name = "overrides",
+            .value = &flags->overrides,
+            .summary = "key=value: a secret that the run's record does not hold, given again"});
   verb.add({.name = "--merged",
             .value = &flags->merged,
             .summary = "The whole network, adapters merged into it, as transformers or timm save it; the default"});

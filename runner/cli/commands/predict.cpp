@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct PredictFlags {
   WeightsSource weights;
-  std::vector<std::string> paths;  ///< images and folders of images; also device=… and threads=…
+  std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< a file; empty: standard output
   std::string flip = "none";  ///< mirrors to average over
@@ -36,29 +36,12 @@ struct Words {
   std::vector<std::string> paths, overrides;
 };
 
-bool is_setting(const std::string& word) {
-  return word.starts_with("device=") || word.starts_with("device.") || word.starts_with("threads=");
-}
-
-Result<Words> sorted_out(const std::vector<std::string>& words) {
+Words sorted_out(const std::vector<std::string>& words) {
   Words result;
-  Diagnostics errors;
   for (const std::string& word : words) {
     std::error_code ignored;
     const bool is_path = !is_override(word) || std::filesystem::exists(word, ignored);
-    if (is_path) result.paths.push_back(word);
-    else if (is_setting(word)) result.overrides.push_back(word);
-    else {
-      errors.push_back({ErrorCode::kTrainedOption,
-                        {},
-                        "",
-                        "'" + word + "' has no effect on a prediction",
-                        "a prediction takes only device=… and threads=…, and there is no file with that name"});
-    }
-  }
-  if (!errors.empty()) return errors;
-  if (result.paths.empty()) {
-    return Diagnostic{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"};
+    (is_path ? result.paths : result.overrides).push_back(word);
   }
   return result;
 }
@@ -122,14 +105,16 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
 
 ExitCode predict_images(const PredictFlags& flags, Console& console) {
   console.json_lines = true;
-  const auto words = sorted_out(flags.paths);
-  if (!words) return report(console, words.errors());
-  auto request = weights_request("predict", flags.weights, words->overrides, console.sources);
+  const Words words = sorted_out(flags.paths);
+  const Diagnostics no_image = {{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
+  if (words.paths.empty() && words.overrides.empty()) return report(console, no_image);
+  auto request = weights_request("predict", flags.weights, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
+  if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   std::vector<std::string> paths;
-  for (const std::string& path : words->paths) paths.push_back(path_for(request->graph, path));
+  for (const std::string& path : words.paths) paths.push_back(path_for(request->graph, path));
   request->json.update({{"paths", paths},
                         {"top", flags.top},
                         {"batch_size", flags.batch_size},

@@ -171,14 +171,18 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
 }
 
 void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
-  std::map<std::string, std::uint64_t> first;
+  std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
   std::size_t repeats = 0;
   std::string example;
   for (const Job& job : jobs) {
-    const auto [known, is_new] = first.try_emplace(job.hash, job.number);
-    if (is_new) continue;
-    if (repeats++ == 0)
-      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second);
+    const auto [begin, end] = unlike.equal_range(job.hash);
+    const auto known =
+        std::find_if(begin, end, [&](const auto& other) { return same_data(other.second->recipe, job.recipe); });
+    if (known == end) {
+      unlike.emplace(job.hash, &job);
+    } else if (repeats++ == 0) {
+      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
+    }
   }
   if (repeats == 0) return;
   warnings.push_back(

@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-int largest_difference(const std::vector<std::uint8_t>& a, const std::uint8_t* b) {
+int largest_difference(Bytes a, const std::uint8_t* b) {
   int largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
   return largest;

@@ -32,14 +32,12 @@ std::vector<std::uint8_t> header_of(std::uint32_t width, std::uint32_t height) {
 
 TEST(PngReader, TransparencyIsDropped) {
   const std::array<std::uint8_t, 8> pixels = {10, 20, 30, 0, 40, 50, 60, 128};
-  EXPECT_EQ(decode_png(encode_png(2, 1, pixels.data(), PNG_FORMAT_RGBA)).pixels,
-            (std::vector<std::uint8_t>{10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(decode_png(encode_png(2, 1, pixels.data(), PNG_FORMAT_RGBA)).pixels, (Pixels{10, 20, 30, 40, 50, 60}));
 }
 
 TEST(PngReader, GreyIsRepeated) {
   const std::array<std::uint8_t, 2> pixels = {7, 200};
-  EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels,
-            (std::vector<std::uint8_t>{7, 7, 7, 200, 200, 200}));
+  EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels, (Pixels{7, 7, 7, 200, 200, 200}));
 }
 
 TEST(PngReader, MissingPixelsAreCorrupt) {

@@ -1,25 +1,11 @@
 #include "stages/data/transform.h"
 
 #include <set>
-#include <string>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
-
-#include "tests/support/pictures.h"
 
 namespace stages {
 namespace {
-
-const std::array kClipMean = {0.48145466, 0.4578275, 0.40821073};
-const std::array kClipStd = {0.26862954, 0.26130258, 0.27577711};
-
-at::Tensor normalized(const Image& image, const std::array<double, 3>& mean, const std::array<double, 3>& deviation,
-                      bool mirrored = false) {
-  const at::Tensor result = torch::empty({3, image.height, image.width});
-  Normalization(mean, deviation).write(image, mirrored, result.data_ptr<float>());
-  return result;
-}
 
 TEST(Transform, HalfAPixelGoesDownOrToEven) {
   // 13 pixels are left over across, 6.5 a side; 15 are 7.5.
@@ -68,12 +54,6 @@ TEST(Transform, FlipsAsOftenAsAsked) {
     flips += training_cut(40, 40, 32, {}, {.random_resized_crop = {}, .horizontal_flip = 0.25}, random).mirrored;
   }
   EXPECT_NEAR(flips, 500, 80);
-}
-
-TEST(Transform, MirroredIsTheOtherWayRound) {
-  const Image image = picture(6, 4);
-  const at::Tensor plain = normalized(image, kClipMean, kClipStd);
-  EXPECT_TRUE(normalized(image, kClipMean, kClipStd, true).equal(plain.flip({2})));
 }
 
 TEST(Transform, PartFollowsThePictureToAnotherSize) {
