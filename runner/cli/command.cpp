@@ -32,7 +32,7 @@ std::span<const Command* const> all_commands() {
       &kRunCommand,      &kResumeCommand,  &kEvaluateCommand, &kPredictCommand, &kExportCommand,
       &kAnalyzeCommand,  &kCompareCommand, &kSweepCommand,    &kPlanCommand,    &kCertifyCommand,
       &kValidateCommand, &kGraphCommand,   &kConfigCommand,   &kStagesCommand,  &kSchemaCommand,
-      &kExplainCommand,  &kInitCommand,    &kDataCommand,     &kDoctorCommand,  &kCompletionCommand,
+      &kExplainCommand,  &kInitCommand,    &kDataCommand,     &kDevicesCommand,  &kDoctorCommand, &kCompletionCommand,
   };
   return kCommands;
 }

@@ -52,14 +52,15 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
   if (graph->threads == before->graph.threads) graph->threads = run->threads;
-  if (graph->device == before->graph.device) graph->device = run->device;
+  const bool is_same_device = graph->device == before->graph.device;
+  if (is_same_device) graph->device = run->device;
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(*graph)},
                          {"node", *node},
                          {"checkpoints", to_json(*trained)}},
                         prepared->recipe.resolved,
-                        *graph};
+                        *graph, is_same_device ? std::optional(*run) : std::nullopt};
 }
 
 std::string path_for(const Graph& graph, const std::string& path) {

@@ -17,6 +17,7 @@ struct RecordedRun {
   std::filesystem::path folder;
   std::filesystem::path recipe;  ///< the resolved recipe, as it was when the run was last started or resumed
   std::string device;            ///< that it ran on, "cpu" or "cuda:0"
+  std::string device_uuid = {};  ///< where it was the only GPU that its worker saw: which; else empty
   int threads = 0;               ///< of its tensor operations
   std::string source = {};       ///< of an evaluation: the folder of the run whose weights it took
   std::string status;            ///< of summary.json: "running" where it was killed; empty where there is none
