@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -24,9 +25,9 @@ constexpr char kPrefix[] = "waiting-";
 std::string next_ticket_name() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   std::array<char, 64> text{};
-  static int made = 0;
+  static std::atomic<int> made = 0;
   std::snprintf(text.data(), text.size(), "%020lld-%d-%d",
-                static_cast<long long>(std::chrono::nanoseconds(now).count()), getpid(), made++);
+                static_cast<long long>(std::chrono::nanoseconds(now).count()), getpid(), made.fetch_add(1));
   return text.data();
 }
 

@@ -47,11 +47,13 @@ struct MachineLook {
 Result<MachineLook> look_at(const DeviceWorld& world) {
   MachineLook look{.reading = world.source.read(), .visible = {}};
   look.why_none = why_no_gpu(look.reading, world.cuda);
-  look.help = look.reading.help;
+  const bool is_outdated = look.reading.why_none.empty() && major_version(world.cuda) > 0;
+  look.help = is_outdated ? "update the NVIDIA driver, or use device=cpu" : look.reading.help;
   if (!look.why_none.empty()) return look;
   auto visible = visible_devices(look.reading, world.variables);
   if (!visible) return visible.errors();
   look.visible = *std::move(visible);
+  look.help.clear();
   if (!look.visible.devices.empty()) return look;
   look.why_none = !look.visible.remark.empty() ? look.visible.remark
                   : look.reading.problems.empty()

@@ -25,7 +25,9 @@ constexpr char kOwnFolder[] = "set XDG_RUNTIME_DIR to a folder of your own";
 
 std::filesystem::path LockFolder::standard_path() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime && *runtime == '/') return std::filesystem::path(runtime) / "retort";
+  std::error_code ignored;  // it may have gone with the session that it was of
+  if (runtime && *runtime == '/' && std::filesystem::is_directory(runtime, ignored))
+    return std::filesystem::path(runtime) / "retort";
   return "/tmp/retort-" + std::to_string(geteuid());
 }
 

@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// A folder for locks that only this user's processes can touch: retort/ in $XDG_RUNTIME_DIR, or where that is not set
-/// /tmp/retort-<user id>. A lock is a file in it, held by flock(2): it ends with the process, however that ends. Locks
+/// A folder for locks that only this user's processes can touch: retort/ in $XDG_RUNTIME_DIR, or where there is no such
+/// folder /tmp/retort-<user id>. A lock is a file in it, held by flock(2): it ends with the process, however that ends. Locks
 /// of different machines never meet.
 class LockFolder {
  public:
