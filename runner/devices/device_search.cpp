@@ -72,7 +72,10 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
 /// nullopt: nothing is to be had now.
 std::optional<Result<TakenDevice>> DeviceSearch::attempt() {
   auto held = pick();
-  return held ? check_need(*std::move(held)) : std::nullopt;
+  if (!held) return std::nullopt;
+  const bool was_known = need_.has_value();
+  auto found = check_need(*std::move(held));
+  return found || was_known ? std::move(found) : attempt();  // another may have the room
 }
 
 /// Finds out what is needed where that is not known. nullopt: `held` has no room for it.

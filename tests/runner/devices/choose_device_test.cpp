@@ -84,7 +84,7 @@ TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
   DeviceFacts& device = machine_.gpu(80, 12);
   device.utilisation = 97;
   device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
-  EXPECT_EQ(state_text(device), "12.0 GiB of 80.0 GiB free, 97 % in use, process 4711 (60.0 GiB), process 12");
+  EXPECT_EQ(state_text(device), "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
   EXPECT_EQ(state_text({}), "unknown memory free");
 }
 
@@ -97,13 +97,13 @@ TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
   EXPECT_EQ(error.message, "every GPU that has room is in use");
   EXPECT_EQ(error.help, "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]");
   ASSERT_EQ(error.notes.size(), 2U);
-  EXPECT_EQ(error.notes[0].message, "GPU 0 (NVIDIA A100 80GB): 12.0 GiB of 80.0 GiB free");
+  EXPECT_EQ(error.notes[0].message, "GPU 0 (NVIDIA A100 80GB): 12 GiB of 80 GiB free");
   EXPECT_EQ(error.notes[1].message,
-            "GPU 1 (NVIDIA A100 80GB): 40.0 GiB of 80.0 GiB free; another run of yours has it");
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it");
   error = no_room(machine_.now.devices, {FakeMachine::gib(50), "device.min_gpu_memory_mb"}, {}, false);
-  EXPECT_EQ(error.message, "no GPU has 50.0 GiB (device.min_gpu_memory_mb) free");
+  EXPECT_EQ(error.message, "no GPU has 50 GiB (device.min_gpu_memory_mb) free");
   error = no_room(machine_.now.devices, {FakeMachine::gib(81), "the plan of train"}, {}, false);
-  EXPECT_EQ(error.message, "no GPU here has 81.0 GiB (the plan of train)");
+  EXPECT_EQ(error.message, "no GPU here has 81 GiB (the plan of train)");
 }
 
 }  // namespace

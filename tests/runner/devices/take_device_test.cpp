@@ -60,7 +60,7 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
   EXPECT_EQ(taken->device->uuid, "GPU-bbbbbbbb-0000");
   EXPECT_TRUE(taken->is_only_visible);
   EXPECT_EQ(taken->driver, "580.82.07");
-  EXPECT_THAT(machine_.said, ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70.0 GiB of 80.0 GiB free; 12.0 GiB needed "
+  EXPECT_THAT(machine_.said, ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
                                          "(the plan of train); of those that have room and are not taken it has the "
                                          "most free memory"));
 }
@@ -155,8 +155,8 @@ TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
   machine_.gpu(80, 20);
   wish_.need = FakeMachine::gib(30);
   const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> { throw std::logic_error("asked for a plan"); };
-  EXPECT_EQ(told(take(never)), "no GPU has 30.0 GiB (device.min_gpu_memory_mb) free\n"
-                               "GPU 0 (NVIDIA A100 80GB): 20.0 GiB of 80.0 GiB free");
+  EXPECT_EQ(told(take(never)), "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
+                               "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
   wish_.need = FakeMachine::gib(20);
   EXPECT_EQ(told(take(never)), "taken: cuda:0");
 }
@@ -174,12 +174,12 @@ TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
 TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
   machine_.gpu(80, 20);
   wish_.wait = true;
-  EXPECT_EQ(told(take(81)), "no GPU here has 81.0 GiB (the plan of train)\n"
-                            "GPU 0 (NVIDIA A100 80GB): 20.0 GiB of 80.0 GiB free");
+  EXPECT_EQ(told(take(81)), "no GPU here has 81 GiB (the plan of train)\n"
+                            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(81)), "taken: cpu");
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since no GPU here has 81.0 GiB (the plan of train) (device.fallback)"));
+              ElementsAre("device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
 }
 
 TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
@@ -222,9 +222,9 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
   wish_.fallback = {"cpu", "gpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
   wish_.fallback = {"gpu"};
-  EXPECT_EQ(told(take(41)), "no GPU has 41.0 GiB (the plan of train) free\n"
-                            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80.0 GiB free\n"
-                            "GPU 1 (NVIDIA A100 80GB): 40.0 GiB of 80.0 GiB free");
+  EXPECT_EQ(told(take(41)), "no GPU has 41 GiB (the plan of train) free\n"
+                            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
+                            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
 }
 
 TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
@@ -238,7 +238,7 @@ TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
   const auto one = take(12), other = take(12);
   EXPECT_EQ(one->device->uuid, "MIG-0");
   EXPECT_EQ(other->device->uuid, "MIG-1");
-  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20.0 GiB of 20.0 GiB free; "
+  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
                                         "another run of yours has it"));
 }
 
@@ -287,10 +287,10 @@ TEST_F(TakeDeviceTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
   EXPECT_EQ(looks, 5);
   EXPECT_EQ(machine_.time.time_since_epoch(), 5 * 30s);
   EXPECT_THAT(machine_.said,
-              ElementsAre("device: waiting for a GPU with 12.0 GiB free, at most 1:00:00",
-                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80.0 GiB free, process 4711 (78.0 GiB)",
-                          "  GPU 0 (NVIDIA A100 80GB): 30.0 GiB of 80.0 GiB free",
-                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50.0 GiB of 80.0 GiB free; 12.0 GiB needed")));
+              ElementsAre("device: waiting for a GPU with 12 GiB free, at most 1:00:00",
+                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
+                          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
+                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
 }
 
 TEST_F(TakeDeviceTest, WaitEndsAtItsTimeOut) {
@@ -298,9 +298,9 @@ TEST_F(TakeDeviceTest, WaitEndsAtItsTimeOut) {
   wish_.wait = true;
   wish_.timeout = 100s;
   const auto refused = take(12);
-  EXPECT_EQ(told(refused), "no GPU has 12.0 GiB (the plan of train) free after all the time that "
+  EXPECT_EQ(told(refused), "no GPU has 12 GiB (the plan of train) free after all the time that "
                            "device.wait_timeout_minutes gives\n"
-                           "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80.0 GiB free");
+                           "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
   EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
   EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
 }
@@ -347,7 +347,7 @@ TEST_F(TakeDeviceTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
   EXPECT_EQ(looks, 3);
   EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
   EXPECT_EQ(machine_.said[1],
-            "  GPU 0 (NVIDIA A100 80GB): 80.0 GiB of 80.0 GiB free; another run of yours has it");
+            "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
 }
 
 TEST_F(TakeDeviceTest, WhoComesLaterLeavesItToThoseWhoWait) {
