@@ -18,10 +18,10 @@ DeviceWorld device_world(DeviceSource& source, Console& console);
 
 /// For whom a device is chosen, and what is to happen there.
 struct DeviceUse {
-  const Value& recipe;                         ///< resolved; its device section
-  Graph& graph;                                ///< whose `device` is set
-  WorkerCommand& worker;                       ///< whose variables are set
-  const RecordedRun* run = nullptr;            ///< that is taken up again on its own device; null: a new one
+  const Value& recipe;                            ///< resolved; its device section
+  Graph& graph;                                   ///< whose `device` is set
+  WorkerCommand& worker;                          ///< whose variables are set
+  const RecordedRun* run = nullptr;               ///< that is taken up again on its own device; null: a new one
   std::optional<ReuseOptions::Which> reuse = {};  ///< a run's, whose plan says what it needs; nullopt: nobody knows
 };
 

@@ -60,7 +60,8 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
                          {"node", *node},
                          {"checkpoints", to_json(*trained)}},
                         prepared->recipe.resolved,
-                        *graph, is_same_device ? std::optional(*run) : std::nullopt};
+                        *graph,
+                        is_same_device ? std::optional(*run) : std::nullopt};
 }
 
 std::string path_for(const Graph& graph, const std::string& path) {

@@ -66,8 +66,7 @@ std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDe
   std::vector<std::string> lines;
   for (const std::string& entry : wish.exclude) {
     bool is_there = false;
-    for (std::size_t i = 0; i < visible.devices.size(); ++i)
-      is_there = is_there || means(entry, visible.devices[i], i);
+    for (std::size_t i = 0; i < visible.devices.size(); ++i) is_there = is_there || means(entry, visible.devices[i], i);
     if (!is_there) lines.push_back("device.exclude: no visible GPU is '" + entry + "'");
   }
   return lines;
@@ -93,8 +92,8 @@ std::string state_text(const DeviceFacts& device) {
 
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need, std::span<const std::string> taken,
                    bool has_waited) {
-  const bool is_hopeless = std::ranges::none_of(
-      candidates, [&](const DeviceFacts& device) { return could_have_room(device, need.bytes); });
+  const bool is_hopeless =
+      std::ranges::none_of(candidates, [&](const DeviceFacts& device) { return could_have_room(device, need.bytes); });
   const std::string bytes = bytes_text(need.bytes) + (need.from.empty() ? "" : " (" + need.from + ")");
   Diagnostic error{ErrorCode::kDeviceUnavailable, {}, "/device/select", "", ""};
   if (is_hopeless) {

@@ -17,13 +17,13 @@ struct DeviceHolder {
 /// What is known of one thing that CUDA can compute on: a GPU, or where that is divided (MIG) an instance of it. What
 /// the driver does not tell, or not to us, is nullopt.
 struct DeviceFacts {
-  int index = 0;                       ///< of the GPU, from 0, in NVML's order: that of PCI buses, as in nvidia-smi
-  std::optional<int> instance = {};    ///< of a divided GPU: which, from 0
-  std::string uuid = {};               ///< "GPU-…", of an instance "MIG-…"
-  std::string gpu_uuid = {};           ///< "GPU-…" of the whole GPU
-  std::string bus_id = {};             ///< "00000000:3B:00.0"
-  std::string name = {};               ///< "NVIDIA A100-SXM4-80GB"
-  int capability = 0;                  ///< compute capability, ten times: 80; 0: unknown
+  int index = 0;                     ///< of the GPU, from 0, in NVML's order: that of PCI buses, as in nvidia-smi
+  std::optional<int> instance = {};  ///< of a divided GPU: which, from 0
+  std::string uuid = {};             ///< "GPU-…", of an instance "MIG-…"
+  std::string gpu_uuid = {};         ///< "GPU-…" of the whole GPU
+  std::string bus_id = {};           ///< "00000000:3B:00.0"
+  std::string name = {};             ///< "NVIDIA A100-SXM4-80GB"
+  int capability = 0;                ///< compute capability, ten times: 80; 0: unknown
   std::optional<std::int64_t> total = {}, free = {}, reserved = {};  ///< bytes; reserved: the driver's own
   std::optional<int> utilisation = {};     ///< per cent of the last second or so in which kernels ran
   std::vector<DeviceHolder> holders = {};  ///< who holds memory of it, as far as the driver tells

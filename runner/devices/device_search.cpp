@@ -51,7 +51,7 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   std::vector<Held> free;
   for (DeviceFacts& device : ranked(candidates_)) {
     auto lock = wish_.index() && device.uuid == candidates_.first_choice ? DeviceLock::share(folder_, device.uuid)
-                                                                        : DeviceLock::take(folder_, device.uuid);
+                                                                         : DeviceLock::take(folder_, device.uuid);
     if (lock) free.push_back({std::move(device), *std::move(lock)});
     else taken_.push_back(device.uuid);
   }
@@ -131,7 +131,10 @@ Diagnostics DeviceSearch::look_again() {
   auto found = candidates(wish_, *visible);
   if (!found) return found.errors();
   if (found->devices.empty()) {
-    Diagnostic gone{ErrorCode::kDeviceUnavailable, {}, "/device/select", "the GPUs that the run waited for have gone",
+    Diagnostic gone{ErrorCode::kDeviceUnavailable,
+                    {},
+                    "/device/select",
+                    "the GPUs that the run waited for have gone",
                     "`retort devices` shows what is left"};
     if (!reading.why_none.empty()) gone.message += ": " + reading.why_none;
     for (const std::string& problem : problems_) gone.notes.push_back({{}, problem});
@@ -159,8 +162,8 @@ void DeviceSearch::say_who_holds() {
 /// Would none of them ever have room?
 bool DeviceSearch::is_hopeless() const {
   return need_ && std::ranges::none_of(candidates_.devices, [&](const DeviceFacts& device) {
-    return could_have_room(device, need_->bytes);
-  });
+           return could_have_room(device, need_->bytes);
+         });
 }
 
 Diagnostic DeviceSearch::in_vain(bool has_waited) const {
@@ -182,11 +185,13 @@ TakenDevice DeviceSearch::taken(Held held) const {
                     .device = std::move(held.device),
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
-  taken.why = is_named                             ? "the recipe names it"
-              : is_preferred                       ? "the run was on it before"
-              : candidates_.devices.size() == 1    ? "it is the only one"
-              : taken_.empty() && need_->bytes == 0 ? "it has the most free memory"
-                                                   : "of those that have room and are not taken it has the most free memory";
+  taken.why = is_named                          ? "the recipe names it"
+              : is_preferred                    ? "the run was on it before"
+              : !wish_.preferred.empty()        ? "the GPU that the run was on before is not to be had"
+              : candidates_.devices.size() == 1 ? "it is the only one"
+              : taken_.empty() && need_->bytes == 0
+                  ? "it has the most free memory"
+                  : "of those that have room and are not taken it has the most free memory";
   world_.say("device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
              (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") + taken.why);
   return taken;

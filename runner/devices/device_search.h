@@ -46,7 +46,7 @@ class DeviceSearch {
   std::vector<std::string> taken_ = {};  // UUIDs of those that other runs had at the last attempt
   std::vector<std::string> problems_ = {};
   std::optional<DeviceTicket> ticket_;
-  std::string said_ = {};                // who holds the devices, as the user was told last
+  std::string said_ = {};  // who holds the devices, as the user was told last
 };
 
 }  // namespace runner

@@ -12,10 +12,10 @@ namespace runner {
 
 /// The `device` section of a recipe: where it is to compute, and what to do where that is taken.
 struct DeviceWish {
-  std::string select = "cpu";              ///< "auto", "cpu", "cuda" or "cuda:K"
-  std::vector<std::string> exclude = {};   ///< indices among the visible GPUs, and UUIDs
-  std::optional<std::int64_t> need = {};   ///< bytes that must be free; nullopt: what the run's plan says
-  bool wait = false;                       ///< for a device to be free
+  std::string select = "cpu";             ///< "auto", "cpu", "cuda" or "cuda:K"
+  std::vector<std::string> exclude = {};  ///< indices among the visible GPUs, and UUIDs
+  std::optional<std::int64_t> need = {};  ///< bytes that must be free; nullopt: what the run's plan says
+  bool wait = false;                      ///< for a device to be free
   std::chrono::duration<double> timeout{}, interval{};
   std::vector<std::string> fallback = {};  ///< of "gpu" and "cpu", in order
   std::vector<std::string> written = {};   ///< the options besides select that the recipe sets, "wait_for_gpu"

@@ -101,7 +101,8 @@ class NvmlReader {
       if (read_rest(handle, instance) == nvml::kSuccess) reading.devices.push_back(std::move(instance));
     }
     if (found == 0)
-      reading.problems.push_back(gpu_place(gpu) + ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
+      reading.problems.push_back(gpu_place(gpu) +
+                                 ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
   }
 
   /// Name, memory, use and users. An answer other than kSuccess: the device has gone.
@@ -170,8 +171,7 @@ class NvmlReader {
 
 }  // namespace
 
-Nvml::Nvml(std::string library, std::filesystem::path driver)
-    : name_(std::move(library)), driver_(std::move(driver)) {}
+Nvml::Nvml(std::string library, std::filesystem::path driver) : name_(std::move(library)), driver_(std::move(driver)) {}
 
 DeviceReading Nvml::read() {
   std::error_code ignored;

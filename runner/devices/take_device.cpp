@@ -55,10 +55,9 @@ Result<MachineLook> look_at(const DeviceWorld& world) {
   look.visible = *std::move(visible);
   look.help.clear();
   if (!look.visible.devices.empty()) return look;
-  look.why_none = !look.visible.remark.empty() ? look.visible.remark
-                  : look.reading.problems.empty()
-                      ? "the NVIDIA driver finds no GPU"
-                      : "no GPU can be used: " + join(look.reading.problems, "; ");
+  look.why_none = !look.visible.remark.empty()    ? look.visible.remark
+                  : look.reading.problems.empty() ? "the NVIDIA driver finds no GPU"
+                                                  : "no GPU can be used: " + join(look.reading.problems, "; ");
   if (!look.visible.remark.empty()) look.help = "`retort devices` lists what could stand in CUDA_VISIBLE_DEVICES";
   return look;
 }
@@ -98,9 +97,9 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
   if (built == 0) return "this worker was built without LibTorch's CUDA part";
   if (!reading.why_none.empty()) return reading.why_none;
   if (reading.cuda == 0 || reading.cuda / 1000 >= built) return "";
-  return "the NVIDIA driver" + (reading.driver.empty() ? "" : " " + reading.driver) + " is too old: it runs CUDA up to " +
-         std::to_string(reading.cuda / 1000) + "." + std::to_string(reading.cuda % 1000 / 10) +
-         ", and LibTorch here needs " + cuda;
+  return "the NVIDIA driver" + (reading.driver.empty() ? "" : " " + reading.driver) +
+         " is too old: it runs CUDA up to " + std::to_string(reading.cuda / 1000) + "." +
+         std::to_string(reading.cuda % 1000 / 10) + ", and LibTorch here needs " + cuda;
 }
 
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world) {

@@ -28,11 +28,11 @@ struct DeviceWorld {
 
 /// The device that a run computes on, for itself as long as this lives.
 struct TakenDevice {
-  std::string select = "cpu";                ///< as the worker is told: "cpu", "cuda:0"
-  std::optional<DeviceFacts> device = {};    ///< nullopt: the CPU, or one that only CUDA knows
-  std::string driver = {};                   ///< its version
-  std::string why = {};                      ///< "it has the most free memory"
-  bool is_only_visible = false;              ///< the worker is to see no other: CUDA_VISIBLE_DEVICES is its UUID
+  std::string select = "cpu";              ///< as the worker is told: "cpu", "cuda:0"
+  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or one that only CUDA knows
+  std::string driver = {};                 ///< its version
+  std::string why = {};                    ///< "it has the most free memory"
+  bool is_only_visible = false;            ///< the worker is to see no other: CUDA_VISIBLE_DEVICES is its UUID
   std::optional<DeviceLock> lock = {};
 };
 

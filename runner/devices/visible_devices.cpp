@@ -111,10 +111,10 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading, const CudaV
     const DeviceFacts* device = index ? (found == gpus.end() ? nullptr : *found) : with_uuid(reading.devices, entry);
     const auto is_same = [&](const DeviceFacts& other) { return other.uuid == device->uuid; };
     const std::string named = "'" + printable(entry) + "' names ";
-    const std::string why = entry.empty()                                     ? "an entry is empty"
-                            : !device                                         ? named + "no GPU of this machine"
+    const std::string why = entry.empty()                                   ? "an entry is empty"
+                            : !device                                       ? named + "no GPU of this machine"
                             : std::ranges::any_of(visible.devices, is_same) ? named + "a GPU for the second time"
-                                                                              : "";
+                                                                            : "";
     if (!why.empty()) {
       visible.remark = cut_short(list, why, is_first);
       break;

@@ -10,8 +10,8 @@
 namespace runner {
 
 /// A folder for locks that only this user's processes can touch: retort/ in $XDG_RUNTIME_DIR, or where there is no such
-/// folder /tmp/retort-<user id>. A lock is a file in it, held by flock(2): it ends with the process, however that ends. Locks
-/// of different machines never meet.
+/// folder /tmp/retort-<user id>. A lock is a file in it, held by flock(2): it ends with the process, however that ends.
+/// Locks of different machines never meet.
 class LockFolder {
  public:
   /// Opens it, and makes it where it is missing. kCannotCreate where it cannot be made, is a link, belongs to somebody
@@ -19,7 +19,8 @@ class LockFolder {
   static Result<LockFolder> open(std::filesystem::path path = standard_path());
   static std::filesystem::path standard_path();
 
-  /// The file `name` of it, made where it is missing; links are not followed. Not open where that fails: errno says why.
+  /// The file `name` of it, made where it is missing; links are not followed. Not open where that fails: errno says
+  /// why.
   Descriptor file(const std::string& name) const;
   /// The names of all its files, sorted.
   std::vector<std::string> names() const;

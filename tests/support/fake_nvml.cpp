@@ -2,8 +2,8 @@
 // FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialised:
 //
 //   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…", "bus_id": "…",
-//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3, "processes": [[4711, 900]],
-//    "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
+//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3, "processes": [[4711,
+//    900]], "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
 //
 // Sizes are MiB. What a device lacks is not supported; "error" is what all questions about it are answered with, and
 // "init" what initialising is.

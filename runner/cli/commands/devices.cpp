@@ -94,7 +94,7 @@ std::string list_text(const DeviceList& list) {
       const auto cuda = cuda_index(device, list.visible);
       const std::string instance = device.instance ? ":" + std::to_string(*device.instance) : "";
       rows.push_back({std::to_string(device.index) + instance,
-                      cuda                                 ? std::to_string(*cuda)
+                      cuda                               ? std::to_string(*cuda)
                       : is_visible(device, list.visible) ? "?"
                                                          : "hidden",
                       known_bytes(device.free), known_bytes(device.total),
@@ -117,7 +117,8 @@ ExitCode show_best(const DeviceWish& wish, DeviceWorld world, Console& console) 
       wish, [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); }, world);
   if (!best) return report(console, best.errors());
   if (console.json) {
-    Json json = {{"select", best->select}, {"uuid", nullptr}, {"name", nullptr}, {"index", nullptr}, {"why", best->why}};
+    Json json = {
+        {"select", best->select}, {"uuid", nullptr}, {"name", nullptr}, {"index", nullptr}, {"why", best->why}};
     if (best->device) {
       json["uuid"] = best->device->uuid;
       json["name"] = best->device->name;
@@ -172,7 +173,8 @@ Invocation declare_devices() {
 
 }  // namespace
 
-const Command kDevicesCommand = {"devices", "Lists this machine's GPUs: what is free, who holds it, which a run would get.",
+const Command kDevicesCommand = {"devices",
+                                 "Lists this machine's GPUs: what is free, who holds it, which a run would get.",
                                  "retort devices --best --need 12GiB", declare_devices};
 
 }  // namespace runner

@@ -114,11 +114,9 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
 
   if (graph.threads == before->graph.threads) graph.threads = run->threads;
   const bool is_same_device = graph.device == before->graph.device;
-  const auto device = take_own_device({.recipe = prepared->recipe.resolved,
-                                       .graph = graph,
-                                       .worker = *worker,
-                                       .run = is_same_device ? &*run : nullptr},
-                                      console);
+  const auto device = take_own_device(
+      {.recipe = prepared->recipe.resolved, .graph = graph, .worker = *worker, .run = is_same_device ? &*run : nullptr},
+      console);
   if (!device) return report(console, device.errors());
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,

@@ -43,11 +43,9 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
-  const auto device = take_own_device({.recipe = prepared->recipe.resolved,
-                                       .graph = prepared->graph,
-                                       .worker = *worker,
-                                       .reuse = flags.reuse.which()},
-                                      console);
+  const auto device = take_own_device(
+      {.recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()},
+      console);
   if (!device) return report(console, device.errors());
 
   const RunRequest request{.composition = prepared->composition,

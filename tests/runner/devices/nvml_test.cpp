@@ -54,12 +54,13 @@ TEST_F(NvmlTest, TellsAllThatTheDriverTells) {
   EXPECT_EQ(device.free, 20000 * kMiB);
   EXPECT_EQ(device.reserved, 480 * kMiB);
   EXPECT_EQ(device.utilisation, 7);
-  EXPECT_THAT(device.holders, ElementsAre(DeviceHolder{12, std::nullopt}, DeviceHolder{99, 5 * kMiB},
-                                          DeviceHolder{4711, 950 * kMiB}));
+  EXPECT_THAT(device.holders,
+              ElementsAre(DeviceHolder{12, std::nullopt}, DeviceHolder{99, 5 * kMiB}, DeviceHolder{4711, 950 * kMiB}));
 }
 
 TEST_F(NvmlTest, WhatIsNotToldIsLeftOut) {
-  const DeviceReading reading = read(R"({"devices": [{"uuid": "GPU-1"}, {"uuid": "GPU-2", "total": 100, "free": 50}]})");
+  const DeviceReading reading =
+      read(R"({"devices": [{"uuid": "GPU-1"}, {"uuid": "GPU-2", "total": 100, "free": 50}]})");
   ASSERT_EQ(reading.devices.size(), 2U);
   EXPECT_EQ(reading.devices[0].name, "");
   EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free || reading.devices[0].utilisation);
@@ -74,8 +75,8 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
   EXPECT_EQ(reading.devices[0].index, 2);
   EXPECT_THAT(reading.problems,
               ElementsAre("GPU 0: it is lost: it fell off the bus or broke; start the machine anew",
-                          "GPU 1: it may not be used by you", "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
-                          "GPU 4: Unknown Error"));
+                          "GPU 1: it may not be used by you",
+                          "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root", "GPU 4: Unknown Error"));
 }
 
 TEST_F(NvmlTest, DividedGpuIsItsInstances) {

@@ -114,8 +114,7 @@ TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
   machine_.cuda = "none: LibTorch's CUDA part is not installed";
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
 }
 
 TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
@@ -129,15 +128,17 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
   EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
   wish_.select = "cuda";
   machine_.variables.visible = "7,0";
-  EXPECT_EQ(told(take(12)), "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
-                            "machine, so CUDA sees no GPU");
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
+            "machine, so CUDA sees no GPU");
 }
 
 TEST_F(TakeDeviceTest, LostGpusAreNamed) {
   machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
   wish_.select = "cuda";
-  EXPECT_EQ(told(take(12)), "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
-                            "or broke; start the machine anew");
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
+            "or broke; start the machine anew");
 }
 
 TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
@@ -155,8 +156,9 @@ TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
   machine_.gpu(80, 20);
   wish_.need = FakeMachine::gib(30);
   const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> { throw std::logic_error("asked for a plan"); };
-  EXPECT_EQ(told(take(never)), "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
-                               "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  EXPECT_EQ(told(take(never)),
+            "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
   wish_.need = FakeMachine::gib(20);
   EXPECT_EQ(told(take(never)), "taken: cuda:0");
 }
@@ -174,8 +176,9 @@ TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
 TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
   machine_.gpu(80, 20);
   wish_.wait = true;
-  EXPECT_EQ(told(take(81)), "no GPU here has 81 GiB (the plan of train)\n"
-                            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  EXPECT_EQ(told(take(81)),
+            "no GPU here has 81 GiB (the plan of train)\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(81)), "taken: cpu");
   EXPECT_THAT(machine_.said,
@@ -193,8 +196,7 @@ TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
   EXPECT_EQ(taken->select, "cuda:1");
   EXPECT_FALSE(taken->is_only_visible);
   EXPECT_EQ(taken->device->index, 1);
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
+  EXPECT_THAT(machine_.said, ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
 }
 
 TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {
@@ -222,9 +224,10 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
   wish_.fallback = {"cpu", "gpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
   wish_.fallback = {"gpu"};
-  EXPECT_EQ(told(take(41)), "no GPU has 41 GiB (the plan of train) free\n"
-                            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
-                            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
+  EXPECT_EQ(told(take(41)),
+            "no GPU has 41 GiB (the plan of train) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
 }
 
 TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
@@ -250,14 +253,15 @@ TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
   const auto again = take(12);
   EXPECT_EQ(again->device->index, 1);
   EXPECT_EQ(again->why, "the run was on it before");
-  EXPECT_EQ(take(12)->device->index, 0);
+  const auto other = take(12);
+  EXPECT_EQ(other->device->index, 0);
+  EXPECT_EQ(other->why, "the GPU that the run was on before is not to be had");
 }
 
 TEST_F(TakeDeviceTest, CpuNamesOptionsWithoutEffect) {
   wish_ = {.select = "cpu", .written = {"wait_for_gpu", "fallback"}};
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device.wait_for_gpu, device.fallback have no effect: device.select is cpu"));
+  EXPECT_THAT(machine_.said, ElementsAre("device.wait_for_gpu, device.fallback have no effect: device.select is cpu"));
   machine_.said.clear();
   wish_.written.clear();
   EXPECT_EQ(told(take(12)), "taken: cpu");
@@ -298,9 +302,10 @@ TEST_F(TakeDeviceTest, WaitEndsAtItsTimeOut) {
   wish_.wait = true;
   wish_.timeout = 100s;
   const auto refused = take(12);
-  EXPECT_EQ(told(refused), "no GPU has 12 GiB (the plan of train) free after all the time that "
-                           "device.wait_timeout_minutes gives\n"
-                           "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
+  EXPECT_EQ(told(refused),
+            "no GPU has 12 GiB (the plan of train) free after all the time that "
+            "device.wait_timeout_minutes gives\n"
+            "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
   EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
   EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
 }
@@ -330,8 +335,9 @@ TEST_F(TakeDeviceTest, DeviceThatVanishesEndsTheWait) {
     machine_.now.devices.clear();
     machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
   };
-  EXPECT_EQ(told(take(12)), "the GPUs that the run waited for have gone\n"
-                            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
+  EXPECT_EQ(told(take(12)),
+            "the GPUs that the run waited for have gone\n"
+            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
 }
 
 TEST_F(TakeDeviceTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
@@ -346,8 +352,7 @@ TEST_F(TakeDeviceTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   EXPECT_EQ(looks, 3);
   EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
-  EXPECT_EQ(machine_.said[1],
-            "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
+  EXPECT_EQ(machine_.said[1], "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
 }
 
 TEST_F(TakeDeviceTest, WhoComesLaterLeavesItToThoseWhoWait) {

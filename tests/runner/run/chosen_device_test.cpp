@@ -16,11 +16,8 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const DeviceFacts kGpu = {.index = 2,
-                          .uuid = "GPU-1",
-                          .name = "NVIDIA L4",
-                          .total = std::int64_t{24} << 30,
-                          .free = std::int64_t{20} << 30};
+const DeviceFacts kGpu = {
+    .index = 2, .uuid = "GPU-1", .name = "NVIDIA L4", .total = std::int64_t{24} << 30, .free = std::int64_t{20} << 30};
 
 TEST(ChosenDevice, IsTheOnlyOneThatItsWorkerSees) {
   Graph graph;
@@ -73,8 +70,7 @@ Result<DeviceNeed> need(std::vector<std::string> acts) {
 }
 
 std::string answering(const Json& plans) {
-  return "line:" +
-         to_line(Answer{Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
+  return "line:" + to_line(Answer{Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
 }
 
 TEST(PlannedNeed, IsThatOfTheLargestPlan) {
@@ -87,8 +83,7 @@ TEST(PlannedNeed, IsThatOfTheLargestPlan) {
 TEST(PlannedNeed, IsKnownOfWhatDoesNotFit) {
   const std::string refusal =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0706","message":"too much","pointer":"","help":"","notes":[]})";
-  const auto found =
-      need({"hello", "read", answering(Json::array({to_json(memory_plan())})), refusal, "finished:1"});
+  const auto found = need({"hello", "read", answering(Json::array({to_json(memory_plan())})), refusal, "finished:1"});
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, memory_plan().predicted);
 }
@@ -113,8 +108,8 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   ProgressDisplay display(talk, {});
   Graph graph;
   graph.device = "auto";
-  const WorkerCommand worker{RETORT_FAKE_WORKER,
-                             {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
+  const WorkerCommand worker{
+      RETORT_FAKE_WORKER, {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
   ASSERT_TRUE(planned_need(graph, worker, ReuseOptions::Which::kNone, "", display)(kGpu));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
