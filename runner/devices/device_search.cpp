@@ -13,16 +13,16 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = 5s;  // others choose within milliseconds, unless one was stopped at it
-constexpr auto kPause = 5ms;
+constexpr auto kTurnPatience = 5s;  // others choose within milliseconds, unless one was stopped at it
+constexpr auto kTurnPause = 5ms;
 
 /// The right to choose, which one run has at a time: to try a lock is to hold it for a moment, and another must not
 /// take that for a device in use.
 class Turn {
  public:
   explicit Turn(const LockFolder& folder) : file_(folder.file("choosing.lock")) {
-    const auto deadline = Clock::now() + kPatience;
-    while (!try_lock(file_) && Clock::now() < deadline) std::this_thread::sleep_for(kPause);
+    const auto deadline = Clock::now() + kTurnPatience;
+    while (!try_lock(file_) && Clock::now() < deadline) std::this_thread::sleep_for(kTurnPause);
   }
 
  private:

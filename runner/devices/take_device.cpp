@@ -44,7 +44,7 @@ struct MachineLook {
   std::string help = {};
 };
 
-Result<MachineLook> look_at(const DeviceWorld& world) {
+Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   MachineLook look{.reading = world.source.read(), .visible = {}};
   look.why_none = why_no_gpu(look.reading, world.cuda);
   const bool is_outdated = look.reading.why_none.empty() && major_version(world.cuda) > 0;
@@ -107,7 +107,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
     say_idle_options(wish, world);
     return TakenDevice{};
   }
-  const auto look = look_at(world);
+  const auto look = look_at_devices(world);
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, look->reading) && look->why_none == look->reading.why_none) {
     world.say("device: " + wish.select + " as CUDA finds it, unchecked: " + look->why_none);
@@ -134,7 +134,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
 
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world) {
   if (!wish.is_gpu()) return TakenDevice{};
-  const auto look = look_at(world);
+  const auto look = look_at_devices(world);
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, look->reading)) return TakenDevice{.select = wish.select};
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);

@@ -15,7 +15,7 @@ std::optional<std::string> variable(const char* name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-std::string_view without_blanks(std::string_view text) {
+std::string_view unpadded(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
@@ -23,10 +23,10 @@ std::string_view without_blanks(std::string_view text) {
 
 std::vector<std::string_view> entries_of(std::string_view list) {
   std::vector<std::string_view> entries;
-  if (without_blanks(list).empty()) return entries;
+  if (unpadded(list).empty()) return entries;
   for (std::size_t end; (end = list.find(',')) != list.npos; list.remove_prefix(end + 1))
-    entries.push_back(without_blanks(list.substr(0, end)));
-  entries.push_back(without_blanks(list));
+    entries.push_back(unpadded(list.substr(0, end)));
+  entries.push_back(unpadded(list));
   return entries;
 }
 
