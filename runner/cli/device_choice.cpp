@@ -33,8 +33,9 @@ Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console) {
   const DeviceWish wish = wish_of(use);
   Nvml nvml;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  const NeedOf need = use.reuse ? planned_need(use.graph, use.worker, *use.reuse, node_index_folder(), display)
-                                : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
+  const NeedOf need =
+      use.reuse ? planned_need(use.graph, use.worker, *use.reuse, use.is_resumed, node_index_folder(), display)
+                : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
   auto taken = take_device(wish, need, device_world(nvml, console));
   if (!taken) return placed(taken.errors(), use.recipe);
   hand_over(*taken, use.graph, use.worker);

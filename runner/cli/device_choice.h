@@ -22,6 +22,7 @@ struct DeviceUse {
   Graph& graph;                                   ///< whose `device` is set
   WorkerCommand& worker;                          ///< whose variables are set
   const RecordedRun* run = nullptr;               ///< that is taken up again on its own device; null: a new one
+  bool is_resumed = false;                        ///< a part of it is done
   std::optional<ReuseOptions::Which> reuse = {};  ///< a run's, whose plan says what it needs; nullopt: nobody knows
 };
 

@@ -39,9 +39,9 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
   return wish;
 }
 
-NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOptions::Which reuse,
+NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOptions::Which reuse, bool is_resumed,
                     const std::filesystem::path& node_index, ProgressDisplay& display) {
-  return [&graph, &worker, reuse, node_index, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
+  return [&graph, &worker, reuse, is_resumed, node_index, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
     PlanRequest request{.graph = graph,
                         .budget = std::nullopt,
                         .device_model = device.name.empty() ? gpu_place(device) : device.name,
@@ -61,7 +61,7 @@ NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOption
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory;
     });
-    if (!errors.empty()) return errors;
+    if (!errors.empty() && !is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
     return largest ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
   };

@@ -23,8 +23,10 @@ nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& 
 /// Of a GPU that was chosen it is that one if it is free, else another; never the CPU.
 DeviceWish wish_again(DeviceWish wish, const RecordedRun& run);
 
-/// Asks a worker, from which all GPUs are hidden, for the plan of `graph` on the device at hand. All are borrowed.
-NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOptions::Which reuse,
+/// Asks a worker, from which all GPUs are hidden, for the plan of `graph` on the device at hand; its mistakes end the
+/// search. In a run that is resumed (`is_resumed`) they need not concern what is left to do: what could be planned
+/// counts. All are borrowed.
+NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOptions::Which reuse, bool is_resumed,
                     const std::filesystem::path& node_index, ProgressDisplay& display);
 
 }  // namespace runner

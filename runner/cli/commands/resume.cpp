@@ -90,6 +90,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                                        .graph = graph,
                                        .worker = *worker,
                                        .run = is_same_device ? &*run : nullptr,
+                                       .is_resumed = true,
                                        .reuse = flags.reuse.which()},
                                       console);
   if (!device) return report(console, device.errors());

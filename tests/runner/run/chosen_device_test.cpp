@@ -61,12 +61,12 @@ TEST(ChosenDevice, RunThatIsTakenUpAgainStaysWhereItWas) {
   EXPECT_EQ(wish_again(wish, recorded_on("cuda:1", "")).select, "cuda:1");
 }
 
-Result<DeviceNeed> need(std::vector<std::string> acts) {
+Result<DeviceNeed> need(std::vector<std::string> acts, bool is_resumed = false) {
   std::ostringstream talk;
   ProgressDisplay display(talk, {});
   const Graph graph;
   const WorkerCommand worker{RETORT_FAKE_WORKER, std::move(acts)};
-  return planned_need(graph, worker, ReuseOptions::Which::kNone, "", display)(kGpu);
+  return planned_need(graph, worker, ReuseOptions::Which::kNone, is_resumed, "", display)(kGpu);
 }
 
 std::string answering(const Json& plans) {
@@ -97,7 +97,9 @@ TEST(PlannedNeed, NothingIsNeededWhereNothingIsPlanned) {
 TEST(PlannedNeed, OtherMistakesAreTold) {
   const std::string missing =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'nowhere'","pointer":"/data/root","help":"","notes":[]})";
-  const auto found = need({"hello", "read", answering(Json::array()), missing, "finished:66"});
+  const std::vector<std::string> acts = {"hello", "read", answering(Json::array()), missing, "finished:66"};
+  EXPECT_TRUE(need(acts, /*is_resumed=*/true));
+  const auto found = need(acts);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.errors().front().message, "no folder 'nowhere'");
 }
@@ -108,9 +110,10 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   ProgressDisplay display(talk, {});
   Graph graph;
   graph.device = "auto";
+  const bool is_resumed = false;
   const WorkerCommand worker{
       RETORT_FAKE_WORKER, {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
-  ASSERT_TRUE(planned_need(graph, worker, ReuseOptions::Which::kNone, "", display)(kGpu));
+  ASSERT_TRUE(planned_need(graph, worker, ReuseOptions::Which::kNone, is_resumed, "", display)(kGpu));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device":"cuda")"));
