@@ -62,9 +62,11 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   return look;
 }
 
-/// A GPU that only CUDA knows: it is handed on as it was written.
-bool is_unknown_to_us(const DeviceWish& wish, const DeviceReading& reading) {
-  return wish.select != "auto" && reading.has_driver && reading.devices.empty() && !reading.why_none.empty();
+/// A GPU that only CUDA knows, if anybody: it is handed on as it was written, and the worker says what is wrong with
+/// it. Some of NVIDIA's small computers have CUDA and no NVML.
+bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
+  const bool cannot_be_asked = !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
+  return wish.select != "auto" && cannot_be_asked && (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
 }
 
 /// Does anything but the device's name count?
@@ -109,8 +111,9 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
   }
   const auto look = look_at_devices(world);
   if (!look) return look.errors();
-  if (is_unknown_to_us(wish, look->reading) && look->why_none == look->reading.why_none) {
-    world.say("device: " + wish.select + " as CUDA finds it, unchecked: " + look->why_none);
+  if (is_unknown_to_us(wish, *look)) {
+    if (look->reading.has_driver)
+      world.say("device: " + wish.select + " as CUDA finds it, unchecked: " + look->why_none);
     return TakenDevice{.select = wish.select, .why = look->why_none};
   }
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
@@ -136,7 +139,7 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
   if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
   if (!look) return look.errors();
-  if (is_unknown_to_us(wish, look->reading)) return TakenDevice{.select = wish.select};
+  if (is_unknown_to_us(wish, *look)) return TakenDevice{.select = wish.select};
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
   if (wish.index()) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   const auto found = candidates(wish, look->visible);
