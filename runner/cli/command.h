@@ -94,6 +94,7 @@ extern const Command kSchemaCommand;
 extern const Command kExplainCommand;
 extern const Command kInitCommand;
 extern const Command kDataCommand;
+extern const Command kDevicesCommand;
 extern const Command kDoctorCommand;
 extern const Command kCompletionCommand;
 

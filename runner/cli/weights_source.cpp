@@ -90,14 +90,16 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
   if (auto errors = needed_secrets(*graph, *node); !errors.empty()) return errors;
-  keep_machine(*graph, before->graph, *run);
+  const bool is_same_device = keep_machine(*graph, before->graph, *run);
+  if (is_same_device) graph->device = run->device;
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(*graph)},
                          {"node", *node},
                          {"checkpoints", to_json(*trained)}},
                         prepared->recipe.resolved,
-                        *graph};
+                        *graph,
+                        is_same_device ? std::optional(*run) : std::nullopt};
 }
 
 std::string path_for(const Graph& graph, const std::string& path) {

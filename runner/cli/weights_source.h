@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,10 @@ struct WeightsRequest {
   nlohmann::ordered_json json;  ///< {"protocol", "request", "graph", "node", "checkpoints"}
   Value recipe;                 ///< for the places of what is wrong with an option
   Graph graph;
+  std::optional<RecordedRun> run;  ///< whose device it is again; nullopt: the overrides name another
+
+  /// The graph has changed since.
+  void refresh_graph() { json["graph"] = to_json(graph); }
 };
 
 /// The request `name` about the training of `source`; its graph has that node and what it takes in besides

@@ -1,7 +1,10 @@
 #include "runner/config/compose.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include "runner/config/apply_override.h"
 #include "runner/config/defaults_item.h"
@@ -106,6 +109,19 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs, std
   }
 }
 
+/// The options of the device that published programs write longer: they are set as well.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLongDeviceKeys = {
+    {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"}, {"gpu_check_interval_seconds", "check_interval_seconds"}}};
+
+/// `device`, where it is a mapping, under the names that a recipe has for its options.
+void shorten_device_keys(Value& device) {
+  auto* const map = device.map();
+  for (const auto& [full, brief] : kLongDeviceKeys) {
+    const auto found = map ? std::ranges::find(*map, full, &Entry::key) : Value::Map::iterator();
+    if (map && found != map->end() && !device.find(brief)) found->key = brief;
+  }
+}
+
 /// Overrides under the names that a recipe has for what they set.
 std::vector<Override> in_our_terms(std::vector<Override> overrides) {
   std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
@@ -115,6 +131,10 @@ std::vector<Override> in_our_terms(std::vector<Override> overrides) {
     // device=X is short for device.select=X.
     if (override.key == "device" && override.value && !is_map && override.kind != OverrideKind::kDelete)
       override.key = "device.select";
+    if (override.key == "device" && is_map) shorten_device_keys(*override.value);
+    for (const auto& [full, brief] : kLongDeviceKeys) {
+      if (override.key == "device." + std::string(full)) override.key = "device." + std::string(brief);
+    }
   }
   return overrides;
 }
@@ -131,6 +151,7 @@ Value packaged(const ConfigPart& part, bool has_schema) {
       const Location where = device->where;
       *device = Value{Value::Map{{"select", where, *device}}, where};
     }
+    if (device) shorten_device_keys(*device);
   }
   for (std::string package = part.package; !package.empty();) {
     const std::size_t dot = package.rfind('.');

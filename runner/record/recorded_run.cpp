@@ -163,6 +163,9 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   }
   run.device = device;
   run.threads = threads;
+  const json choice = environment.value("device_choice", json());
+  if (choice.is_object() && choice.value("is_only_visible", json()) == true && choice.value("uuid", json()).is_string())
+    run.device_uuid = choice["uuid"];
   const json source = read_object(layout.source()).value("run", json());
   if (source.is_string()) run.source = source;
   if (summary.contains("status") && summary["status"].is_string()) run.status = summary["status"];
@@ -174,9 +177,9 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   return run;
 }
 
-void keep_machine(Graph& graph, const Graph& before, const RecordedRun& run) {
+bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run) {
   if (graph.threads == before.threads) graph.threads = run.threads;
-  if (graph.device == before.device) graph.device = run.device;
+  return graph.device == before.device;
 }
 
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph,

@@ -17,6 +17,7 @@ struct RecordedRun {
   std::filesystem::path folder;
   std::filesystem::path recipe;  ///< the resolved recipe, as it was when the run was last started or resumed
   std::string device;            ///< that it ran on, "cpu" or "cuda:0"
+  std::string device_uuid = {};  ///< where it was the only GPU that its worker saw: which; else empty
   int threads = 0;               ///< of its tensor operations
   std::string source = {};       ///< of an evaluation: the folder of the run whose weights it took
   std::string status;            ///< of summary.json: "running" where it was killed; empty where there is none
@@ -39,9 +40,10 @@ std::optional<std::filesystem::path> working_folder_of(const std::filesystem::pa
 /// Reads the record in `folder`. kNoRun where it is no run's folder or the run was killed before its record was whole.
 Result<RecordedRun> read_run(const std::filesystem::path& folder);
 
-/// Gives `graph` the threads and the device of `run`, but for what an override has changed since `before`, the graph of
-/// its record. Both are part of the bits: what `auto` came to then, it comes to again.
-void keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
+/// Gives `graph` the threads of `run`, unless an override has changed them since `before`, the graph of its record.
+/// True where the device is asked for as it was, so that it is that of the run again. Both are part of the bits: what
+/// `auto` came to then, it comes to again.
+bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
 
 /// The trainings among the nodes of `graph`, and where in the folder of `run`, which ran it, their weights are.
 /// `which`: "best", "latest", a checkpoint's folder, or empty for what each training keeps. kNoCheckpoint where there

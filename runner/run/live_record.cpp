@@ -65,6 +65,11 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   environment["working_folder"] =
       request_.graph.working_folder.empty() ? std::filesystem::current_path().string() : request_.graph.working_folder;
   environment["variables"].update(ready.variables);
+  for (const std::string& variable : surroundings_.worker.variables) {
+    const std::size_t equals = variable.find('=');
+    environment["variables"][variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  if (!request_.device_choice.is_null()) environment["device_choice"] = request_.device_choice;
   folder_->record_json(RunRecord::kEnvironment, environment);
   folder_->summary(summary_.to_json());
   for (const KeptLine& line : kept_lines_) {

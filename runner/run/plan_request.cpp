@@ -5,7 +5,7 @@
 
 #include "runner/stage/family.h"
 #include "runner/text/bytes.h"
-#include "runner/run/devices.h"
+#include "runner/devices/device_models.h"
 #include "runner/run/ask_worker.h"
 #include "runner/value/json_fields.h"
 

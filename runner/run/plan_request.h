@@ -22,7 +22,7 @@ namespace runner {
 struct PlanRequest {
   Graph graph;
   std::optional<NamedBytes> budget;  ///< that holds where the recipe sets none
-  std::string device_model;          ///< of a GPU that is not here (devices.h); empty: the graph's own device
+  std::string device_model;          ///< of a GPU that is not here (device_models.h); empty: the graph's own device
   bool alternatives = true;          ///< look at other ways of computing the same
   bool certify = false;              ///< hold the recipe's way of computing against the whole batch
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;

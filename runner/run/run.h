@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "runner/config/compose.h"
 #include "runner/graph/graph.h"
@@ -29,6 +29,7 @@ struct RunRequest {
   CheckpointSources trained = {};     ///< trainings that the run in `source` has done; empty: all are to be done
   std::filesystem::path source = {};
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
+  nlohmann::ordered_json device_choice = {};  ///< for the record: how its device was chosen (chosen_device.h)
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -62,10 +63,16 @@ int become_worker(const char* program, char* const* arguments, char* const* envi
 /// a training ran at a tenth of its speed. With 1,000 it keeps its share, and alone it loses a few per cent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
-/// This process' environment, and how threads wait, where the user has not said so.
-std::vector<char*> worker_environment() {
+/// This process' environment with `changes`, and how threads wait, where the user has not said so.
+std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   std::vector<char*> all;
-  for (char** variable = environ; *variable; ++variable) all.push_back(*variable);
+  for (char** variable = environ; *variable; ++variable) {
+    const auto replaces = [&](const std::string& change) {
+      return std::string_view(*variable).starts_with(change.substr(0, change.find('=') + 1));
+    };
+    if (std::ranges::none_of(changes, replaces)) all.push_back(*variable);
+  }
+  for (const std::string& change : changes) all.push_back(const_cast<char*>(change.c_str()));
   if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY")) all.push_back(const_cast<char*>(kSpin));
   all.push_back(nullptr);
   return all;
@@ -95,7 +102,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  const std::vector<char*> environment = worker_environment();
+  const std::vector<char*> environment = worker_environment(command.variables);
 
   const pid_t parent = getpid();
   const pid_t child = fork();

@@ -26,6 +26,8 @@ struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
   LogLevel log = LogLevel::kInfo;  ///< of the lines that it tells
+  /// "NAME=value" of its environment, in place of what this process has.
+  std::vector<std::string> variables = {};
 };
 
 /// One line of the protocol.

@@ -53,6 +53,26 @@ TEST_F(Run, LeavesTheWholeRecord) {
   EXPECT_GT(summary["nodes"].size(), 3u);
 }
 
+TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const Ended ended = train("run", "device=auto device.wait_for_gpu=true train.epochs=1");
+  const Ended named = train("other", "device=cuda");
+  const Ended fallen_back = train("third", "device=cuda device.fallback=[cpu] --smoke");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, testing::StartsWith("device: cpu, since "));
+  EXPECT_THAT(ended.err.substr(1), Not(HasSubstr("device: ")));
+  const auto environment = nlohmann::json::parse(file_text(folder_ / "run/.retort/environment.json"));
+  EXPECT_EQ(environment["device"], "cpu");
+  EXPECT_EQ(environment["device_choice"]["asked"], "auto");
+  EXPECT_EQ(retort("resume run train.epochs=2 -q", folder_.path()).exit, 0);  // on the CPU again
+  EXPECT_EQ(named.exit, 69);
+  EXPECT_THAT(named.err, HasSubstr("error[E0703]: device 'cuda' is not available: "));
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+  EXPECT_EQ(fallen_back.exit, 0) << fallen_back.err;
+  EXPECT_THAT(fallen_back.err, HasSubstr(" (device.fallback)\n"));
+}
+
 TEST_F(Run, SameSeedGivesSameBitsWhateverTheLoader) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "data.loader.workers=0 data.cache_mib=0").exit, 0);

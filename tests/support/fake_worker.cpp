@@ -68,6 +68,9 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
       if (fcntl(number, F_GETFD) >= 0) open_ones += (open_ones.empty() ? "" : " ") + std::to_string(number);
     }
     emit(runner::Said{"fake", open_ones});
+  } else if (what == "variable") {
+    const char* const value = std::getenv(text.c_str());
+    emit(runner::Said{"fake", text + (value ? "='" + std::string(value) + "'" : " is not set")});
   } else if (what == "group")
     emit(runner::Said{"fake", getpgrp() == getpid() ? "leads its group" : "is in another's group"});
   else if (what == "forever")

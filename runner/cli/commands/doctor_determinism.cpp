@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/device_choice.h"
 #include "runner/cli/commands/doctor.h"
 #include "runner/cli/prepare.h"
 #include "runner/disk/installation.h"
@@ -105,13 +106,19 @@ std::string text_of(const Json& found) {
 ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto prepared = prepare(named, schemas, sources);
+  auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
     return report(console, errors);
-  const auto worker = log.worker();
+  auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
+  const auto device = take_own_device({.recipe = prepared->recipe.resolved,
+                                       .graph = prepared->graph,
+                                       .worker = *worker,
+                                       .reuse = ReuseOptions::Which::kNone},
+                                      console);
+  if (!device) return report(console, device.errors());
 
   const ScratchFolder scratch;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));

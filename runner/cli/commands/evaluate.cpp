@@ -1,3 +1,4 @@
+#include "runner/cli/device_choice.h"
 #include "runner/cli/commands/evaluate.h"
 
 #include <algorithm>
@@ -104,21 +105,26 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   Graph& graph = prepared->graph;
   auto trained = checkpoint_sources(*run, graph, flags.weights);
   if (!trained) return report(console, trained.errors());
-  const auto worker = flags.log.worker();
+  auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   if (!console.is_quiet()) {
     for (const std::string& line : data.lines) console.err << line << '\n';
   }
 
-  keep_machine(graph, before->graph, *run);
+  const bool is_same_device = keep_machine(graph, before->graph, *run);
+  const auto device = take_own_device(
+      {.recipe = prepared->recipe.resolved, .graph = graph, .worker = *worker, .run = is_same_device ? &*run : nullptr},
+      console);
+  if (!device) return report(console, device.errors());
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = graph,
                            .sources = sources,
                            .trained = *std::move(trained),
                            .source = run->folder,
-                           .reuse = flags.reuse.which()};
+                           .reuse = flags.reuse.which(),
+                           .device_choice = device->record};
   return runner::run(request, surroundings(console, *worker));
 }
 

@@ -13,6 +13,7 @@
 #include "runner/run/plan_request.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/device_choice.h"
 #include "runner/text/printable.h"
 #include "runner/report/table.h"
 #include "runner/cli/weights_source.h"
@@ -59,9 +60,13 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                       .reuse = flags.reuse.which(),
                       .node_index = node_index_folder()};
   if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty()) return errors;
-  const auto worker = flags.log.worker();
+  auto worker = flags.log.worker();
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
+  if (request.device_model.empty()) {
+    const DeviceUse use{.recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
+    if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
+  }
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/device_choice.h"
 #include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
@@ -111,8 +112,15 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   auto request = weights_request("predict", flags.weights, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
-  const auto worker = flags.log.worker();
+  auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
+  const auto device = take_own_device({.recipe = request->recipe,
+                                       .graph = request->graph,
+                                       .worker = *worker,
+                                       .run = request->run ? &*request->run : nullptr},
+                                      console);
+  if (!device) return report(console, device.errors());
+  request->refresh_graph();
   std::vector<std::string> paths;
   for (const std::string& path : words.paths) paths.push_back(path_for(request->graph, path));
   request->json.update({{"paths", paths},

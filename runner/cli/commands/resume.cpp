@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/record/finished_node.h"
@@ -77,18 +78,29 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   }
   if (!prepared->broken_rules.empty()) return report(console, broken_by_record(prepared->broken_rules));
   if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);
-  const auto worker = flags.log.worker();
+  auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  keep_machine(prepared->graph, before->graph, *run);
+  // Both are part of the bits: what `auto` came to then, it comes to again.
+  Graph& graph = prepared->graph;
+  const bool is_same_device = keep_machine(graph, before->graph, *run);
+  const auto device = take_own_device({.recipe = new_recipe,
+                                       .graph = graph,
+                                       .worker = *worker,
+                                       .run = is_same_device ? &*run : nullptr,
+                                       .is_resumed = true,
+                                       .reuse = flags.reuse.which()},
+                                      console);
+  if (!device) return report(console, device.errors());
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = prepared->graph,
                            .sources = sources,
                            .smoke = run->smoke,
                            .resume = run->folder,
-                           .reuse = flags.reuse.which()};
+                           .reuse = flags.reuse.which(),
+                           .device_choice = device->record};
   return runner::run(request, surroundings(console, *worker));
 }
 

@@ -7,6 +7,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/commands/config.h"
 #include "runner/cli/commands/sweep.h"
+#include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
 
@@ -39,16 +40,21 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
     if (!part) return report(console, part.errors());
     prepared->graph = std::move(*part);
   }
-  const auto worker = flags.log.worker();
+  auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
+  const auto device = take_own_device(
+      {.recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()},
+      console);
+  if (!device) return report(console, device.errors());
 
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
                            .graph = prepared->graph,
                            .sources = sources,
                            .smoke = flags.smoke,
-                           .reuse = flags.reuse.which()};
+                           .reuse = flags.reuse.which(),
+                           .device_choice = device->record};
   return run(request, surroundings(console, *worker));
 }
 

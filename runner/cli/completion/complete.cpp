@@ -13,7 +13,7 @@
 #include "runner/cli/commands/data.h"
 #include "runner/cli/commands/explain.h"
 #include "runner/text/bytes.h"
-#include "runner/run/devices.h"
+#include "runner/devices/device_models.h"
 #include "runner/cli/prepare.h"
 
 namespace runner {

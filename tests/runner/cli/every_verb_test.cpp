@@ -91,6 +91,8 @@ std::vector<GoodLine> good_lines() {
       {"data", "data fetch hf:a/b",
        answering(
            R"({"folder":"a/b","commit":"c","received_bytes":2,"files":[{"name":"x","bytes":2,"was_there":false}]})")},
+      {"devices", "devices"},
+      {"devices", "devices --best"},
       {"doctor", "doctor", answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
       {"doctor", "doctor memory", answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
       {"doctor", "doctor determinism quickstart", answering(R"({"steps":1,"tensors":1,"difference":null})")},

@@ -45,6 +45,18 @@ TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
   EXPECT_EQ(read->finished, std::vector<std::string>{"data"});
 }
 
+TEST_F(RecordedRunTest, TellsTheGpuThatItsWorkerSawAlone) {
+  const auto uuid = [&](const std::string& choice) {
+    write_record();
+    write(".retort/environment.json", R"({"device": "cuda:0", "threads": 3, "device_choice": )" + choice + "}");
+    return read_run(run())->device_uuid;
+  };
+  EXPECT_EQ(uuid(R"({"asked": "auto", "uuid": "GPU-1", "is_only_visible": true})"), "GPU-1");
+  EXPECT_EQ(uuid(R"({"asked": "cuda:0", "uuid": "GPU-1", "is_only_visible": false})"), "");
+  EXPECT_EQ(uuid(R"({"uuid": 3, "is_only_visible": true})"), "");
+  EXPECT_EQ(uuid("3"), "");
+}
+
 TEST_F(RecordedRunTest, EvaluationTellsWhoseWeightsItTook) {
   write_record();
   EXPECT_EQ(read_run(run())->source, "");

@@ -50,6 +50,7 @@ class RunTest : public testing::Test {
     request.trained = trained_;
     request.source = source_;
     request.resume = resume_;
+    request.device_choice = device_choice_;
     WritingStorage storage(write_);
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
@@ -59,6 +60,7 @@ class RunTest : public testing::Test {
     }
     surroundings.display.verbosity = verbosity_;
     surroundings.worker.log = log_level_;
+    surroundings.worker.variables = variables_;
     if (wall_clock_) surroundings.wall_clock = wall_clock_;
     if (clock_) surroundings.display.clock = clock_;
     return run(request, surroundings);
@@ -73,6 +75,8 @@ class RunTest : public testing::Test {
   Graph graph_;
   CheckpointSources trained_;
   std::string source_, resume_;
+  nlohmann::ordered_json device_choice_;
+  std::vector<std::string> variables_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
   nlohmann::json ended_;
@@ -201,6 +205,15 @@ TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
   EXPECT_EQ(json["val_losses"].dump(), "[1.5,null]");
   EXPECT_EQ(json["val_accuracies"].dump(), "[0.5,null]");
   EXPECT_EQ(json["epoch_times"].size(), 2u);
+}
+
+TEST_F(RunTest, RecordHoldsWhichGpuWasChosen) {
+  device_choice_ = {{"asked", "auto"}, {"uuid", "GPU-1"}};
+  variables_ = {"CUDA_VISIBLE_DEVICES=GPU-1"};
+  run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  EXPECT_EQ(environment["device_choice"].dump(), R"({"asked":"auto","uuid":"GPU-1"})");
+  EXPECT_EQ(environment["variables"]["CUDA_VISIBLE_DEVICES"], "GPU-1");
 }
 
 TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {

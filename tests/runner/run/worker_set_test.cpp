@@ -27,9 +27,9 @@ TEST(WorkerSet, ProgramThatCannotBeStartedIsReported) {
   EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
 }
 
-std::string environment_of_a_worker() {
+std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   WorkerSet workers;
-  const auto worker = workers.start({"/usr/bin/env", {}});
+  const auto worker = workers.start({.program = "/usr/bin/env", .arguments = {}, .variables = std::move(variables)});
   std::string printed;
   for (;;) {
     const auto occurrence = workers.next();
@@ -50,6 +50,17 @@ TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
   setenv("OMP_WAIT_POLICY", "active", 1);
   EXPECT_THAT(environment_of_a_worker(), testing::Not(testing::HasSubstr("GOMP_SPINCOUNT")));
   unsetenv("OMP_WAIT_POLICY");
+}
+
+TEST(WorkerSet, VariablesOfAWorkerStandInPlaceOfOurs) {
+  setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+  setenv("CUDA_VISIBLE_DEVICES_OF_OTHERS", "2", 1);
+  const std::string all = "\n" + environment_of_a_worker({"CUDA_VISIBLE_DEVICES=GPU-1"});
+  EXPECT_THAT(all, testing::HasSubstr("\nCUDA_VISIBLE_DEVICES=GPU-1\n"));
+  EXPECT_THAT(all, testing::HasSubstr("\nCUDA_VISIBLE_DEVICES_OF_OTHERS=2\n"));
+  EXPECT_THAT(all, testing::Not(testing::HasSubstr("CUDA_VISIBLE_DEVICES=0,1")));
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  unsetenv("CUDA_VISIBLE_DEVICES_OF_OTHERS");
 }
 
 TEST(WorkerSet, DiesWithItsParent) {

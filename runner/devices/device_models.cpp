@@ -1,4 +1,4 @@
-#include "runner/run/devices.h"
+#include "runner/devices/device_models.h"
 
 #include <algorithm>
 #include <array>

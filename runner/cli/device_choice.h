@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+
+#include "runner/cli/console.h"
+#include "runner/devices/take_device.h"
+#include "runner/graph/graph.h"
+#include "runner/protocol/earlier_results.h"
+#include "runner/record/recorded_run.h"
+#include "runner/run/worker_process.h"
+#include "runner/value/value.h"
+
+namespace runner {
+
+/// The devices of this machine as a verb chooses among them: it says what it does on standard error, unless it is to be
+/// quiet. All are borrowed.
+DeviceWorld device_world(DeviceSource& source, Console& console);
+
+/// For whom a device is chosen, and what is to happen there.
+struct DeviceUse {
+  const Value& recipe;                            ///< resolved; its device section
+  Graph& graph;                                   ///< whose `device` is set
+  WorkerCommand& worker;                          ///< whose variables are set
+  const RecordedRun* run = nullptr;               ///< that is taken up again on its own device; null: a new one
+  bool is_resumed = false;                        ///< a part of it is done
+  std::optional<ReuseOptions::Which> reuse = {};  ///< a run's, whose plan says what it needs; nullopt: nobody knows
+};
+
+/// The device of a verb that computes, and its record (chosen_device.h).
+struct OwnDevice {
+  TakenDevice taken;  ///< to be kept as long as the worker is at work
+  nlohmann::ordered_json record;
+};
+
+/// Takes the device that the recipe asks for. The errors have their places.
+Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
+
+/// The device that such a run would be given, for a plan: nobody is kept from it. Errors as above.
+Diagnostics use_likely_device(const DeviceUse& use, Console& console);
+
+}  // namespace runner

@@ -1,0 +1,405 @@
+#include "runner/devices/take_device.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/devices/device_ticket.h"
+#include "tests/support/fake_devices.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+class TakeDeviceTest : public testing::Test {
+ protected:
+  TakeDeviceTest() {
+    wish_.timeout = 60min;
+    wish_.interval = 30s;
+  }
+
+  Result<TakenDevice> take(const NeedOf& need) { return take_device(wish_, need, machine_.world(locks())); }
+  Result<TakenDevice> take(int gib) { return take(needing(gib)); }
+  std::filesystem::path locks() const { return temporary_.path() / "locks"; }
+
+  /// The message, and below it the notes.
+  static std::string told(const Result<TakenDevice>& taken) {
+    if (taken) return "taken: " + taken->select;
+    EXPECT_EQ(taken.errors().size(), 1U);
+    EXPECT_EQ(taken.errors().front().code, ErrorCode::kDeviceUnavailable);
+    EXPECT_EQ(exit_code(taken.errors()), ExitCode::kDeviceUnavailable);
+    std::string text = taken.errors().front().message;
+    for (const Note& note : taken.errors().front().notes) text += "\n" + note.message;
+    return text;
+  }
+  static std::string help(const Result<TakenDevice>& taken) { return taken ? "" : taken.errors().front().help; }
+
+  TemporaryFolder temporary_;
+  FakeMachine machine_;
+  DeviceWish wish_{.select = "auto"};
+};
+
+TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
+  machine_.gpu(80, 20);
+  machine_.gpu(80, 70);
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:0");
+  EXPECT_EQ(taken->device->uuid, "GPU-bbbbbbbb-0000");
+  EXPECT_TRUE(taken->is_only_visible);
+  EXPECT_EQ(taken->driver, "580.82.07");
+  EXPECT_THAT(machine_.said, ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
+                                         "(the plan of train); of those that have room and are not taken it has the "
+                                         "most free memory"));
+}
+
+TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
+  machine_.now = {.why_none = "this machine has no NVIDIA driver"};
+  wish_.wait = true;
+  wish_.fallback = {"gpu", "cpu"};
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cpu");
+  EXPECT_FALSE(taken->device);
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this machine has no NVIDIA driver"));
+  EXPECT_EQ(machine_.time.time_since_epoch(), 0s);
+}
+
+TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
+  machine_.now = {.why_none = "this machine has no NVIDIA driver"};
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)), "taken: cuda");  // it says what is missing, or has CUDA without NVML
+  EXPECT_THAT(machine_.said, IsEmpty());
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this machine has no NVIDIA driver (device.fallback)"));
+}
+
+TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
+  machine_.now = {.why_none = "the NVIDIA driver cannot be asked: no such file", .has_driver = true};
+  wish_.select = "cuda:1";
+  EXPECT_EQ(told(take(12)), "taken: cuda:1");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA driver cannot be "
+                                         "asked: no such file"));
+  wish_.select = "auto";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+}
+
+TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
+  machine_.gpu(80, 80);
+  machine_.now.cuda = 12020;
+  machine_.now.driver = "535.104.05";
+  wish_.select = "cuda";
+  const auto refused = take(12);
+  EXPECT_EQ(told(refused),
+            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it runs CUDA up to 12.2, and "
+            "LibTorch here needs 13.0");
+  EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
+  wish_.select = "auto";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+}
+
+TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
+  machine_.gpu(80, 80);
+  machine_.cuda = "none: LibTorch's CUDA part is not installed";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+}
+
+TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  machine_.variables.visible = "1";
+  EXPECT_EQ(take(12)->device->index, 1);
+  machine_.variables.visible = "";
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
+  wish_.select = "cuda";
+  machine_.variables.visible = "7,0";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
+            "machine, so CUDA sees no GPU");
+}
+
+TEST_F(TakeDeviceTest, LostGpusAreNamed) {
+  machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
+            "or broke; start the machine anew");
+}
+
+TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
+  machine_.gpu(80, 80);
+  wish_.exclude = {"0"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since device.exclude leaves no GPU"));
+  wish_.exclude = {"GPU-ffffffff-0000"};
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
+}
+
+TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
+  machine_.gpu(80, 20);
+  wish_.need = FakeMachine::gib(30);
+  const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> { throw std::logic_error("asked for a plan"); };
+  EXPECT_EQ(told(take(never)),
+            "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  wish_.need = FakeMachine::gib(20);
+  EXPECT_EQ(told(take(never)), "taken: cuda:0");
+}
+
+TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
+  machine_.gpu(80, 80);
+  wish_.wait = true;
+  const auto refused = take([](const DeviceFacts&) {
+    return Result<DeviceNeed>(Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::kMissingFolder);
+}
+
+TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
+  machine_.gpu(80, 20);
+  wish_.wait = true;
+  EXPECT_EQ(told(take(81)),
+            "no GPU here has 81 GiB (the plan of train)\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(81)), "taken: cpu");
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
+}
+
+TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
+  machine_.gpu(80, 1);
+  machine_.gpu(80, 80);
+  const auto other = take(0);  // has GPU 1
+  machine_.said.clear();
+  wish_.select = "cuda:1";
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:1");
+  EXPECT_FALSE(taken->is_only_visible);
+  EXPECT_EQ(taken->device->index, 1);
+  EXPECT_THAT(machine_.said, ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
+}
+
+TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  wish_.select = "cuda:0";
+  const auto named = take(12), shared = take(12);
+  wish_.select = "auto";
+  EXPECT_EQ(take(12)->device->index, 1);
+}
+
+TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
+  machine_.gpu(80, 1);
+  machine_.gpu(80, 40);
+  wish_.select = "cuda:0";
+  wish_.fallback = {"gpu", "cpu"};
+  {
+    const auto taken = take(12);
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(taken->select, "cuda:0");
+    EXPECT_EQ(taken->device->index, 1);
+    EXPECT_TRUE(taken->is_only_visible);
+  }
+  EXPECT_EQ(told(take(41)), "taken: cpu");
+  wish_.fallback = {"cpu", "gpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  wish_.fallback = {"gpu"};
+  EXPECT_EQ(told(take(41)),
+            "no GPU has 41 GiB (the plan of train) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
+}
+
+TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
+  for (int i = 0; i < 2; ++i) {
+    DeviceFacts& instance = machine_.gpu(20, 20);
+    instance.index = 0;
+    instance.instance = i;
+    instance.gpu_uuid = "GPU-aaaaaaaa-0000";
+    instance.uuid = "MIG-" + std::to_string(i);
+  }
+  const auto one = take(12), other = take(12);
+  EXPECT_EQ(one->device->uuid, "MIG-0");
+  EXPECT_EQ(other->device->uuid, "MIG-1");
+  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
+                                        "another run of yours has it"));
+}
+
+TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  wish_.select = "cuda";
+  wish_.preferred = "GPU-bbbbbbbb-0000";
+  const auto again = take(12);
+  EXPECT_EQ(again->device->index, 1);
+  EXPECT_EQ(again->why, "the run was on it before");
+  const auto other = take(12);
+  EXPECT_EQ(other->device->index, 0);
+  EXPECT_EQ(other->why, "the GPU that the run was on before is not to be had");
+}
+
+TEST_F(TakeDeviceTest, CpuNamesOptionsWithoutEffect) {
+  wish_ = {.select = "cpu", .written = {"wait_for_gpu", "fallback"}};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device.wait_for_gpu, device.fallback have no effect: device.select is cpu"));
+  machine_.said.clear();
+  wish_.written.clear();
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, IsEmpty());
+}
+
+TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
+  machine_.gpu(80, 80);
+  std::filesystem::create_directory(locks());
+  std::filesystem::permissions(locks(), std::filesystem::perms::all);
+  const auto refused = take(12);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::kCannotCreate);
+}
+
+TEST_F(TakeDeviceTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
+  machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
+  wish_.wait = true;
+  wish_.need = FakeMachine::gib(12);
+  int looks = 0;
+  machine_.on_sleep = [&] {
+    static constexpr int kFree[] = {2, 40, 3, 30, 50};  // freed, taken again, freed for good
+    machine_.now.devices[0].free = FakeMachine::gib(kFree[looks++]);
+    if (looks == 4) machine_.now.devices[0].holders.clear();
+  };
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(looks, 5);
+  EXPECT_EQ(machine_.time.time_since_epoch(), 5 * 30s);
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: waiting for a GPU with 12 GiB free, at most 1:00:00",
+                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
+                          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
+                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
+}
+
+TEST_F(TakeDeviceTest, WaitEndsAtItsTimeOut) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.timeout = 100s;
+  const auto refused = take(12);
+  EXPECT_EQ(told(refused),
+            "no GPU has 12 GiB (the plan of train) free after all the time that "
+            "device.wait_timeout_minutes gives\n"
+            "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
+  EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
+  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
+}
+
+TEST_F(TakeDeviceTest, LastLookOfAWaitCounts) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.timeout = 45s;
+  machine_.on_sleep = [&] {
+    if (machine_.time.time_since_epoch() == 45s) machine_.now.devices[0].free = FakeMachine::gib(40);
+  };
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(TakeDeviceTest, WaitThatWasInVainMayFallBack) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_EQ(machine_.time.time_since_epoch(), 60min);
+}
+
+TEST_F(TakeDeviceTest, DeviceThatVanishesEndsTheWait) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  machine_.on_sleep = [&] {
+    machine_.now.devices.clear();
+    machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  };
+  EXPECT_EQ(told(take(12)),
+            "the GPUs that the run waited for have gone\n"
+            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
+}
+
+TEST_F(TakeDeviceTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
+  machine_.gpu(80, 80);
+  auto other = take(12);
+  wish_.wait = true;
+  int looks = 0;
+  machine_.on_sleep = [&] {
+    if (++looks == 2) *other = TakenDevice{};
+  };
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
+  EXPECT_EQ(machine_.said[1], "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
+}
+
+TEST_F(TakeDeviceTest, WhoComesLaterLeavesItToThoseWhoWait) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 40);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
+  const auto mine = take(12);
+  EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
+  EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
+}
+
+/// What twenty threads, each with a view of its own on the same four GPUs, are given.
+TEST_F(TakeDeviceTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
+  std::mutex mutex;
+  std::map<std::string, int> holders;  // by UUID
+  std::atomic<int> served = 0, shared = 0;
+  std::vector<std::thread> runs;
+  for (int i = 0; i < 20; ++i) {
+    runs.emplace_back([&] {
+      FakeMachine machine;
+      for (int gpu = 0; gpu < 4; ++gpu) machine.gpu(80, 80);
+      DeviceWish wish = wish_;
+      wish.wait = true;
+      DeviceWorld world = machine.world(locks());
+      world.sleep = [&](std::chrono::steady_clock::duration span) {
+        machine.time += span / 1000;  // patient for as long as it takes
+        std::this_thread::sleep_for(1ms);
+      };
+      const auto taken = take_device(wish, needing(12), world);
+      if (!taken) return;
+      {
+        const std::lock_guard lock(mutex);
+        if (++holders[taken->device->uuid] > 1) ++shared;
+      }
+      std::this_thread::sleep_for(3ms);
+      const std::lock_guard lock(mutex);
+      --holders[taken->device->uuid];
+      ++served;
+    });
+  }
+  for (std::thread& run : runs) run.join();
+  EXPECT_EQ(served, 20);
+  EXPECT_EQ(shared, 0);
+}
+
+}  // namespace
+}  // namespace runner
