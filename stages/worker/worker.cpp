@@ -261,8 +261,6 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
     if (!answer) return report(answer.errors());
     emit(runner::Answer{*std::move(answer)});
     return ExitCode::kDone;
-  } catch (const runner::Cancelled&) {
-    throw;
   } catch (const runner::StageError& error) {
     return report({{error.code, {}, error.option, error.what(), error.help}});
   } catch (const std::bad_alloc&) {
