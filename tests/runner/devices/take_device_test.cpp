@@ -153,6 +153,27 @@ TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
   EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
 }
 
+TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
+  machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
+            "V100)");
+  machine_.gpu(80, 20);
+  EXPECT_EQ(take(12)->device->index, 1);
+}
+
+TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
+  machine_.gpu(80, 80);
+  machine_.gpu(15, 15, "NVIDIA T4");
+  machine_.variables.visible = "1";
+  wish_.select = "cuda:0";
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  wish_.select = "auto";
+  EXPECT_EQ(take(12).errors().front().help,
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs (`nvidia-smi -L`)");
+}
+
 TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
   machine_.gpu(80, 20);
   wish_.need = FakeMachine::gib(30);
