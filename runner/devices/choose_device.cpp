@@ -27,6 +27,8 @@ std::string number_of_gpus(std::size_t count) {
 
 }  // namespace
 
+bool is_too_old(const DeviceFacts& device) { return device.capability > 0 && device.capability < 75; }
+
 bool has_room(const DeviceFacts& device, std::int64_t bytes) {
   return device.free ? *device.free >= bytes : could_have_room(device, bytes);
 }
@@ -56,7 +58,7 @@ Result<Candidates> candidates(const DeviceWish& wish, const VisibleDevices& visi
   for (std::size_t i = 0; may_be_another && i < visible.devices.size(); ++i) {
     const DeviceFacts& device = visible.devices[i];
     const auto is_meant = [&](const std::string& entry) { return means(entry, device, i); };
-    if (std::ranges::any_of(wish.exclude, is_meant)) continue;
+    if (is_too_old(device) || std::ranges::any_of(wish.exclude, is_meant)) continue;
     if (!has_named || static_cast<int>(i) != *named) found.devices.push_back(device);
   }
   return found;

@@ -17,6 +17,8 @@ struct DeviceNeed {
   std::string from = {};
 };
 
+/// Whether LibTorch's CUDA 13 build has no code for it: it begins with Turing, compute capability 7.5.
+bool is_too_old(const DeviceFacts& device);
 /// Whether `bytes` are free on `device`; of one that does not say what is free, whether it has as many at all.
 bool has_room(const DeviceFacts& device, std::int64_t bytes);
 /// Whether `bytes` could be free some time.
@@ -28,8 +30,9 @@ struct Candidates {
   std::string first_choice = {};  ///< the UUID of the one to take before others that have room; empty: none
 };
 
-/// Those that `wish` means, without those it excludes: of cuda:K that one and, where it may fall back to another GPU,
-/// all. kDeviceUnavailable where cuda:K is not there or cannot be told from the others; none where nothing is left.
+/// Those that `wish` means, without those it excludes and those that are too old: of cuda:K that one and, where it may
+/// fall back to another GPU, all. kDeviceUnavailable where cuda:K is not there or cannot be told from the others; none
+/// where nothing is left.
 Result<Candidates> candidates(const DeviceWish& wish, const VisibleDevices& visible);
 /// What `wish` excludes that is not there: "device.exclude: there is no GPU '7'".
 std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible);

@@ -1,5 +1,6 @@
 #include "runner/devices/take_device.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "runner/devices/device_search.h"
@@ -85,6 +86,12 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
   return taken;
 }
 
+std::string why_nothing_is_left(const VisibleDevices& visible) {
+  const bool all_are_old = std::ranges::all_of(visible.devices, is_too_old);
+  return all_are_old ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())
+                     : "device.exclude leaves no GPU";
+}
+
 void say_idle_options(const DeviceWish& wish, const DeviceWorld& world) {
   std::vector<std::string> options;
   for (const std::string& option : wish.written) options.push_back("device." + option);
@@ -110,6 +117,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
     return TakenDevice{};
   }
   const auto look = look_at_devices(world);
+  if (!look && !needs_check(wish)) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, *look)) {
     if (look->reading.has_driver)
@@ -125,7 +133,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
     return the_cpu(world, found.errors().front().message + " (device.fallback)");
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, "device.exclude leaves no GPU", "exclude fewer GPUs, or use device=cpu", world);
+    return without_gpu(wish, why_nothing_is_left(look->visible), "use device=cpu, or exclude fewer GPUs", world);
   const auto folder = LockFolder::open(world.lock_folder);
   if (!folder) return folder.errors();
   auto taken = DeviceSearch(wish, need_of, world, *folder).run(*found);
@@ -138,6 +146,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world) {
   if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
+  if (!look && wish.index()) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, *look)) return TakenDevice{.select = wish.select};
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
@@ -145,7 +154,7 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
   const auto found = candidates(wish, look->visible);
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, "device.exclude leaves no GPU", "exclude fewer GPUs, or use device=cpu", world);
+    return without_gpu(wish, why_nothing_is_left(look->visible), "use device=cpu, or exclude fewer GPUs", world);
   return TakenDevice{.select = "cuda:0",
                      .device = ranked(*found).front(),
                      .driver = look->reading.driver,

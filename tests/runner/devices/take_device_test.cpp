@@ -1,19 +1,9 @@
 #include "runner/devices/take_device.h"
 
-#include <sys/stat.h>
-
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <set>
-#include <thread>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/devices/device_ticket.h"
-#include "tests/support/fake_devices.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/take_device_fixture.h"
 
 namespace runner {
 namespace {
@@ -22,34 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using namespace std::chrono_literals;
-
-class TakeDeviceTest : public testing::Test {
- protected:
-  TakeDeviceTest() {
-    wish_.timeout = 60min;
-    wish_.interval = 30s;
-  }
-
-  Result<TakenDevice> take(const NeedOf& need) { return take_device(wish_, need, machine_.world(locks())); }
-  Result<TakenDevice> take(int gib) { return take(needing(gib)); }
-  std::filesystem::path locks() const { return temporary_.path() / "locks"; }
-
-  /// The message, and below it the notes.
-  static std::string told(const Result<TakenDevice>& taken) {
-    if (taken) return "taken: " + taken->select;
-    EXPECT_EQ(taken.errors().size(), 1U);
-    EXPECT_EQ(taken.errors().front().code, ErrorCode::kDeviceUnavailable);
-    EXPECT_EQ(exit_code(taken.errors()), ExitCode::kDeviceUnavailable);
-    std::string text = taken.errors().front().message;
-    for (const Note& note : taken.errors().front().notes) text += "\n" + note.message;
-    return text;
-  }
-  static std::string help(const Result<TakenDevice>& taken) { return taken ? "" : taken.errors().front().help; }
-
-  TemporaryFolder temporary_;
-  FakeMachine machine_;
-  DeviceWish wish_{.select = "auto"};
-};
 
 TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
   machine_.gpu(80, 20);
@@ -151,6 +113,27 @@ TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
   machine_.said.clear();
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
+}
+
+TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
+  machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
+            "V100)");
+  machine_.gpu(80, 20);
+  EXPECT_EQ(take(12)->device->index, 1);
+}
+
+TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
+  machine_.gpu(80, 80);
+  machine_.gpu(15, 15, "NVIDIA T4");
+  machine_.variables.visible = "1";
+  wish_.select = "cuda:0";
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  wish_.select = "auto";
+  EXPECT_EQ(take(12).errors().front().help,
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs (`nvidia-smi -L`)");
 }
 
 TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
@@ -276,129 +259,6 @@ TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
   const auto refused = take(12);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors().front().code, ErrorCode::kCannotCreate);
-}
-
-TEST_F(TakeDeviceTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
-  machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
-  wish_.wait = true;
-  wish_.need = FakeMachine::gib(12);
-  int looks = 0;
-  machine_.on_sleep = [&] {
-    static constexpr int kFree[] = {2, 40, 3, 30, 50};  // freed, taken again, freed for good
-    machine_.now.devices[0].free = FakeMachine::gib(kFree[looks++]);
-    if (looks == 4) machine_.now.devices[0].holders.clear();
-  };
-  EXPECT_EQ(told(take(12)), "taken: cuda:0");
-  EXPECT_EQ(looks, 5);
-  EXPECT_EQ(machine_.time.time_since_epoch(), 5 * 30s);
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: waiting for a GPU with 12 GiB free, at most 1:00:00",
-                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
-                          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
-                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
-}
-
-TEST_F(TakeDeviceTest, WaitEndsAtItsTimeOut) {
-  machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.timeout = 100s;
-  const auto refused = take(12);
-  EXPECT_EQ(told(refused),
-            "no GPU has 12 GiB (the plan of train) free after all the time that "
-            "device.wait_timeout_minutes gives\n"
-            "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
-  EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
-  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
-}
-
-TEST_F(TakeDeviceTest, LastLookOfAWaitCounts) {
-  machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.timeout = 45s;
-  machine_.on_sleep = [&] {
-    if (machine_.time.time_since_epoch() == 45s) machine_.now.devices[0].free = FakeMachine::gib(40);
-  };
-  EXPECT_EQ(told(take(12)), "taken: cuda:0");
-}
-
-TEST_F(TakeDeviceTest, WaitThatWasInVainMayFallBack) {
-  machine_.gpu(80, 2);
-  wish_.wait = true;
-  wish_.fallback = {"cpu"};
-  EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_EQ(machine_.time.time_since_epoch(), 60min);
-}
-
-TEST_F(TakeDeviceTest, DeviceThatVanishesEndsTheWait) {
-  machine_.gpu(80, 2);
-  wish_.wait = true;
-  machine_.on_sleep = [&] {
-    machine_.now.devices.clear();
-    machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
-  };
-  EXPECT_EQ(told(take(12)),
-            "the GPUs that the run waited for have gone\n"
-            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
-}
-
-TEST_F(TakeDeviceTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
-  machine_.gpu(80, 80);
-  auto other = take(12);
-  wish_.wait = true;
-  int looks = 0;
-  machine_.on_sleep = [&] {
-    if (++looks == 2) *other = TakenDevice{};
-  };
-  machine_.said.clear();
-  EXPECT_EQ(told(take(12)), "taken: cuda:0");
-  EXPECT_EQ(looks, 3);
-  EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
-  EXPECT_EQ(machine_.said[1], "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
-}
-
-TEST_F(TakeDeviceTest, WhoComesLaterLeavesItToThoseWhoWait) {
-  machine_.gpu(80, 80);
-  machine_.gpu(80, 40);
-  const auto folder = LockFolder::open(locks());
-  ASSERT_TRUE(folder);
-  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
-  const auto mine = take(12);
-  EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
-  EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
-}
-
-/// What twenty threads, each with a view of its own on the same four GPUs, are given.
-TEST_F(TakeDeviceTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
-  std::mutex mutex;
-  std::map<std::string, int> holders;  // by UUID
-  std::atomic<int> served = 0, shared = 0;
-  std::vector<std::thread> runs;
-  for (int i = 0; i < 20; ++i) {
-    runs.emplace_back([&] {
-      FakeMachine machine;
-      for (int gpu = 0; gpu < 4; ++gpu) machine.gpu(80, 80);
-      DeviceWish wish = wish_;
-      wish.wait = true;
-      DeviceWorld world = machine.world(locks());
-      world.sleep = [&](std::chrono::steady_clock::duration span) {
-        machine.time += span / 1000;  // patient for as long as it takes
-        std::this_thread::sleep_for(1ms);
-      };
-      const auto taken = take_device(wish, needing(12), world);
-      if (!taken) return;
-      {
-        const std::lock_guard lock(mutex);
-        if (++holders[taken->device->uuid] > 1) ++shared;
-      }
-      std::this_thread::sleep_for(3ms);
-      const std::lock_guard lock(mutex);
-      --holders[taken->device->uuid];
-      ++served;
-    });
-  }
-  for (std::thread& run : runs) run.join();
-  EXPECT_EQ(served, 20);
-  EXPECT_EQ(shared, 0);
 }
 
 }  // namespace
