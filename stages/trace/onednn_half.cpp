@@ -156,21 +156,4 @@ std::int64_t half_grouped_weight_gradient_scratch(const ConvolutionShape& shape,
   return at_once * shape.groups * (kFloat * padded + kHalf * (in + images.out_elements())) + 8580;
 }
 
-bool takes_onednn(const ProductShape& shape) {
-  constexpr std::int64_t kSmallest = 16 * 16 * 16;
-  return shape.batch * shape.rows * shape.inner * shape.columns > kSmallest;
-}
-
-std::int64_t product_scratch(const ProductShape& shape, const Cpu& cpu) {
-  // Without instructions for bfloat16, the sums of each product; else of the blocks that a thread works on.
-  const std::int64_t whole = std::min(cpu.threads, shape.batch) * kFloat * shape.rows * shape.columns + 128;
-  if (cpu.processor.kernels == Kernels::kAvx512 && cpu.processor.is_modelled) return whole;
-  const std::int64_t rows = std::min<std::int64_t>(rounded_up(shape.rows, 32), shape.is_turned ? 512 : 256),
-                     inner = rounded_up(shape.inner, 32), columns = 64;
-  const std::int64_t factors = kHalf * inner * (columns + (shape.is_turned ? rows : 0)),
-                     sums = kFloat * rows * columns * (shape.is_turned ? 2 : 1);
-  const std::int64_t blocks = cpu.threads * (factors + sums);
-  return cpu.processor.is_modelled ? blocks : blocks + whole;
-}
-
 }  // namespace stages::meta
