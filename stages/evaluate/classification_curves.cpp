@@ -102,8 +102,8 @@ std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {
   const std::int64_t pairs = samples * classes;
   const std::int64_t shares = static_cast<std::int64_t>(sizeof(double)) * pairs,
                      of_classes = kPoint * (samples + 1) * classes,
-                     micro = pairs <= kMostPairs ? static_cast<std::int64_t>(sizeof(Detected)) * pairs + kPoint * pairs
-                                                 : 0;
+                     micro =
+                         pairs <= kMostPairs ? static_cast<std::int64_t>(sizeof(Detected)) * pairs + kPoint * pairs : 0;
   return shares + of_classes + micro;
 }
 

@@ -51,10 +51,10 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
   const std::int64_t classes = planned.output.size(1);
   const std::int64_t logits = samples * classes * static_cast<std::int64_t>(planned.output.element_size()),
                      shares = samples * classes * static_cast<std::int64_t>(sizeof(float));
-  add_term(planned.plan, {"metrics",
-                          2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) +
-                              curve_bytes(samples, classes),
-                          "labels, shares and curves over all samples and classes"});
+  add_term(
+      planned.plan,
+      {"metrics", 2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) + curve_bytes(samples, classes),
+       "labels, shares and curves over all samples and classes"});
 }
 
 }  // namespace

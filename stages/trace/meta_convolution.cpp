@@ -75,6 +75,7 @@ Tensor blocked_result(const ConvolutionShape& shape, const Tensor& x) {
 }
 
 Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
+  const Tensor unsure = margin(forward_margin(shape, cpu()) * x.element_size(), x.options());
   const bool is_half_whole = is_half(x) && shape.groups == 1;
   const auto sums_of = [&](bool channels_last) {
     return is_half_whole ? kernel_bytes(half_forward_scratch(shape, channels_last, cpu()), x)
@@ -82,7 +83,11 @@ Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArr
   };
   if (format == at::MemoryFormat::ChannelsLast) {
     Tensor y = at::empty(sizes, x.options(), format);
-    const Tensor sums = sums_of(true), weight_copy = kernel_memory(blocked_weight(shape, true, processor()), x);
+    // Of half types, channels come in pairs.
+    const std::int64_t weight = blocked_weight(shape, true, processor()),
+                       paired =
+                           is_half_whole ? weight / shape.in * rounded_up(shape.in, shape.in <= 3 ? 4 : 2) : weight;
+    const Tensor sums = sums_of(true), weight_copy = kernel_memory(paired, x);
     return y;
   }
   Tensor y_copy;
@@ -101,6 +106,7 @@ Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArr
 }
 
 Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
+  const Tensor unsure = margin(input_gradient_margin(shape, cpu()) * x.element_size(), x.options());
   const bool is_half_whole = is_half(x) && shape.groups == 1;
   const auto sums_of = [&](bool channels_last) {
     return is_half_whole ? kernel_bytes(half_input_gradient_scratch(shape, cpu()), x)
@@ -153,6 +159,7 @@ Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, cons
 
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
+  const Tensor unsure = margin(weight_gradient_margin(shape, cpu()) * x.element_size(), x.options());
   if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
   const auto sums = [&](bool channels_last) {
     if (is_half(x) && unfolds_weight_gradient(shape, processor()))

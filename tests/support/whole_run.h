@@ -22,8 +22,7 @@ inline runner::Node node(const std::string& id, const std::string& kind, const s
   runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {}, 7};
   std::string file = kind;
   std::ranges::replace(file, '.', '/');
-  made.options =
-      options.empty() ? runner::from_json(nlohmann::ordered_json::object()) : stage_options(file, options);
+  made.options = options.empty() ? runner::from_json(nlohmann::ordered_json::object()) : stage_options(file, options);
   made.options.map()->erase(std::remove_if(made.options.map()->begin(), made.options.map()->end(),
                                            [](const runner::Entry& entry) { return entry.key == "kind"; }),
                             made.options.map()->end());
@@ -40,7 +39,7 @@ class WholeRun {
                   {.emit = [this](const runner::Event& event) { events_.push_back(event); },
                    .is_cancelled = [] { return false; },
                    .measure_peak = [this] { return meter_.peak_since_last(); }}) {
-    EXPECT_TRUE(executor_.create().empty());
+    for (const runner::Diagnostic& error : executor_.create()) ADD_FAILURE() << error.pointer << ": " << error.message;
   }
 
   runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }

@@ -16,9 +16,9 @@
 namespace stages {
 namespace {
 
+using runner::ArtifactType;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using runner::ArtifactType;
 
 constexpr int kItems = 5;
 
