@@ -65,10 +65,11 @@ Cpu cpu() { return {processor(), threads()}; }
 /// Memory of a kernel for a while.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
 Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes}, x.options().dtype(at::kByte)); }
-/// A copy in a blocked format, of all but images of three channels, which are read as they are.
+/// A copy in a blocked format, of all but images of three channels, which most kernels read as they are.
 Tensor blocked_input(const ConvolutionShape& shape, const Tensor& x) {
-  return shape.in <= 3 ? Tensor()
-                       : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
+  return shape.in <= 3 && !shape.is_pointwise()
+             ? Tensor()
+             : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
 }
 Tensor blocked_result(const ConvolutionShape& shape, const Tensor& x) {
   return kernel_memory(shape.batch * blocked_channels(shape.out, processor()) * shape.area, x);
@@ -159,7 +160,7 @@ Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, cons
 
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
-  const Tensor unsure = margin(weight_gradient_margin(shape, cpu()) * x.element_size(), x.options());
+  const Tensor unsure = margin(weight_gradient_margin(shape, is_half(x), cpu()) * x.element_size(), x.options());
   if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
   const auto sums = [&](bool channels_last) {
     if (is_half(x) && unfolds_weight_gradient(shape, processor()))

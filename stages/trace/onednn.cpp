@@ -205,10 +205,14 @@ std::int64_t input_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu
   return std::max<std::int64_t>(shape.out % 16 == 0 ? 0 : padding, collected) + 1024;
 }
 
-std::int64_t weight_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu) {
-  constexpr std::int64_t kOfDepthwise = 360'000;
-  if (is_depthwise(shape) && shape.stride > 1) return kOfDepthwise;
-  return 1024 + 1024 * cpu.threads;
+std::int64_t weight_gradient_margin(const ConvolutionShape& shape, bool is_half, const Cpu& cpu) {
+  if (is_depthwise(shape) && shape.stride > 1) {
+    // As groups of whole vectors; of half types with sums in float32 and turned images.
+    const std::int64_t padded = shape.groups * 16 * 16 * shape.kernel_height * shape.kernel_width;
+    return is_half ? 3 * padded + 64 * shape.groups * shape.in_area : padded;
+  }
+  const std::int64_t image = shape.in <= 3 && shape.is_pointwise() ? shape.batch * 16 * shape.in_area : 0;
+  return image + 1024 + 1024 * cpu.threads;
 }
 
 }  // namespace stages::meta

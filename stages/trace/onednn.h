@@ -74,6 +74,6 @@ std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape, const 
 
 std::int64_t forward_margin(const ConvolutionShape& shape, const Cpu& cpu);
 std::int64_t input_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu);
-std::int64_t weight_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu);
+std::int64_t weight_gradient_margin(const ConvolutionShape& shape, bool is_half, const Cpu& cpu);
 
 }  // namespace stages::meta

@@ -240,6 +240,18 @@ class RunOfRecipe {
   WholeRun run;
 };
 
+/// A recipe in words.
+std::string text_of(const RandomRecipe& recipe, int seed) {
+  std::string layers;
+  for (const RandomLayer& one : recipe.layers) {
+    layers += std::to_string(one.out) + " channels by " + std::to_string(one.kernel) + " of " +
+              std::to_string(one.groups) + " with stride " + std::to_string(one.stride) + ", ";
+  }
+  return "seed " + std::to_string(seed) + ", " + std::to_string(recipe.threads) + " threads, images of " +
+         std::to_string(recipe.image_size) + ", " + (recipe.tower.empty() ? layers : recipe.tower.dump()) +
+         recipe.memory.dump() + recipe.train.dump();
+}
+
 /// RETORT_DEEP=N tries N recipes.
 int recipes() {
   const char* const deep = std::getenv("RETORT_DEEP");
@@ -251,9 +263,7 @@ TEST(RandomRecipes, AcceptedNeverRunOutOfMemoryAndRefusedSayTheirBytes) {
   for (int seed = 0; seed < recipes(); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
     const RandomRecipe recipe = random_recipe(random);
-    const std::string which = "seed " + std::to_string(seed) + ", " + std::to_string(recipe.threads) + " threads, " +
-                              (recipe.tower.empty() ? "convolutions" : recipe.tower.dump()) + recipe.memory.dump() +
-                              recipe.train.dump();
+    const std::string which = text_of(recipe, seed);
     at::set_num_threads(recipe.threads);
     std::int64_t needed = 0;
     {
