@@ -23,6 +23,8 @@ constexpr std::size_t kPoints = 512;
 /// Of what is reserved. Random recipes (tests/stages/memory/random_recipes_test.cpp) need none of it with 1 to 4
 /// threads.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
+/// Small networks are a few pages off where small tensors lie otherwise than in the plan.
+constexpr std::int64_t kLeastMargin = 16 << 10;
 
 /// "float32": torch's own word of Python.
 std::string type_name(at::ScalarType type) {
@@ -176,7 +178,7 @@ runner::NamedBytes margin_of(std::int64_t reserved, std::int64_t widest, const s
       std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
   const auto least = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(reserved));
   return {.name = std::string(kMarginTerm),
-          .bytes = std::max(widest - reserved, least),
+          .bytes = std::max({widest - reserved, least, kLeastMargin}),
           .note = "what the model of the CPU's kernels may miss"};
 }
 
