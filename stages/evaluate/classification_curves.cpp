@@ -97,6 +97,16 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
   return curves;
 }
 
+std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {
+  constexpr std::int64_t kPoint = 2 * sizeof(double);  // of a curve
+  const std::int64_t pairs = samples * classes;
+  const std::int64_t shares = static_cast<std::int64_t>(sizeof(double)) * pairs,
+                     of_classes = kPoint * (samples + 1) * classes,
+                     micro =
+                         pairs <= kMostPairs ? static_cast<std::int64_t>(sizeof(Detected)) * pairs + kPoint * pairs : 0;
+  return shares + of_classes + micro;
+}
+
 std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves) {
   std::vector<std::pair<std::string, double>> values;
   if (curves.macro_area) values.emplace_back("auc_macro", *curves.macro_area);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,6 +29,9 @@ inline constexpr std::int64_t kMostPairs = 20'000'000;
 
 /// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on the CPU; n > 0.
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels);
+
+/// Bytes that classification_curves() takes at its most, those that it gives back among them.
+std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes);
 
 /// What of it is one number a run: auc_macro, auc_micro and calibration_error, where they are defined.
 std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves);

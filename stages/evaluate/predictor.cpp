@@ -8,6 +8,7 @@
 #include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
+#include "stages/evaluate/classification_curves.h"
 #include "stages/memory/plan_forward.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/numerics/prepared_network.h"
@@ -42,6 +43,18 @@ void check(const at::Tensor& logits, const at::Tensor& labels, const std::vector
 std::shared_ptr<const MemoryPolicy> policy_of(const runner::Inputs& inputs) {
   const auto policy = inputs.find<MemoryPolicy>("memory");
   return policy ? policy : std::make_shared<const MemoryPolicy>();
+}
+
+/// What is computed of the logits of all samples, beside those.
+void add_metrics(PlannedForward& planned, std::int64_t samples) {
+  constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
+  const std::int64_t classes = planned.output.size(1);
+  const std::int64_t logits = samples * classes * static_cast<std::int64_t>(planned.output.element_size()),
+                     shares = samples * classes * static_cast<std::int64_t>(sizeof(float));
+  add_term(
+      planned.plan,
+      {"metrics", 2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) + curve_bytes(samples, classes),
+       "labels, shares and curves over all samples and classes"});
 }
 
 }  // namespace
@@ -104,7 +117,8 @@ Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
        .policy = *policy_,
        .outline = [&] { return model.outline(trained_on); },
        .batch_option = options_.pointer.substr(std::min<std::size_t>(1, options_.pointer.size())) + ".batch_size",
-       .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); }},
+       .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); },
+       .besides = [&](PlannedForward& planned) { add_metrics(planned, data.size); }},
       /*keeps_results=*/true, context);
   context.plan(std::move(planned.plan));
   std::vector<std::int64_t> shape = planned.output.sizes().vec();

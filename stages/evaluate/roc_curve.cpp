@@ -10,7 +10,11 @@ std::optional<RocCurve> roc_curve(std::vector<Detected> samples) {
   const double negatives = static_cast<double>(samples.size()) - positives;
   if (positives == 0 || negatives == 0) return std::nullopt;
   std::ranges::sort(samples, std::greater{}, &Detected::score);
-  RocCurve curve{{0}, {0}};
+  RocCurve curve;
+  for (auto* const shares : {&curve.false_positives, &curve.true_positives}) {
+    shares->reserve(samples.size() + 1);
+    shares->push_back(0);
+  }
   double hits = 0, alarms = 0, twice_area = 0;
   for (std::size_t i = 0; i < samples.size();) {
     const double score = samples[i].score, hits_before = hits, alarms_before = alarms;

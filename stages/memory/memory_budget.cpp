@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "runner/text/bytes.h"
 #include "stages/memory/policy.h"
+#include "stages/machine/cgroup.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 
@@ -37,12 +39,20 @@ std::int64_t gpu_memory_left(c10::Device device) {
 
 }  // namespace
 
+runner::NamedBytes host_memory(const std::filesystem::path& root) {
+  const std::int64_t machine = kilobytes_field(root / "proc/meminfo", "MemTotal");
+  const std::optional<std::int64_t> group = cgroup_memory(root);
+  if (group && *group < machine) return {"the control group's limit", *group};
+  return {"the machine's memory", machine};
+}
+
 runner::NamedBytes device_memory(c10::Device device) {
+  if (device.is_cpu()) return host_memory();
   const std::int64_t all = MemoryMeter(device).available();
 #ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) return {"the GPU's free memory", std::min(all, gpu_memory_left(device))};
 #endif
-  return {device.is_cpu() ? "the machine's memory" : "the GPU's memory", all};
+  return {"the GPU's memory", all};
 }
 
 std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
@@ -52,12 +62,15 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
     const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
     if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
   }
-  const std::string own = policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
-  if (policy.budget && (!smallest || *policy.budget < smallest->bytes)) smallest = {own, *policy.budget};
+  const std::string option = policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
   if (policy.budget_share && whole) {
     const auto share = static_cast<std::int64_t>(*policy.budget_share * static_cast<double>(whole->bytes));
-    if (share < smallest->bytes) smallest = {own + " of " + whole->name, share};
+    if (share < smallest->bytes) smallest = {option + " of " + whole->name, share};
   }
+  if (!policy.budget) return smallest;
+  if (!smallest || *policy.budget < smallest->bytes) return runner::NamedBytes{option, *policy.budget};
+  if (*policy.budget > smallest->bytes)
+    smallest->name += ", which is less than " + option + ", " + runner::size_text(*policy.budget);
   return smallest;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 #include <c10/core/Device.h>
@@ -11,6 +12,9 @@ namespace stages {
 
 class MemoryPolicy;
 
+/// All the memory that this process may have of the CPU's, named after who says so: the machine, or a control group
+/// that leaves less. `root` is / but in tests.
+runner::NamedBytes host_memory(const std::filesystem::path& root = "/");
 /// All the memory that `device` has, by name.
 runner::NamedBytes device_memory(c10::Device device);
 

@@ -54,6 +54,7 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   planned.plan.threads = backend.threads;
   planned.plan.step = {{"batch_size", units}};
   planned.plan.step.update(to_json(numerics));
+  if (forward.besides && device.is_cpu()) forward.besides(planned);
   set_budget(planned.plan, forward.policy, context);
   return planned;
 }

@@ -12,6 +12,8 @@
 
 namespace stages {
 
+struct PlannedForward;
+
 /// A network that is run over a dataset without a graph; all but its name is borrowed.
 struct ForwardToPlan {
   std::string name;  ///< of the stage that makes the network
@@ -24,6 +26,8 @@ struct ForwardToPlan {
   std::string batch_option;                                     ///< that `batch_size` is from, "evaluate.batch_size"
   /// What it makes of the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
+  /// Adds to a plan, on a CPU, what is made of the results; may be empty.
+  std::function<void(PlannedForward&)> besides = {};
 };
 
 struct PlannedForward {

@@ -98,6 +98,10 @@ void mark_scratch(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_scratch);
 }
 
+void mark_margin(const at::Tensor& tensor) {
+  if (living) living->mark(tensor, &TracedStorage::is_margin);
+}
+
 void mark_cast(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_cast);
 }

@@ -39,6 +39,7 @@ struct TracedStorage {
   at::ScalarType dtype = at::kByte;
   bool is_scratch = false;  ///< memory of a kernel, which it gives back when it returns
   bool is_cast = false;     ///< a weight in half precision, which autocast keeps for a while
+  bool is_margin = false;   ///< what a kernel may take beyond what is modelled; it is counted beside the rest
   bool operator==(const TracedStorage&) const = default;
 };
 
@@ -97,6 +98,8 @@ const Backend* traced_backend();
 void count_flops(double flops);
 /// Says to the living trace, if there is one, that this is a kernel's own memory.
 void mark_scratch(const at::Tensor& tensor);
+/// Likewise that this stands for what a kernel may take beyond what is modelled.
+void mark_margin(const at::Tensor& tensor);
 /// Likewise that this is a cast of a weight that autocast keeps.
 void mark_cast(const at::Tensor& tensor);
 

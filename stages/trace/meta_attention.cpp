@@ -5,7 +5,7 @@
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn_half.h"
+#include "stages/trace/onednn_product.h"
 
 namespace stages::meta {
 namespace {
@@ -53,9 +53,14 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
   const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
-    // Each thread multiplies tiles by oneDNN.
-    const ProductShape product = {.rows = keys, .inner = queries, .columns = q.size(3), .is_turned = true};
-    scratch({threads(), product_scratch(product, {processor(), 1})}, q.options().dtype(at::kByte));
+    // Each thread multiplies tiles by oneDNN, which cuts them as if all threads were its own.
+    const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3), .is_turned = true},
+                       of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
+    std::int64_t bytes = 0;
+    for (const ProductShape& product : {of_keys, of_queries}) {
+      if (meta::takes_onednn(product)) bytes = std::max(bytes, product_scratch(product, {processor(), threads()}));
+    }
+    scratch({std::min(threads(), q.size(0) * q.size(1)), bytes}, q.options().dtype(at::kByte));
   }
   return {dq, dk, dv};
 }

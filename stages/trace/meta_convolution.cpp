@@ -65,16 +65,18 @@ Cpu cpu() { return {processor(), threads()}; }
 /// Memory of a kernel for a while.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
 Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes}, x.options().dtype(at::kByte)); }
-/// A copy in a blocked format, of all but images of three channels, which are read as they are.
+/// A copy in a blocked format, of all but images of three channels, which most kernels read as they are.
 Tensor blocked_input(const ConvolutionShape& shape, const Tensor& x) {
-  return shape.in <= 3 ? Tensor()
-                       : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
+  return shape.in <= 3 && !shape.is_pointwise()
+             ? Tensor()
+             : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
 }
 Tensor blocked_result(const ConvolutionShape& shape, const Tensor& x) {
   return kernel_memory(shape.batch * blocked_channels(shape.out, processor()) * shape.area, x);
 }
 
 Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
+  const Tensor unsure = margin(forward_margin(shape, cpu()) * x.element_size(), x.options());
   const bool is_half_whole = is_half(x) && shape.groups == 1;
   const auto sums_of = [&](bool channels_last) {
     return is_half_whole ? kernel_bytes(half_forward_scratch(shape, channels_last, cpu()), x)
@@ -82,7 +84,11 @@ Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArr
   };
   if (format == at::MemoryFormat::ChannelsLast) {
     Tensor y = at::empty(sizes, x.options(), format);
-    const Tensor sums = sums_of(true), weight_copy = kernel_memory(blocked_weight(shape, true, processor()), x);
+    // Of half types, channels come in pairs.
+    const std::int64_t weight = blocked_weight(shape, true, processor()),
+                       paired =
+                           is_half_whole ? weight / shape.in * rounded_up(shape.in, shape.in <= 3 ? 4 : 2) : weight;
+    const Tensor sums = sums_of(true), weight_copy = kernel_memory(paired, x);
     return y;
   }
   Tensor y_copy;
@@ -101,6 +107,7 @@ Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArr
 }
 
 Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
+  const Tensor unsure = margin(input_gradient_margin(shape, cpu()) * x.element_size(), x.options());
   const bool is_half_whole = is_half(x) && shape.groups == 1;
   const auto sums_of = [&](bool channels_last) {
     return is_half_whole ? kernel_bytes(half_input_gradient_scratch(shape, cpu()), x)
@@ -153,6 +160,7 @@ Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, cons
 
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
+  const Tensor unsure = margin(weight_gradient_margin(shape, is_half(x), cpu()) * x.element_size(), x.options());
   if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
   const auto sums = [&](bool channels_last) {
     if (is_half(x) && unfolds_weight_gradient(shape, processor()))

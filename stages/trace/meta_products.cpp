@@ -5,7 +5,7 @@
 #include <torch/torch.h>
 
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn_half.h"
+#include "stages/trace/onednn_product.h"
 
 namespace stages::meta {
 namespace {

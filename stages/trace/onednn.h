@@ -30,7 +30,7 @@ inline std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_
 /// Of a square of so many pixels.
 std::int64_t side_of(std::int64_t area);
 
-/// Wider ones are matrix products of unfolded images.
+/// The gradients of wider ones are matrix products of unfolded images.
 constexpr std::int64_t kWidestKernel = 14;
 
 // What oneDNN, as LibTorch 2.11 has it, takes besides the tensors of a convolution of float32: measured with a counting
@@ -50,6 +50,9 @@ std::int64_t turned_weight(const ConvolutionShape& shape, bool channels_last, co
 /// where patches do not overlap a strip of them.
 std::int64_t collected_image(const ConvolutionShape& shape);
 
+/// Bytes of the list of products that a thread of a channels_last kernel adds up: one for each pixel of the kernel.
+std::int64_t list_bytes(const ConvolutionShape& shape);
+
 /// True where the result's kernel is a matrix product of unfolded images, which needs no blocked copies.
 bool unfolds_forward(const ConvolutionShape& shape, const Processor& processor);
 /// Likewise of the kernel of the input's gradient.
@@ -63,7 +66,14 @@ std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu);
 /// Of the kernel of the weight's gradient, where every thread adds up a gradient of its own.
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu);
-/// The gradient of a channels_last weight before it is put in order: groups are padded to whole vectors.
+/// The gradient of a channels_last weight before it is put in order: channels are padded to whole vectors.
 std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape, const Processor& processor);
+
+// What kernels have been seen to take beyond all that at the most, where it depends on what is not modelled: oneDNN
+// chooses between several kernels, and cuts images differently where they are small. In elements, of half types too.
+
+std::int64_t forward_margin(const ConvolutionShape& shape, const Cpu& cpu);
+std::int64_t input_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu);
+std::int64_t weight_gradient_margin(const ConvolutionShape& shape, bool is_half, const Cpu& cpu);
 
 }  // namespace stages::meta

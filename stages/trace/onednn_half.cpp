@@ -78,13 +78,14 @@ std::int64_t barrier_bytes(const ThreadSplit& split) {
   return kAlways + (barriers > 0 ? kBarrier * (barriers + 1) : 0);
 }
 
-/// Products of unfolded images with sums of `sums` elements, each thread its own.
-std::int64_t unfolding_scratch(const ConvolutionShape& shape, std::int64_t sums, std::int64_t threads) {
-  const std::int64_t kernel = shape.in * shape.kernel_height * shape.kernel_width;
-  return threads * (std::max(shape.area, kVector) * (kHalf * kernel + kFloat * shape.out) + kFloat * sums) + 256;
+/// Products of unfolded images, and sums in float32 of each thread and of all.
+std::int64_t unfolding_scratch(const ConvolutionShape& shape, bool channels_last, std::int64_t threads) {
+  const std::int64_t active = std::min(threads, shape.batch), weight = shape.weight_elements();
+  const std::int64_t turned = channels_last ? shape.in * shape.in_area : 0;
+  return 2 * kFloat * weight * (1 + active) + active * (kHalf * (shape.unfolded_elements() + turned) + 256) + 1024;
 }
 
-/// The same on the matrix units of a processor that is not modelled: near what they take for patches.
+/// What the matrix units of a processor that is not modelled take: near what is seen for patches.
 std::int64_t matrix_units_scratch(const ConvolutionShape& shape, std::int64_t threads) {
   const std::int64_t weight = rounded_up(shape.out, kVector) * rounded_up(shape.in, kVector) * shape.kernel_height *
                               shape.kernel_width,
@@ -95,12 +96,12 @@ std::int64_t matrix_units_scratch(const ConvolutionShape& shape, std::int64_t th
 }  // namespace
 
 std::int64_t paired_weight(const ConvolutionShape& shape) {
-  return shape.out * rounded_up(shape.in, shape.in <= 3 ? 2 : kVector) * shape.kernel_height * shape.kernel_width;
+  return rounded_up(shape.out, kVector) * rounded_up(shape.in, shape.in <= 3 ? 2 : kVector) * shape.kernel_height *
+         shape.kernel_width;
 }
 
 std::int64_t half_forward_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu) {
-  std::int64_t bytes = channels_last ? kFloat * (1024 + 1030 * cpu.threads) : 0;
-  if (shape.kernel_width > kWidestKernel) bytes = std::max(bytes, unfolding_scratch(shape, 0, cpu.threads));
+  std::int64_t bytes = channels_last ? 4096 + cpu.threads * list_bytes(shape) : 0;
   if (shape.is_pointwise()) {
     const std::int64_t gathered = shape.stride > 1 ? kHalf * shape.in * shape.area : 0;
     bytes = std::max(bytes, cpu.threads * (kFloat * shape.out * shape.area + gathered + 640));
@@ -112,7 +113,7 @@ std::int64_t half_forward_scratch(const ConvolutionShape& shape, bool channels_l
 }
 
 std::int64_t half_input_gradient_scratch(const ConvolutionShape& shape, const Cpu& cpu) {
-  std::int64_t bytes = kFloat * (1056 + 1030 * cpu.threads);
+  std::int64_t bytes = 4224 + cpu.threads * list_bytes(shape);
   if (shape.stride > 1 && cpu.processor.kernels >= Kernels::kAvx512Bf16)
     bytes = 16384 + cpu.threads * (8216 + kHalf * collected_image(shape));
   if (shape.is_pointwise()) bytes = std::max(bytes, cpu.threads * (kFloat * shape.in * shape.area + 640));
@@ -125,9 +126,9 @@ std::int64_t half_weight_gradient_scratch(const ConvolutionShape& shape, bool ch
       images.out_blocks * kVector * images.in_blocks * images.in_block * shape.kernel_height * shape.kernel_width;
   const std::int64_t halves = images.out_elements() + (images.turns_input ? images.in_elements() : 0);
   std::int64_t bytes = 0;
-  if (shape.kernel_width > (shape.in <= 3 ? kWidestOfImages : kWidestKernel)) {
-    const std::int64_t sums = 3 * shape.weight_elements() + (channels_last ? shape.in * shape.in_area : 0);
-    bytes = unfolding_scratch(shape, sums, cpu.threads) + 65536 * cpu.threads;
+  const bool is_padded_image = shape.in <= 3 && !channels_last && shape.out % kVector != 0;
+  if (is_padded_image || shape.kernel_width > (shape.in <= 3 ? kWidestOfImages : kWidestKernel)) {
+    bytes = unfolding_scratch(shape, channels_last, cpu.threads);
   } else if (shape.is_pointwise()) {
     const std::int64_t parts =
         shape.stride > 1 ? split_of(shape, images, cpu.threads).rows : std::min(cpu.threads, shape.batch);
@@ -154,23 +155,6 @@ std::int64_t half_grouped_weight_gradient_scratch(const ConvolutionShape& shape,
   const std::int64_t in = divided_up(group.in, kVector) * kVector * images.in_rows * images.in_width;
   const std::int64_t at_once = std::max<std::int64_t>(1, cpu.threads / shape.groups);
   return at_once * shape.groups * (kFloat * padded + kHalf * (in + images.out_elements())) + 8580;
-}
-
-bool takes_onednn(const ProductShape& shape) {
-  constexpr std::int64_t kSmallest = 16 * 16 * 16;
-  return shape.batch * shape.rows * shape.inner * shape.columns > kSmallest;
-}
-
-std::int64_t product_scratch(const ProductShape& shape, const Cpu& cpu) {
-  // Without instructions for bfloat16, the sums of each product; else of the blocks that a thread works on.
-  const std::int64_t whole = std::min(cpu.threads, shape.batch) * kFloat * shape.rows * shape.columns + 128;
-  if (cpu.processor.kernels == Kernels::kAvx512 && cpu.processor.is_modelled) return whole;
-  const std::int64_t rows = std::min<std::int64_t>(rounded_up(shape.rows, 32), shape.is_turned ? 512 : 256),
-                     inner = rounded_up(shape.inner, 32), columns = 64;
-  const std::int64_t factors = kHalf * inner * (columns + (shape.is_turned ? rows : 0)),
-                     sums = kFloat * rows * columns * (shape.is_turned ? 2 : 1);
-  const std::int64_t blocks = cpu.threads * (factors + sums);
-  return cpu.processor.is_modelled ? blocks : blocks + whole;
 }
 
 }  // namespace stages::meta

@@ -20,15 +20,4 @@ std::int64_t half_grouped_weight_gradient_scratch(const ConvolutionShape& shape,
 /// A weight with an even number of channels.
 std::int64_t paired_weight(const ConvolutionShape& shape);
 
-// What oneDNN takes besides the tensors of matrix products of a half type, in bytes.
-
-struct ProductShape {
-  std::int64_t batch = 1, rows = 0, inner = 0, columns = 0;
-  bool is_turned = false;  ///< the first factor lies in memory with its columns whole, as in a weight's gradient
-};
-
-/// Whether torch gives the products to oneDNN at all; else it multiplies by loops of its own, which take nothing.
-bool takes_onednn(const ProductShape& shape);
-std::int64_t product_scratch(const ProductShape& shape, const Cpu& cpu);
-
 }  // namespace stages::meta

@@ -20,6 +20,12 @@ namespace {
 constexpr std::size_t kLargest = 10;
 constexpr std::size_t kPoints = 512;
 
+/// Of what is reserved. Random recipes (tests/stages/memory/random_recipes_test.cpp) need none of it with 1 to 4
+/// threads.
+constexpr double kShare = 0.005, kShareOfHalves = 0.01;
+/// Small networks are a few pages off where small tensors lie otherwise than in the plan.
+constexpr std::int64_t kLeastMargin = 16 << 10;
+
 /// "float32": torch's own word of Python.
 std::string type_name(at::ScalarType type) {
   switch (type) {
@@ -47,8 +53,14 @@ std::string type_name(at::ScalarType type) {
 /// What was alive, and how much, after each event.
 class History {
  public:
-  History(const MemoryTrace& trace, std::size_t first)
-      : storages_(trace.storages()), events_(trace.events()), first_(std::min(first, events_.size())) {
+  /// From event `first` of the trace on; margins are left out, or not.
+  History(const MemoryTrace& trace, std::size_t first, bool has_margins) : storages_(trace.storages()) {
+    const std::vector<TraceEvent> events = trace.events();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (i == first) first_ = events_.size();
+      if (has_margins || !storages_[events[i].storage].is_margin) events_.push_back(events[i]);
+    }
+    if (first >= events.size()) first_ = events_.size();
     std::int64_t live = 0;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       live += (events_[i].is_birth ? 1 : -1) * storage(i).bytes;
@@ -84,8 +96,8 @@ class History {
 
  private:
   const std::vector<TracedStorage> storages_;
-  const std::vector<TraceEvent> events_;
-  const std::size_t first_;
+  std::vector<TraceEvent> events_;
+  std::size_t first_ = 0;
   std::int64_t before_ = 0;
   std::vector<std::int64_t> live_;  // after each event from the first on
   std::optional<std::size_t> peak_;
@@ -159,11 +171,22 @@ std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& se
   return replay.peak_reserved();
 }
 
+/// What is planned beyond what is reserved, so that a budget of just that is kept to: what convolutions may take beyond
+/// what is modelled, with which `widest` is reserved, and for all else at least a small share.
+runner::NamedBytes margin_of(std::int64_t reserved, std::int64_t widest, const std::vector<TracedStorage>& storages) {
+  const bool has_halves =
+      std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
+  const auto least = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(reserved));
+  return {.name = std::string(kMarginTerm),
+          .bytes = std::max({widest - reserved, least, kLeastMargin}),
+          .note = "what the model of the CPU's kernels may miss"};
+}
+
 }  // namespace
 
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
                              const AllocatorSettings& settings) {
-  const History history(trace, first_event);
+  const History history(trace, first_event, /*has_margins=*/false);
   const std::vector<const TracedStorage*> alive = history.alive_at_peak();
   runner::MemoryPlan plan;
   plan.threads = backend.device == at::kCPU ? backend.threads : 0;
@@ -181,6 +204,12 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
   const bool is_gpu = backend.device == at::kCUDA;
   plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
   plan.predicted = plan.reserved;
+  if (!is_gpu) {
+    const History widest(trace, first_event, /*has_margins=*/true);
+    const runner::NamedBytes margin = margin_of(plan.reserved, reserved_by_pool(widest), trace.storages());
+    plan.predicted += margin.bytes;
+    plan.terms.push_back(margin);
+  }
   for (runner::NamedBytes& term : backend_terms(backend)) {
     plan.predicted += term.bytes;
     plan.terms.push_back(std::move(term));

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 #include "runner/stage/memory_plan.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/trace/memory_trace.h"
 
 namespace stages {
+
+/// Name of the term for what the model of kernels may miss.
+inline constexpr std::string_view kMarginTerm = "margin";
 
 /// What a trace says of memory from event `first_event` on, with what was alive by then: the peak, whose it is, the
 /// curve and the operations computed. The allocator of the backend, LibTorch's of a GPU or the CPU's pool, is replayed

@@ -1,5 +1,6 @@
 #include "stages/train/training_kind.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "runner/stage/plan_context.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/policy.h"
+#include "stages/trace/summarize.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
@@ -29,10 +31,12 @@ struct TrainingOptions {
   std::optional<std::string> warm_start;
 };
 
-/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between them, on a GPU what its
-/// allocator hands out.
+/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between them and the margin, on
+/// a GPU what its allocator hands out.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
-  return device.is_cpu() ? plan.predicted - (plan.reserved - plan.live) : plan.live + plan.held_bytes();
+  if (!device.is_cpu()) return plan.live + plan.held_bytes();
+  const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
+  return plan.predicted - (plan.reserved - plan.live) - (margin == plan.terms.end() ? 0 : margin->bytes);
 }
 
 class TrainingStage final : public runner::Stage {

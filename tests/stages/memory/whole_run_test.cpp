@@ -1,32 +1,24 @@
 // What the nodes of a whole run take, by the counting allocator, beside what the run was planned to take.
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/execute/executor.h"
 #include "runner/graph/run_order.h"
 #include "runner/stage/config_reader.h"
 #include "stages/artifact/checkpoint.h"
-#include "stages/machine/counting_allocator.h"
-#include "stages/machine/memory_meter.h"
-#include "stages/stages.h"
-#include "tests/support/noise_images.h"
-#include "tests/support/stage_options.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/whole_run.h"
 
 namespace stages {
 namespace {
 
+using runner::ArtifactType;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Json = nlohmann::ordered_json;
-using runner::ArtifactType;
 
 constexpr int kItems = 5;
 
@@ -56,17 +48,6 @@ class EnsembleStage final : public runner::Stage {
   }
 };
 const runner::StageKind kEnsemble{"evaluate.ensemble", EnsembleStage::create};
-
-runner::Node node(const std::string& id, const std::string& kind, const std::string& options = "") {
-  runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {}, 7};
-  std::string file = kind;
-  std::ranges::replace(file, '.', '/');
-  made.options = options.empty() ? runner::from_json(Json::object()) : stage_options(file, options);
-  made.options.map()->erase(std::remove_if(made.options.map()->begin(), made.options.map()->end(),
-                                           [](const runner::Entry& entry) { return entry.key == "kind"; }),
-                            made.options.map()->end());
-  return made;
-}
 
 /// Five trainings of a foreach and their evaluations, as compile() puts them: by stage.
 runner::Graph five_items(const std::string& budget, bool as_ensemble) {
@@ -102,69 +83,10 @@ runner::Graph five_items(const std::string& budget, bool as_ensemble) {
   return graph;
 }
 
-/// A run of a graph, counted.
-class WholeRun {
+/// Of the kinds above too.
+class RunOfItems final : public WholeRun {
  public:
-  explicit WholeRun(runner::Graph graph)
-      : executor_(std::move(graph), kinds(),
-                  {.emit = [this](const runner::Event& event) { events_.push_back(event); },
-                   .is_cancelled = [] { return false; },
-                   .measure_peak_live = [this] { return meter_.peak_since_last(); }}) {
-    EXPECT_TRUE(executor_.create().empty());
-  }
-
-  runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }
-  runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, "cpu"); }
-
-  /// By node, what it was planned to take and what it took.
-  std::map<std::string, std::pair<double, double>> peaks() const {
-    std::map<std::string, std::pair<double, double>> result;
-    for (const runner::DryNode& dry : executor_.planned()) {
-      if (dry.plan) result[dry.node].first = static_cast<double>(dry.plan->live + dry.plan->held_bytes());
-    }
-    for (const auto& event : events_) {
-      const auto* finished = std::get_if<runner::NodeFinished>(&event);
-      if (finished && result.contains(finished->node))
-        result[finished->node].second = static_cast<double>(finished->peak_memory_bytes);
-    }
-    return result;
-  }
-  std::int64_t predicted(const std::string& id) const {
-    const auto found = std::ranges::find(executor_.planned(), id, &runner::DryNode::node);
-    return found->plan->predicted;
-  }
-  std::vector<std::string> started() const {
-    std::vector<std::string> result;
-    for (const auto& event : events_) {
-      if (const auto* one = std::get_if<runner::NodeStarted>(&event)) result.push_back(one->node);
-    }
-    return result;
-  }
-  /// What `stage` measured, by node and name.
-  std::map<std::string, double> metrics(const std::string& stage) const {
-    std::map<std::string, double> result;
-    for (const auto& event : events_) {
-      const auto* metric = std::get_if<runner::NodeMetric>(&event);
-      if (metric && metric->node.starts_with(stage)) result[metric->node + " " + metric->name] = metric->value;
-    }
-    return result;
-  }
-
- private:
-  static std::span<const runner::StageKind* const> kinds() {
-    static const std::vector<const runner::StageKind*> all = [] {
-      std::vector<const runner::StageKind*> result = {&kNoise, &kEnsemble};
-      for (const runner::StageKind* kind : all_kinds()) result.push_back(kind);
-      return result;
-    }();
-    return all;
-  }
-
-  const TemporaryFolder folder_;
-  const CountingAllocator counter_;
-  MemoryMeter meter_{at::kCPU};
-  std::vector<runner::Event> events_;
-  runner::Executor executor_;
+  explicit RunOfItems(runner::Graph graph) : WholeRun(std::move(graph), {&kNoise, &kEnsemble}) {}
 };
 
 void expect_as_planned(const WholeRun& run) {
@@ -174,7 +96,7 @@ void expect_as_planned(const WholeRun& run) {
 }
 
 TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedTo) {
-  WholeRun run(five_items("auto", /*as_ensemble=*/false));
+  RunOfItems run(five_items("auto", /*as_ensemble=*/false));
   ASSERT_TRUE(run.plan().empty());
   EXPECT_EQ(run.predicted("train.5"), run.predicted("train.1"));
   ASSERT_EQ(run.run(), runner::ExitCode::kDone);
@@ -185,11 +107,11 @@ TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedT
 
 TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
   const runner::Graph all = five_items("auto", /*as_ensemble=*/false);
-  WholeRun together(all);
+  RunOfItems together(all);
   ASSERT_EQ(together.run(), runner::ExitCode::kDone);
   const auto alone = runner::only(all, "evaluate.4");
   ASSERT_TRUE(alone);
-  WholeRun single(*alone);
+  RunOfItems single(*alone);
   ASSERT_EQ(single.run(), runner::ExitCode::kDone);
   const auto expected = together.metrics("evaluate.4");
   EXPECT_GT(expected.size(), 3U);
@@ -197,7 +119,7 @@ TEST(WholeRun, WhatAnItemGivesDoesNotDependOnWhatRanBeforeIt) {
 }
 
 TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
-  WholeRun run(five_items("auto", /*as_ensemble=*/true));
+  RunOfItems run(five_items("auto", /*as_ensemble=*/true));
   ASSERT_TRUE(run.plan().empty());
   EXPECT_GT(run.predicted("train.5"), run.predicted("train.1") * 3 / 2);
   ASSERT_EQ(run.run(), runner::ExitCode::kDone);
@@ -205,10 +127,10 @@ TEST(WholeRun, NetworksThatStayAreCountedInEveryLaterPlan) {
 }
 
 TEST(WholeRun, ABudgetThatTheLastItemWouldBreakIsRefusedBeforeTheFirst) {
-  WholeRun unlimited(five_items("auto", /*as_ensemble=*/true));
+  RunOfItems unlimited(five_items("auto", /*as_ensemble=*/true));
   unlimited.plan();
   const double mib = static_cast<double>(unlimited.predicted("train.3")) / (1 << 20);
-  WholeRun run(five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
+  RunOfItems run(five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
   const runner::Diagnostics errors = run.plan();
   ASSERT_FALSE(errors.empty());
   EXPECT_EQ(errors.back().code, runner::ErrorCode::kOutOfMemory);

@@ -94,7 +94,7 @@ Peak predicted_peak(const Case& one) {
   TowerRun run(one.training, at::kMeta);
   for (int step = 0; step < kSteps; ++step) run.step();
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
-  EXPECT_EQ(plan.predicted, plan.reserved);
+  EXPECT_GE(plan.predicted, plan.reserved);
   return {plan.live, plan.reserved};
 }
 

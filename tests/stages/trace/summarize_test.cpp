@@ -35,7 +35,7 @@ TEST_F(SummarizeTest, ThePeakAndWhoseItIs) {
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 170);
   EXPECT_EQ(plan.reserved, 4096) << "a page holds them";
-  EXPECT_EQ(plan.predicted, 4096);
+  EXPECT_EQ(plan.reserved, 4096);
   EXPECT_EQ(plan.peak_phase, "forward");
   EXPECT_EQ(plan.peak_operation, "aten::empty");
   EXPECT_THAT(plan.owners, ElementsAre(NamedBytes{"parameter", 100}, NamedBytes{"transient", 70}));
@@ -129,7 +129,33 @@ TEST_F(SummarizeTest, OnACpuThePoolIsReplayed) {
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 20 << 20);
   EXPECT_EQ(plan.reserved, (21 << 20) + 4096) << "the hole is too small for one and holds the other";
-  EXPECT_EQ(plan.predicted, plan.reserved);
+}
+
+TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
+  const at::Tensor kept = bytes(8 << 20);
+  const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
+  ASSERT_FALSE(plan.terms.empty());
+  EXPECT_EQ(plan.terms.front().name, kMarginTerm);
+  EXPECT_EQ(plan.terms.front().bytes, plan.reserved / 200);
+  EXPECT_EQ(plan.predicted, plan.reserved + plan.terms.front().bytes);
+  const at::Tensor half = torch::empty({4}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
+  trace.own(half, Owner::kInput, "half");
+  const runner::MemoryPlan of_halves = summarize(trace, 0, {}, {});
+  EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100) << "kernels of half types are known less well";
+}
+
+TEST_F(SummarizeTest, WhatAConvolutionMayTakeMoreIsPlannedWhereItRaisesThePeak) {
+  const auto plan_with = [&](std::int64_t bytes_beside) {
+    const std::size_t first = trace.events().size();
+    const at::Tensor x = torch::empty({8, 64, 14, 14}, at::TensorOptions(at::kMeta)).requires_grad_(true),
+                     weight = torch::empty({64, 64, 3, 3}, at::TensorOptions(at::kMeta));
+    torch::conv2d(x, weight, {}, 2, 1).sum().backward();  // its input's gradient depends on a kernel that is chosen
+    if (bytes_beside > 0) bytes(bytes_beside);
+    return summarize(trace, first, {.threads = 1}, {});
+  };
+  const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
+  EXPECT_GT(alone.terms.front().bytes, alone.reserved / 100);
+  EXPECT_EQ(beside_more.terms.front().bytes, beside_more.reserved / 200) << "the peak is elsewhere";
 }
 
 TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
@@ -143,11 +169,12 @@ TEST_F(SummarizeTest, ScratchOfTheKernelAtThePeakIsATerm) {
   TowerRun run({.batch = 2}, at::kMeta);
   run.step();
   const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
-  ASSERT_THAT(plan.terms, SizeIs(2));
-  EXPECT_EQ(plan.terms[0].name, "allocator_rounding");
-  EXPECT_EQ(plan.terms[0].bytes, plan.reserved - plan.live);
-  EXPECT_EQ(plan.terms[1].name, "kernel_scratch");
-  EXPECT_EQ(plan.terms[1].note, "in live: what the kernel at the peak takes for itself, with 1 thread");
+  ASSERT_THAT(plan.terms, SizeIs(3));
+  EXPECT_EQ(plan.terms[0].name, kMarginTerm);
+  EXPECT_EQ(plan.terms[1].name, "allocator_rounding");
+  EXPECT_EQ(plan.terms[1].bytes, plan.reserved - plan.live);
+  EXPECT_EQ(plan.terms[2].name, "kernel_scratch");
+  EXPECT_EQ(plan.terms[2].note, "in live: what the kernel at the peak takes for itself, with 1 thread");
 }
 
 TEST(BackendTerms, HopperTakesTheLargeWorkspace) {
