@@ -31,9 +31,21 @@ TEST(SchemaChoices, EnumValuesConstantsAndBooleans) {
   EXPECT_THAT(listed(choices(kFit, {"device", "wait_for_gpu"})), ElementsAre("true", "false"));
 }
 
-TEST(SchemaChoices, AlternativesThatAreNotBuiltSaySo) {
+TEST(SchemaChoices, AlternativesAreThoseOfAllParts) {
   EXPECT_THAT(listed(choices(kFit, {"device", "select"})),
-              ElementsAre("\"cpu\"", "\"cuda\"", "\"cuda:0\"", "\"auto\": not built yet"));
+              ElementsAre("\"cpu\"", "\"cuda\"", "\"cuda:0\"", "\"auto\""));
+}
+
+TEST(SchemaChoices, AlternativesThatAreNotBuiltSaySo) {
+  const auto texts =
+      schema_texts({{"train/part.schema.json", R"({"title": "train.part", "description": "Part.", "type": "object",
+        "properties": {"kind": {"const": "train.part"}, "format": {"anyOf": [{"enum": ["fp32"]},
+          {"const": "bf16", "x-planned": true}], "default": "fp32", "description": "A format."}}})"}});
+  const auto schemas = SchemaSet::load(texts.files);
+  ASSERT_TRUE(schemas);
+  EXPECT_THAT(listed(schemas->choices(written(R"({"schema": 1, "train": {"kind": "train.part"}})"),
+                                      std::vector<std::string>{"train", "format"})),
+              ElementsAre("\"fp32\"", "\"bf16\": not built yet"));
 }
 
 TEST(SchemaChoices, ItemsOfAList) {

@@ -93,7 +93,9 @@ TEST(SchemaDefaults, RecipeIsCompleted) {
       to_json(value).dump(),
       R"({"schema":1,"train":{"kind":"train.fit","optimizer":{"learning_rate":1,"kind":"adam","betas":[0.9,0.999]},)"
       R"("epochs":10,"micro_batch":"auto"},"data":{"kind":"data.folder","root":"r","size":96},)"
-      R"("name":"run","seed":0,"threads":"auto","determinism":"strict","device":{"select":"cpu"},"run":{"dir":null}})");
+      R"("name":"run","seed":0,"threads":"auto","determinism":"strict",)"
+      R"("device":{"select":"cpu","exclude":[],"min_gpu_memory_mb":"auto","wait_for_gpu":false,)"
+      R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]},"run":{"dir":null}})");
   EXPECT_EQ(value.find("train")->find("epochs")->where.line, 3);
   EXPECT_EQ(value.find("train")->find("optimizer")->find("betas")->list()->front().where.line, 5);
   EXPECT_EQ(value.find("device")->find("select")->where.line, 1);
@@ -123,7 +125,9 @@ constexpr auto kRecipe =
 
 TEST(SchemaDeclared, ReservedKeysWithTheirDefaults) {
   EXPECT_EQ(declared(kRecipe, {"seed"}), "0");
-  EXPECT_EQ(declared(kRecipe, {"device"}), R"({"select":"cpu"})");
+  EXPECT_EQ(declared(kRecipe, {"device"}),
+            R"({"select":"cpu","exclude":[],"min_gpu_memory_mb":"auto","wait_for_gpu":false,)"
+            R"("wait_timeout_minutes":60,"check_interval_seconds":30,"fallback":[]})");
   EXPECT_EQ(declared(kRecipe, {"device", "select"}), R"("cpu")");
   EXPECT_EQ(declared(kRecipe, {"run", "dir"}), "null");
   EXPECT_EQ(declared(kRecipe, {"schema"}), "null");
