@@ -183,8 +183,7 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const auto asked = ask(flags, console, sources, /*certify=*/true);
   if (!asked) return report(console, asked.errors());
-  Diagnostics errors = asked->errors;  // that it does not fit is no matter of a certificate
-  std::erase_if(errors, [](const Diagnostic& one) { return one.code == ErrorCode::kOutOfMemory; });
+  const Diagnostics& errors = asked->errors;
   const std::vector<Certificate>& certificates = asked->answer.certificates;
   if (certificates.empty()) {
     if (!errors.empty()) return report(console, errors);
