@@ -57,7 +57,7 @@ TEST(SchemaJson, TextThatIsNoneIsRefused) {
 }
 
 TEST(SchemaJson, TextNestedTooDeepIsRefused) {
-  EXPECT_EQ(problem(std::string(1001, '[')), "parse error at line 1, column 1002: a value is expected");
+  EXPECT_EQ(problem(std::string(1000, '[')), "parse error at line 1, column 1001: a value is expected");
   EXPECT_EQ(problem(std::string(100000, '[')), "parse error at line 1, column 1002: this is nested too deep");
 }
 
