@@ -60,7 +60,7 @@ std::int64_t JsonFields<Json>::integer(std::string_view key) const {
 template <typename Json>
 std::int64_t JsonFields<Json>::count(std::string_view key) const {
   const Json& value = at(key);
-  const bool fits = value.is_number_integer() && value >= 0 && value.template get<std::uint64_t>() >> 63 == 0;
+  const bool fits = value.is_number_integer() && value.template get<std::uint64_t>() >> 63 == 0;  // nor is it negative
   return fits ? value.template get<std::int64_t>() : (fail(key, "a count"), 0);
 }
 

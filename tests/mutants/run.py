@@ -32,7 +32,7 @@ PROGRAMS = {
 }
 TEST_SECONDS = 120  # of processor time: a mutant that makes its tests take more is seen
 ALL_SECONDS = 3600  # for all tests that mutants name, without a mutant
-WAIT = 5  # times as long they may wait besides: a busy machine makes them
+WAIT = 2  # times as long they may wait besides: a busy machine makes them
 TEST_BYTES = 16 << 30  # of address space: so is one that makes them take more
 
 

@@ -279,28 +279,39 @@ class HeldTest : public ExecutorTest {
     for (const std::size_t index : from) made.inputs.push_back({"in", index, "weights", ArtifactType::kCheckpoint});
     return made;
   }
-  /// Three trainings whose weights a fourth node takes all together, under `budget`.
-  std::unique_ptr<Executor> gathered(std::int64_t budget) {
+  std::unique_ptr<Executor> made(std::vector<Node> nodes) {
     static const StageKind* const kinds[] = {&kHolding};
-    std::vector<Node> nodes = {holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
-                               holding("vote", budget, {0, 1, 2})};
     auto executor = std::make_unique<Executor>(Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
                                                ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
                                                              .is_cancelled = [this] { return cancelled_; }});
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
+  /// Three trainings whose weights a fourth node takes all together, under `budget`.
+  std::unique_ptr<Executor> gathered(std::int64_t budget) {
+    return made({holding("train.1", budget), holding("train.2", budget), holding("train.3", budget),
+                 holding("vote", budget, {0, 1, 2})});
+  }
+  /// What the plan says that each node needs.
+  static std::vector<std::int64_t> needs(Executor& executor) {
+    EXPECT_TRUE(executor.plan({}, {}, /*strict=*/true, "cpu").empty());
+    std::vector<std::int64_t> bytes;
+    for (const DryNode& node : executor.planned()) bytes.push_back(node.plan->predicted);
+    return bytes;
+  }
 };
 
 TEST_F(HeldTest, EachNodeIsPlannedWithWhatEarlierOnesKeep) {
   const auto executor = gathered(100);
-  EXPECT_TRUE(executor->plan({}, {}, /*strict=*/true, "cpu").empty());
-  std::vector<std::int64_t> needs;
-  for (const DryNode& node : executor->planned()) needs.push_back(node.plan->predicted);
-  EXPECT_THAT(needs, ElementsAre(40, 70, 100, 40)) << "its own inputs are a node's own matter";
+  EXPECT_THAT(needs(*executor), ElementsAre(40, 70, 100, 40)) << "its own inputs are a node's own matter";
   EXPECT_EQ(executor->planned()[2].plan->held,
             (std::vector<NamedBytes>{{"train.1.weights", 30}, {"train.2.weights", 30}}));
   EXPECT_EQ(largest_plan(executor->planned())->node, "train.3");
+}
+
+TEST_F(HeldTest, AnInputThatIsKeptForALaterNodeIsStillANodesOwnMatter) {
+  EXPECT_THAT(needs(*made({holding("train", 100), holding("vote.1", 100, {0}), holding("vote.2", 100, {0})})),
+              ElementsAre(40, 40, 40));
 }
 
 TEST_F(HeldTest, OnAGpuTheCpusMemoryIsNotCounted) {
