@@ -17,6 +17,7 @@ WORST = {"fp32": 1.04, "bf16": 1.08}
 def recipes(images):
     """Command lines by name. All train a small network on a few images, two epochs."""
     small = f"data.root={images} data.image_size=64 train.epochs=2 train.batch_size=16 train.log_every=1"
+    tuned = f"finetune data=image_folder model/backbone=tiny {small} data.image_size=56"  # a multiple of its patches
     tower = "model.patch_size=16 model.hidden_size=96 model.intermediate_size=384 model.num_attention_heads=3 model.num_hidden_layers=3"
     return {
         "quickstart": f"quickstart data.make=null {small} {tower}",
@@ -24,6 +25,8 @@ def recipes(images):
         "classify, micro-batches": f"classify model=tiny {small} {tower} memory.micro_batch=4",
         "classify, checkpointing": f"classify model=tiny {small} {tower} memory.activation_checkpointing=block",
         "classify, foreach": f"classify model=tiny {small} {tower} ++train.foreach.item=[1,2] ++evaluate.foreach.item=[1,2]",
+        "finetune, adapters": f"{tuned} model=lora",
+        "finetune, head": f"{tuned} model=linear_probe",
     }
 
 
