@@ -208,7 +208,8 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, to
     const std::size_t count = operation.schema().arguments().size();
     const auto arguments = torch::jit::last(*stack, count);
     const at::ScalarType to = type_for(*policy, arguments);
-    for (std::size_t i = 0; i < count; ++i)
+    // The last first, as LibTorch's compiler has it.
+    for (std::size_t i = count; i-- > 0;)
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });
   }

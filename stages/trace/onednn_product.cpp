@@ -6,7 +6,7 @@
 namespace stages::meta {
 namespace {
 
-constexpr std::int64_t kFloat = 4, kHalf = 2;
+constexpr std::int64_t kSum = 4, kFactor = 2;  // bytes of a number
 
 bool is_power_of_two(std::int64_t n) { return n > 0 && std::has_single_bit(static_cast<std::uint64_t>(n)); }
 
@@ -41,7 +41,7 @@ float unevenness(const ProductShape& shape, const Blocks& blocks, std::int64_t t
 
 /// True where the first factor is copied into blocks: where it is turned, or its rows are too far apart in memory.
 bool copies_rows(const ProductShape& shape) {
-  constexpr std::int64_t kFarApart = 8192 / kHalf, kMany = 1024;
+  constexpr std::int64_t kFarApart = 8192 / kFactor, kMany = 1024;
   if (shape.is_turned) return shape.rows > 1;
   return is_power_of_two(shape.inner) && shape.inner >= kFarApart && shape.rows >= kMany;
 }
@@ -97,14 +97,14 @@ std::int64_t block_scratch(const ProductShape& shape, std::int64_t threads) {
   if (copies_rows(shape)) {
     std::int64_t length = rounded_up(blocks.inner, kLine);
     if (length >= 512 && is_power_of_two(length)) length += kLine;
-    bytes += threads * kHalf * blocks.rows * length + kAligned;
+    bytes += threads * kFactor * blocks.rows * length + kAligned;
   }
-  bytes += threads * kHalf * kColumns * rounded_up(blocks.inner, kLine) + kAligned;
+  bytes += threads * kFactor * kColumns * rounded_up(blocks.inner, kLine) + kAligned;
   if (blocks.sum_threads > 1) {
-    bytes += threads * kFloat * shape.rows * shape.columns + kAligned;
+    bytes += threads * kSum * shape.rows * shape.columns + kAligned;
   } else if (shape.keeps_sums) {
     const std::int64_t in_turn = blocks.inner < shape.inner ? blocks.columns_in_turn : 1;
-    bytes += threads * kFloat * blocks.rows * blocks.columns * in_turn + kAligned;
+    bytes += threads * kSum * blocks.rows * blocks.columns * in_turn + kAligned;
   }
   return bytes;
 }
@@ -113,8 +113,8 @@ std::int64_t block_scratch(const ProductShape& shape, std::int64_t threads) {
 std::int64_t bound(const ProductShape& shape, std::int64_t threads) {
   const std::int64_t rows = std::min<std::int64_t>(rounded_up(shape.rows, 32), shape.is_turned ? 512 : 256),
                      inner = rounded_up(shape.inner, 32), columns = 64;
-  return threads * (kHalf * inner * (columns + (shape.is_turned ? rows : 0)) +
-                    kFloat * rows * columns * (shape.is_turned ? 2 : 1));
+  return threads * (kFactor * inner * (columns + (shape.is_turned ? rows : 0)) +
+                    kSum * rows * columns * (shape.is_turned ? 2 : 1));
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ bool takes_onednn(const ProductShape& shape) {
 std::int64_t product_scratch(const ProductShape& shape, const Cpu& cpu) {
   constexpr std::int64_t kAligned = 1280;
   // Without instructions for bfloat16, the sums of each product; else of the blocks that a thread works on.
-  const std::int64_t whole = std::min(cpu.threads, shape.batch) * kFloat * shape.rows * shape.columns + kAligned;
+  const std::int64_t whole = std::min(cpu.threads, shape.batch) * kSum * shape.rows * shape.columns + kAligned;
   if (!cpu.processor.is_modelled) return bound(shape, cpu.threads) + whole;
   return cpu.processor.kernels == Kernels::kAvx512 ? whole : block_scratch(shape, cpu.threads);
 }

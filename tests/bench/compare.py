@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from plans import plans
 from sides import Program, spread, table
 from train import train
 
@@ -404,7 +405,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "choice": choice}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

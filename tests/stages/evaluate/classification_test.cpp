@@ -450,6 +450,15 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
   EXPECT_EQ(chosen.step.at("batch_size"), size);
 }
 
+TEST_F(Classification, LabelsAndCurvesOverAllSamplesArePlanned) {
+  const auto data = std::make_shared<LogitDataset>(torch::zeros({1000, 50}), std::vector<std::int64_t>(1000), kFlowers);
+  const runner::MemoryPlan found = plan(data, 8, std::int64_t{1} << 40);
+  const auto metrics = std::ranges::find(found.terms, "metrics", &runner::NamedBytes::name);
+  ASSERT_NE(metrics, found.terms.end());
+  // Labels twice; of each pair its share, and a point of the curves of its class and of all, which are sorted first.
+  EXPECT_EQ(metrics->bytes, 2 * 8 * 1000 + 1000 * 50 * (8 + 16 + 16 + 16) + 50 * 16);
+}
+
 TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
   const at::Tensor logits = four_samples();
   logits[1][2] = std::nan("");

@@ -64,10 +64,11 @@ std::int64_t planned_bytes(const TowerTraining& training, int threads) {
   return summarize(trace, 0, backend, {}).predicted;
 }
 
-/// RETORT_DEEP=N tries N trainings.
+/// RETORT_DEEP=1 tries 100, and a larger number so many.
 int trainings() {
   const char* const deep = std::getenv("RETORT_DEEP");
-  return deep ? std::atoi(deep) : 40;
+  if (!deep) return 40;
+  return std::atoi(deep) > 1 ? std::atoi(deep) : 100;
 }
 
 TEST(AcceptedPlan, NeverRunsOutOfMemory) {
