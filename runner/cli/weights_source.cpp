@@ -37,11 +37,11 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
   return trained;
 }
 
-namespace {
-
-bool is_of_machine(const std::string& word) {
-  return word.starts_with("device=") || word.starts_with("device.") || word.starts_with("threads=");
+bool is_of_machine(const std::string& override) {
+  return override.starts_with("device=") || override.starts_with("device.") || override.starts_with("threads=");
 }
+
+namespace {
 
 /// An error for each of `overrides` that can change nothing in what a trained network is asked for by the verb `name`.
 Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded, std::string_view name) {

@@ -50,6 +50,9 @@ struct WeightsRequest {
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
+/// Does an override say where a prediction is computed: the device or the threads?
+bool is_of_machine(const std::string& override);
+
 /// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
 std::string path_for(const Graph& graph, const std::string& path);
 

@@ -15,7 +15,7 @@ void check_size(std::int64_t width, std::int64_t height) {
 Image oriented(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const bool turned = orientation >= 5;
-  Image result(turned ? image.height : image.width, turned ? image.width : image.height);
+  Image result = Image::unset(turned ? image.height : image.width, turned ? image.width : image.height);
   // Pixel (x, y) of the result lies at start + x·right + y·down of the source.
   const std::ptrdiff_t column = 3;
   const std::ptrdiff_t row = column * image.width;

@@ -29,14 +29,22 @@ struct Unset : std::allocator<T> {
 
 using Pixels = std::vector<std::uint8_t, Unset<std::uint8_t>>;
 
-/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Of a size alone, its pixels have no
-/// value yet.
+/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Of a size alone it is black.
 struct Image {
   Image() = default;
   Image(int width, int height)
       : width(width),
         height(height),
-        pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height)) {}
+        pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height), 0) {}
+
+  /// For who writes every pixel: they have no value until then.
+  static Image unset(int width, int height) {
+    Image image;
+    image.width = width;
+    image.height = height;
+    image.pixels.resize(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
+    return image;
+  }
 
   std::uint8_t* row(int y) {
     return pixels.data() + std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(y);

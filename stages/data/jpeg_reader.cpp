@@ -152,7 +152,8 @@ Image decode_jpeg(Bytes file, int eighths) {
   Decoder& decoder = opened.decoder;
   check_size(decoder.state.image_width, decoder.state.image_height);
   if (!start(decoder, eighths)) throw_error(decoder);
-  Image image(static_cast<int>(decoder.state.output_width), static_cast<int>(decoder.state.output_height));
+  Image image =
+      Image::unset(static_cast<int>(decoder.state.output_width), static_cast<int>(decoder.state.output_height));
   std::vector<std::uint8_t> inks;
   if (decoder.state.out_color_space == JCS_CMYK) inks.resize(4 * static_cast<std::size_t>(image.width));
   if (!read_rows(decoder, image, inks)) throw_error(decoder);

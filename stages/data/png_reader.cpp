@@ -104,7 +104,7 @@ Image decode_png(Bytes file) {
   const ImageHeader header = read_png_header(file);
   OpenPng opened(file);
   PngDecoder& decoder = opened.decoder;
-  Image image(header.width, header.height);
+  Image image = Image::unset(header.width, header.height);
   if (png_get_rowbytes(decoder.png, decoder.info) != std::size_t{3} * static_cast<std::size_t>(image.width)) {
     throw ImageError(runner::ErrorCode::kUnsupportedImage, "its pixels cannot be made RGB");
   }

@@ -208,7 +208,7 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
   const auto source_row = [&](int y) {
     return image.row(from.top + y) + std::ptrdiff_t{3} * (from.left + along_row.first());
   };
-  Image result(window.width, window.height);
+  Image result = Image::unset(window.width, window.height);
   if (height == from.height) {
     for (int y = 0; y < window.height; ++y) along_row(source_row(window.top + y), result.row(y));
     return result;

@@ -40,7 +40,7 @@ ImageHeader read_webp_header(Bytes file) {
 
 Image decode_webp(Bytes file) {
   const ImageHeader header = read_webp_header(file);
-  Image image(header.width, header.height);
+  Image image = Image::unset(header.width, header.height);
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config))
     throw ImageError(runner::ErrorCode::kUnsupportedImage, "libwebp is of another version than Retort was built with");

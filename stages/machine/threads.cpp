@@ -11,6 +11,7 @@
 #include <string>
 
 #include "stages/machine/cgroup.h"
+#include "stages/machine/user_variables.h"
 
 namespace stages {
 
@@ -42,8 +43,7 @@ int physical_cores(std::span<const int> cpus, const std::filesystem::path& root)
 }
 
 int auto_threads(int cores, std::optional<double> quota, const char* omp_num_threads) {
-  const int wish = omp_num_threads ? std::atoi(omp_num_threads) : 0;
-  if (wish > 0) return std::min(wish, 1024);
+  if (const auto wish = threads_in(omp_num_threads ? omp_num_threads : "")) return *wish;
   const double fed = quota ? std::ceil(*quota) : cores;
   return static_cast<int>(std::clamp(fed, 1.0, static_cast<double>(std::max(cores, 1))));
 }

@@ -13,8 +13,8 @@ std::vector<int> allowed_cpus();
 /// How many physical cores `cpus` belong to; two hyper-threads of one core count once. `root` is / but in tests.
 int physical_cores(std::span<const int> cpus, const std::filesystem::path& root = "/");
 
-/// What `threads: auto` means: `omp_num_threads` where it is a number (the user's own wish), else one thread a
-/// physical core, at most what `quota` (CPUs) can feed; at least 1.
+/// What `threads: auto` means: `omp_num_threads` where threads_in() finds a number (the user's own wish), else one
+/// thread a physical core, at most what `quota` (CPUs) can feed; at least 1.
 int auto_threads(int cores, std::optional<double> quota, const char* omp_num_threads);
 
 /// Sets the threads of tensor operations and gives back how many there are: `wanted`, or auto_threads().

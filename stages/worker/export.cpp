@@ -18,6 +18,7 @@
 #include "runner/disk/new_folder.h"
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
+#include "stages/machine/user_variables.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
 
@@ -201,7 +202,7 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::string out = fields.text("out"), what = fields.text("what");
   runner::NewFolder folder(out);
-  use_threads(graph.threads);
+  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
   const auto loaded = load_network_of_run(graph, fields.text("node"), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());

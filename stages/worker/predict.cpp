@@ -14,6 +14,7 @@
 #include "stages/evaluate/test_time_flip.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
+#include "stages/machine/user_variables.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/worker/network_of_run.h"
 
@@ -133,7 +134,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   }
   const auto device = choose_device(graph.device, find_gpus());
   if (!device) return device.errors();
-  use_threads(graph.threads);
+  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
   const auto checkpoint = load_network_of_run(graph, fields.text("node"), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
   ImageDatasetOptions transform = transform_of(**checkpoint);

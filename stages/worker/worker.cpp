@@ -18,6 +18,7 @@
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
+#include "stages/machine/user_variables.h"
 #include "stages/machine/versions.h"
 #include "stages/worker/machine_log.h"
 
@@ -159,6 +160,10 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                                : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) errors = device.errors();
   const int threads = use_threads(graph.threads);
+  for (Diagnostic& found : check_user_variables(threads)) {
+    if (found.severity == runner::Severity::kError) errors.push_back(std::move(found));
+    else emit(runner::Reported{std::move(found)});
+  }
   CublasWorkspace workspace;
   if (device && device->is_cuda() && !is_plan) workspace = use_cublas_workspace(graph.determinism);
   if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)

@@ -242,4 +242,81 @@ TEST_F(BadInput, KillingRetortEndsTheWorker) {
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
+TEST_F(BadInput, VariablesOfTheEnvironmentThatMeanNothing) {
+  for (const std::string& verb : {"run r.yaml run.dir=run", "plan r.yaml"}) {
+    const Ended ended = run_shell(
+        "OMP_NUM_THREADS=abc ONEDNN_MAX_CPU_ISA=AVX3 " RETORT_BINARY_DIR "/bin/retort " + verb, folder_.path());
+    EXPECT_EQ(ended.exit, 64) << verb;
+    EXPECT_EQ(ended.out, "") << verb;
+    EXPECT_THAT(ended.err,
+                testing::StartsWith(
+                    "error[E0501]: the environment variable OMP_NUM_THREADS is 'abc', which is no number of threads\n"
+                    "  help: unset it, or set it to a number from 1 to 1024\n"
+                    "error[E0501]: the environment variable ONEDNN_MAX_CPU_ISA is 'AVX3', which is no set of "
+                    "instructions that oneDNN knows\n"
+                    "  help: unset it, or set it to DEFAULT, ALL, SSE41, "));
+    EXPECT_FALSE(wrote_anything());
+  }
+}
+
+TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
+  const Ended ended =
+      run_shell("OMP_NUM_THREADS=3 " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=run threads=1", folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("override 2:1:9: warning[E0314]: OMP_NUM_THREADS=3 is not obeyed: tensor operations use 1 thread "
+                "[/threads]\n"
+                "  1 | threads=1\n"
+                "    |         ^\n"
+                "  help: for as many set threads=3\n"));
+  EXPECT_THAT(file_text(folder_ / "run/.retort/environment.json"), HasSubstr("\"threads\": 1"));
+}
+
+TEST_F(BadInput, PlanAndRunAgreeUnderTheVariablesOfTheEnvironment) {
+  for (const std::string& variable : {"OMP_NUM_THREADS=3", "ONEDNN_MAX_CPU_ISA=sse41", "ONEDNN_MAX_CPU_ISA=AVX2"}) {
+    const auto with = [&](const std::string& verb) {
+      return run_shell(variable + " " RETORT_BINARY_DIR "/bin/retort " + verb, folder_.path());
+    };
+    const Ended plan = with("plan r.yaml"), run = with("run r.yaml run.dir=" + variable);
+    ASSERT_EQ(plan.exit, 0) << plan.err;
+    ASSERT_EQ(run.exit, 0) << run.err;
+    const std::size_t at = plan.out.find("needs ");
+    const std::string needs = plan.out.substr(at, plan.out.find(" of ", at) - at);
+    EXPECT_THAT(run.err, HasSubstr("train: " + needs + " according to the plan")) << variable;
+    EXPECT_THAT(run.err,
+                testing::ContainsRegex("train: memory peak: .* in tensors, ([0-9]?[0-9][.][0-9]|100[.]0) % of"))
+        << variable;
+    if (variable.starts_with("OMP")) EXPECT_THAT(plan.out, testing::StartsWith("train on cpu, 3 threads\n"));
+  }
+}
+
+TEST_F(BadInput, WeightsThatShrinkBetweenThePlanAndTheRun) {
+  ASSERT_EQ(retort("run r.yaml run.dir=donor ~evaluate -q", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("export donor --out base -q", folder_.path()).exit, 0);
+  // A worker whose weights are cut off when it is told to go, once it has planned.
+  const fs::path bin = folder_ / "installed/bin";
+  fs::create_directories(bin);
+  fs::copy_file(RETORT_BINARY_DIR "/bin/retort", bin / "retort");
+  fs::create_directory_symlink(RETORT_BINARY_DIR "/share", folder_ / "installed/share");
+  folder_.write("installed/bin/retort-worker",
+                "#!/bin/sh\n"
+                "mkfifo requests; exec 9<&0\n"
+                "while IFS= read -r line; do\n"
+                "  case $line in '{\"go\"'*) truncate -s 5000 base/model.safetensors; : >cut ;; esac\n"
+                "  printf '%s\\n' \"$line\"\n"
+                "done <&9 >requests 2>/dev/null 3>&- &\n"
+                "exec '" RETORT_BINARY_DIR "/bin/retort-worker' \"$@\" <requests 9<&-\n");
+  fs::permissions(bin / "retort-worker", fs::perms::owner_all);
+  const Ended ended = run_shell(
+      "installed/bin/retort run finetune data=image_folder data.root=photos data.image_size=24 model=linear_probe "
+      "model/backbone=local model.backbone.weights=base epochs=1 train.batch_size=8 run.dir=run",
+      folder_.path());
+  EXPECT_TRUE(fs::exists(folder_ / "cut")) << ended.err;
+  EXPECT_EQ(ended.exit, 65) << ended.err;
+  EXPECT_THAT(ended.err,
+              HasSubstr("error[E0620]: 'base/model.safetensors' is not a valid safetensors file: its header "));
+  EXPECT_THAT(ended.err, HasSubstr(" and the file has 5000 [/model"));
+}
+
 }  // namespace

@@ -108,7 +108,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   console.json_lines = true;
   const Words words = sorted_out(flags.paths);
   const Diagnostics no_image = {{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
-  if (words.paths.empty() && words.overrides.empty()) return report(console, no_image);
+  if (words.paths.empty() && std::ranges::all_of(words.overrides, is_of_machine)) return report(console, no_image);
   auto request = weights_request("predict", flags.weights, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
