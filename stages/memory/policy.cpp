@@ -98,8 +98,12 @@ class Policy final : public runner::Stage {
     reader.read("memory_fraction", policy->memory_fraction);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);
+    policy->allow = runner::choice<Allow>(
+        reader, "allow", {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
+    reader.read("min_micro_batch", policy->min_micro_batch);
     policy->activation_checkpointing = read_checkpointing(reader);
     policy->two_pass = read_switch(reader, "two_pass");
+    policy->recovery = read_recovery_options(reader);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
   }

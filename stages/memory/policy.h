@@ -6,10 +6,15 @@
 
 #include "runner/stage/artifact.h"
 #include "stages/machine/allocator_settings.h"
+#include "stages/memory/recovery_options.h"
 #include "stages/numerics/activation_checkpointing.h"
 #include "stages/numerics/numerics.h"
 
 namespace stages {
+
+/// What a plan may choose by itself: nothing, what keeps every bit of the result, or also what is equal in exact
+/// arithmetic.
+enum class Allow { kNothing, kBit, kExact };
 
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.
 class MemoryPolicy : public runner::Artifact {
@@ -17,8 +22,10 @@ class MemoryPolicy : public runner::Artifact {
   static constexpr auto kType = runner::ArtifactType::kMemoryPolicy;
   runner::ArtifactType type() const final { return kType; }
 
-  std::string pointer;                      ///< where the recipe says it, "/memory"
+  std::string pointer;  ///< where the recipe says it, "/memory"
+  Allow allow = Allow::kNothing;
   std::optional<std::int64_t> micro_batch;  ///< units of a batch run at once; nullopt: the whole batch
+  std::int64_t min_micro_batch = 1;         ///< the least that may be chosen
   PrecisionMap precision;                   ///< its rules begin with the name of the stage that makes the network
   bool tf32 = false;
   std::optional<Layout> layout;  ///< nullopt: as kLayoutRule says
@@ -28,6 +35,7 @@ class MemoryPolicy : public runner::Artifact {
   double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
+  RecoveryOptions recovery;  ///< once memory has run out
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
 };

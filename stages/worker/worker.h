@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,7 @@ class Worker {
   runner::ExitCode answer(const nlohmann::ordered_json& request);
   runner::ExitCode run(const nlohmann::ordered_json& request);
   runner::ExitCode answer_other(const RequestKind& kind, const nlohmann::ordered_json& request);
+  [[noreturn]] void leave_lost_device(const std::string& node, const std::exception& error);
   runner::ExitCode report(const runner::Diagnostics& errors);
   runner::ExitCode stopped() const;
   bool is_stopped() const { return stop_signal_ != 0 || is_deaf_; }
