@@ -166,8 +166,12 @@ class Supervision::Dialogue {
     if (finished_) {
       const bool was_stopped = *finished_ == static_cast<int>(ExitCode::kInterrupted) ||
                                *finished_ == static_cast<int>(ExitCode::kTerminated);
-      result.interrupted = was_stopped || *finished_ == static_cast<int>(ExitCode::kStoppedAfterSave);
-      result.exit = was_stopped && stop_signal_ ? exit_code_of_signal(stop_signal_) : static_cast<ExitCode>(*finished_);
+      const bool would_go_on = *finished_ == static_cast<int>(ExitCode::kNeedsAnotherDevice) ||
+                               *finished_ == static_cast<int>(ExitCode::kDeviceLost);
+      result.interrupted =
+          was_stopped || *finished_ == static_cast<int>(ExitCode::kStoppedAfterSave) || (would_go_on && stop_signal_);
+      result.exit = (was_stopped || would_go_on) && stop_signal_ ? exit_code_of_signal(stop_signal_)
+                                                                 : static_cast<ExitCode>(*finished_);
       return result;
     }
     if (stop_signal_) {
