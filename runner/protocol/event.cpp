@@ -49,8 +49,11 @@ struct ToJson {
     return json;
   }
   Json operator()(const Stranded& e) const {
-    return {
-        {"event", "stranded"}, {"node", e.node}, {"to", e.to}, {"retries", e.retries}, {"error", diagnostic_fields(e.error)}};
+    return {{"event", "stranded"},
+            {"node", e.node},
+            {"to", e.to},
+            {"retries", e.retries},
+            {"error", diagnostic_fields(e.error)}};
   }
   Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
   Json operator()(const NodeProgress& e) const {
