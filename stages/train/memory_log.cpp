@@ -135,9 +135,8 @@ void MemoryLog::say(const std::string& when) {
   const bool is_news =
       !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
-                     (options_.device.is_cpu() && !pool_of(options_.device) ? ", resident " : ", reserved ") +
-                     gib(use.reserved) + ", peak " + gib(std::exchange(epoch_peak_, 0)) + ", budget " +
-                     gib(meter_.budget());
+                     (!has_cache(options_.device) ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
+                     gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
   if (use.retries > 0)
     line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " retried or refused" : " retries");
   if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
