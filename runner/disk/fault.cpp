@@ -20,8 +20,11 @@ constexpr std::pair<std::string_view, FaultPoint> kPoints[] = {
     {"rename", FaultPoint::kRename}, {"folder", FaultPoint::kFolder}, {"remove", FaultPoint::kRemove},
     {"step", FaultPoint::kStep},     {"event", FaultPoint::kEvent},   {"alloc", FaultPoint::kAllocation},
     {"any", FaultPoint::kAny}};
-constexpr std::pair<std::string_view, Deed> kDeeds[] = {
-    {"kill", Deed::kKill}, {"kill_both", Deed::kKillBoth}, {"fail", Deed::kFail}, {"full", Deed::kFull}};
+constexpr std::pair<std::string_view, Deed> kDeeds[] = {{"kill", Deed::kKill},
+                                                        {"kill_both", Deed::kKillBoth},
+                                                        {"fail", Deed::kFail},
+                                                        {"lose", Deed::kLose},
+                                                        {"full", Deed::kFull}};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
@@ -63,6 +66,7 @@ Fault fault_from(std::string_view text) {
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
     refuse(text, "the number of the call, from 1, must follow the first colon");
   if (!rest.empty()) fault.deed = named(kDeeds, rest, text);
+  if (fault.deed == Deed::kLose && fault.point != FaultPoint::kStep) refuse(text, "only a step can lose its GPU");
   if (fault.point == FaultPoint::kAllocation && fault.deed != Deed::kFail) refuse(text, "an allocation can only fail");
   return fault;
 }
@@ -94,7 +98,10 @@ bool FaultyStorage::fails(Fault::Point point) {
   return true;
 }
 
-bool FaultyStorage::reach(Fault::Point point) { return fails(point) && fault_.deed == Deed::kFail; }
+std::optional<Fault::Deed> FaultyStorage::reach(Fault::Point point) {
+  if (fault_.deed == Deed::kLose) return strikes(point) ? std::optional(Deed::kLose) : std::nullopt;
+  return fails(point) && fault_.deed == Deed::kFail ? std::optional(Deed::kFail) : std::nullopt;
+}
 
 int FaultyStorage::create(const std::filesystem::path& path) {
   return fails(FaultPoint::kCreate) ? -1 : under_.create(path);

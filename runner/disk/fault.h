@@ -18,6 +18,7 @@ struct Fault {
     kKill,      ///< the program is killed just before it; a write is half done by then
     kKillBoth,  ///< and its parent before it: retort and its worker
     kFail,      ///< this call alone fails, with EIO; a step throws, an event finds nobody who listens
+    kLose,      ///< a step fails as one does whose GPU is lost
     kFull,      ///< from this call on the disk is full: half a write is done, and then nothing more is made
   };
   Point point = Point::kAny;
@@ -26,7 +27,7 @@ struct Fault {
 };
 
 /// Reads a fault: points create, write, sync, rename, folder, remove, step, event, alloc, any; deeds kill (when none is
-/// written), kill_both, fail, full. Throws std::invalid_argument saying what is wrong with `text`.
+/// written), kill_both, fail, lose, full. Throws std::invalid_argument saying what is wrong with `text`.
 Fault fault_from(std::string_view text);
 
 /// The same where `text` may begin with the name of the program that is meant, "retort-worker/step:3"; nullopt where
@@ -47,8 +48,8 @@ class FaultyStorage final : public Storage {
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Counts a point that is no call of a storage. True where it is to fail.
-  bool reach(Fault::Point point);
+  /// Counts a point that is no call of a storage. What is to happen there: kFail or kLose.
+  std::optional<Fault::Deed> reach(Fault::Point point);
 
  private:
   bool strikes(Fault::Point point);
@@ -64,8 +65,8 @@ class FaultyStorage final : public Storage {
 enum class Milestone { kStep, kEvent };
 
 /// Says that a step or an event comes next. It and the next are in storage.cpp, which alone knows whether faults are
-/// obeyed. True where RETORT_FAULT wants it to fail; it may end the program.
-bool reach(Milestone milestone);
+/// obeyed. What RETORT_FAULT wants to happen to it, kFail or kLose; it may end the program.
+std::optional<Fault::Deed> reach(Milestone milestone);
 
 /// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
 std::int64_t allocation_to_refuse();

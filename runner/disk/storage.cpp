@@ -63,12 +63,12 @@ Storage& disk() {
   return disk;
 }
 
-bool reach([[maybe_unused]] Milestone milestone) {
+std::optional<Fault::Deed> reach([[maybe_unused]] Milestone milestone) {
 #ifdef RETORT_FAULTS
   if (auto* faulty = dynamic_cast<FaultyStorage*>(&disk()))
     return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep : Fault::Point::kEvent);
 #endif
-  return false;
+  return std::nullopt;
 }
 
 std::int64_t allocation_to_refuse() {

@@ -300,6 +300,15 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort doctor determinism compares the tensors of trainings, retort certify their gradients; the recipe trains "
      "nothing.",
      "retort doctor determinism on a recipe that only evaluates", "Use a recipe with a train stage."},
+    {kDeviceLost, ExitCode::kDeviceUnavailable, "a device failed",
+     "CUDA reported an error after which nothing can be done on the GPU by the same process, such as an illegal "
+     "access, "
+     "a memory error that cannot be corrected, or a GPU that is gone. The worker is restarted from the last checkpoint "
+     "as often as memory.max_retries says, as long as each gets further than the one before.",
+     "a GPU that has fallen off the bus",
+     "Continue with retort resume. If it fails at the same place again, it is no accident: run it on another device, "
+     "or "
+     "report it."},
 
     {kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created",
      "A file or folder cannot be created.", "run.dir in a folder that you may not write to",

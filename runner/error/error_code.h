@@ -112,6 +112,7 @@ enum class ErrorCode : int {
   kWorkerMissing = 709,
   kNotDeterministic = 710,
   kNothingCompared = 711,
+  kDeviceLost = 712,
 
   kCannotCreate = 801,
   kCannotWrite = 802,

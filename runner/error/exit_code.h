@@ -17,8 +17,10 @@ enum class ExitCode : int {
   kCannotWrite = 74,
   kStoppedAfterSave = 75,  ///< run `retort resume`
   kBadRecipe = 78,
-  kInterrupted = 130,  ///< SIGINT without a save
-  kTerminated = 143,   ///< SIGTERM without a save
+  kNeedsAnotherDevice = 80,  ///< a worker's only: it has said `stranded`
+  kDeviceLost = 81,          ///< a worker's only: its device failed, and nothing after that was saved
+  kInterrupted = 130,        ///< SIGINT without a save
+  kTerminated = 143,         ///< SIGTERM without a save
 };
 
 }  // namespace runner

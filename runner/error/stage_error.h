@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runner/error/error_code.h"
 
@@ -26,6 +28,13 @@ struct StageError : std::runtime_error {
     help = std::move(advice);
     return std::move(*this);
   }
+  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after so many retries; it is saved
+  /// for that.
+  StageError elsewhere(std::vector<std::string> devices, std::int64_t times = 0) && {
+    other_devices = std::move(devices);
+    retries = times;
+    return std::move(*this);
+  }
   /// Blames the stage with this pointer, e.g. "/model".
   StageError in_stage(std::string pointer) && {
     stage = std::move(pointer);
@@ -36,6 +45,8 @@ struct StageError : std::runtime_error {
   std::string option;
   std::string help;
   std::string stage;
+  std::vector<std::string> other_devices;
+  std::int64_t retries = 0;
 };
 
 }  // namespace runner

@@ -334,13 +334,33 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     world_.emit(Reported{refused.error});
     return info(refused.error.code).exit;
   } catch (...) {
-    Diagnostic error = stage_failure(node);
-    if (node.id != node.stage) error.message = node.id + ": " + error.message;
-    world_.emit(Reported{error});
-    return info(error.code).exit;
+    return failed(node);
   }
   world_.emit(NodeFinished{node.id, finished.seconds, finished.peak_memory_bytes});
   return ExitCode::kDone;
+}
+
+/// Called where a stage's exception is being handled.
+ExitCode Executor::failed(const Node& node) {
+  std::vector<std::string> other_devices;
+  std::int64_t retries = 0;
+  try {
+    throw;
+  } catch (const StageError& error) {
+    other_devices = error.other_devices;
+    retries = error.retries;
+  } catch (const std::exception& error) {
+    world_.on_failure(node.id, error);
+  } catch (...) {
+  }
+  Diagnostic error = stage_failure(node);
+  if (node.id != node.stage) error.message = node.id + ": " + error.message;
+  if (other_devices.empty()) {
+    world_.emit(Reported{error});
+    return info(error.code).exit;
+  }
+  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error)});
+  return ExitCode::kNeedsAnotherDevice;
 }
 
 }  // namespace runner

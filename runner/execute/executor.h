@@ -30,6 +30,7 @@ struct RunOptions {
   bool resume = false;           ///< it has been at work before: what is finished is not run again, the rest continues
   CheckpointSources trained = {};          ///< whose training is not run: its result is taken from there
   std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
+  Restarts restarts = {};
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.
@@ -41,6 +42,9 @@ struct ExecutorWorld {
   std::function<bool()> take_save_request = [] { return false; };
   /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
+  /// Told what a node has thrown, before it becomes a diagnostic; may end the process.
+  std::function<void(const std::string& node, const std::exception& error)> on_failure = [](const std::string&,
+                                                                                            const std::exception&) {};
   /// The most bytes that tensors took at once since the last call; 0: unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
@@ -71,7 +75,8 @@ class Executor {
   const std::vector<DryNode>& planned() const { return planned_; }
 
   /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to end. A run that was
-  /// cancelled emits none: it, and plan(), throws Cancelled.
+  /// cancelled emits none: it, and plan(), throws Cancelled. One whose node may go on elsewhere says Stranded and ends
+  /// with kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
@@ -80,6 +85,7 @@ class Executor {
                     Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Source& taken);
+  ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
   /// What a node finds when it starts.
   struct Given {

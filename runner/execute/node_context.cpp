@@ -16,7 +16,8 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
                   .resuming = options.resume,
                   .smoke = options.smoke,
                   .reuses = taken && node.cacheable,
-                  .wanted = std::move(wanted)};
+                  .wanted = std::move(wanted),
+                  .restarts = options.restarts};
   const auto given = options.trained.find(node.id);
   if (given != options.trained.end()) facts.trained = given->second;
   else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};

@@ -42,6 +42,7 @@ class NodeContext final : public RunContext {
   void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
   void detail(std::string_view line) override { world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)}); }
   void debug(std::string_view line) override { world_.debug(id_, line); }
+  void recovered(const Recovery& recovery) override { world_.emit(Recovered{id_, recovery}); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
   void resumed(std::int64_t metrics) override {

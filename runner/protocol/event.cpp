@@ -17,6 +17,17 @@ using Json = nlohmann::ordered_json;
 constexpr int kDeepestEvent = 64;
 constexpr int kMaxThreads = 1 << 20;
 
+Json diagnostic_fields(const Diagnostic& d) {
+  Json json = {{"severity", d.severity == Severity::kError ? "error" : "warning"},
+               {"code", name(d.code)},
+               {"message", d.message},
+               {"pointer", d.pointer},
+               {"help", d.help},
+               {"notes", Json::array()}};
+  for (const Note& note : d.notes) json["notes"].push_back(note.message);
+  return json;
+}
+
 struct ToJson {
   Json operator()(const Hello& e) const {
     return {{"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
@@ -25,17 +36,25 @@ struct ToJson {
     return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}, {"variables", e.variables}};
   }
   Json operator()(const Reported& e) const {
-    const Diagnostic& d = e.diagnostic;
-    Json json = {{"event", "diagnostic"}, {"severity", d.severity == Severity::kError ? "error" : "warning"},
-                 {"code", name(d.code)},  {"message", d.message},
-                 {"pointer", d.pointer},  {"help", d.help},
-                 {"notes", Json::array()}};
-    for (const Note& note : d.notes) json["notes"].push_back(note.message);
+    Json json = {{"event", "diagnostic"}};
+    json.update(diagnostic_fields(e.diagnostic));
     return json;
   }
   Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
   Json operator()(const Reused& e) const { return {{"event", "reused"}, {"node", e.node}, {"run", e.run}}; }
   Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}}; }
+  Json operator()(const Recovered& e) const {
+    Json json = {{"event", "recovered"}, {"node", e.node}};
+    json.update(to_json(e.recovery));
+    return json;
+  }
+  Json operator()(const Stranded& e) const {
+    return {{"event", "stranded"},
+            {"node", e.node},
+            {"to", e.to},
+            {"retries", e.retries},
+            {"error", diagnostic_fields(e.error)}};
+  }
   Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
   Json operator()(const NodeProgress& e) const {
     const Progress& p = e.progress;
@@ -95,7 +114,7 @@ Event ready(const Fields& f) {
   }
   return Ready{f.text("device"), static_cast<int>(threads), variables};
 }
-Event diagnostic(const Fields& f) {
+Diagnostic diagnostic_from(const Fields& f) {
   Diagnostic result{error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
   const std::string severity = f.text("severity");
   if (severity != "error" && severity != "warning") throw std::runtime_error("unknown severity '" + severity + "'");
@@ -104,11 +123,25 @@ Event diagnostic(const Fields& f) {
     if (!note.is_string()) throw std::runtime_error("a note is not a string");
     result.notes.push_back({{}, note.get<std::string>()});
   }
-  return Reported{std::move(result)};
+  return result;
 }
+Event diagnostic(const Fields& f) { return Reported{diagnostic_from(f)}; }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
 Event reused(const Fields& f) { return Reused{f.text("node"), f.text("run")}; }
 Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
+Event recovered(const Fields& f) {
+  return Recovered{f.text("node"),
+                   {f.text("cause"), f.text("phase"), f.integer("step"), f.integer("tried"), f.integer("taken"),
+                    f.integer("limit"), f.text("from"), f.text("to")}};
+}
+Event stranded(const Fields& f) {
+  Stranded result{f.text("node"), {}, f.integer("retries"), diagnostic_from(Fields(f.object("error"), "an error"))};
+  for (const Json& device : f.list("to")) {
+    if (!device.is_string()) throw std::runtime_error("a device is not a string");
+    result.to.push_back(device.get<std::string>());
+  }
+  return result;
+}
 Event flush(const Fields& f) { return Flush{f.text("node")}; }
 Event progress(const Fields& f) {
   Progress p;
@@ -163,6 +196,8 @@ constexpr std::array kParsers = {
     EventParser{"metric", metric},
     EventParser{"say", say},
     EventParser{"log", log},
+    EventParser{"recovered", recovered},
+    EventParser{"stranded", stranded},
     EventParser{"flush", flush},
     EventParser{"node_finished", node_finished},
     EventParser{"item", item},
@@ -171,6 +206,11 @@ constexpr std::array kParsers = {
 };
 
 }  // namespace
+
+nlohmann::ordered_json to_json(const Recovery& recovery) {
+  return {{"cause", recovery.cause}, {"phase", recovery.phase}, {"step", recovery.step}, {"tried", recovery.tried},
+          {"taken", recovery.taken}, {"limit", recovery.limit}, {"from", recovery.from}, {"to", recovery.to}};
+}
 
 std::string to_line(const Event& event) {
   // File names need not be UTF-8; they are to be shown all the same.

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,16 @@ struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
 };  // the node continues after its first `metrics` metrics
+struct Recovered {
+  std::string node;
+  Recovery recovery;
+};  // it went on after memory had run out
+struct Stranded {
+  std::string node;
+  std::vector<std::string> to;  // "gpu" for another one, "cpu"
+  std::int64_t retries = 0;     // of a batch so far
+  Diagnostic error;             // where none of these is to be had
+};                              // it can go no further on this device, and is saved
 struct Flush {
   std::string node;  // that saves next; empty: one has finished
 };                   // waits for `flushed`: every metric before it is on the disk
@@ -87,7 +98,10 @@ struct Finished {
 };  // last, always
 
 using Event = std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Logged,
-                           Flush, NodeFinished, Item, Answer, Finished>;
+                           Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
+
+/// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
+nlohmann::ordered_json to_json(const Recovery& recovery);
 
 /// One line without the newline. NaN and infinities travel as strings.
 std::string to_line(const Event& event);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted, kWorkerDied }
 /// "running", "finished", "failed", "interrupted", "worker died".
 std::string_view name(RunStatus status);
 
+/// The recoveries that the summary.json at `path` tells of; none where it cannot be read.
+std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path);
+
 /// What summary.json says: how a run went, put together from the events of its worker.
 class RunSummary {
  public:
@@ -28,6 +32,8 @@ class RunSummary {
   void forget_metrics(const std::string& node) {
     std::erase_if(metrics_, [&](const Last& last) { return last.node == node; });
   }
+  /// "recovered 3 times: 2 x out of memory, 1 x killed (recoveries in summary.json)"; empty where it never had to.
+  std::string recovered_text() const;
   void add(const Diagnostic& diagnostic) { diagnostics_.push_back(diagnostic); }
 
   RunStatus status = RunStatus::kRunning;
@@ -58,6 +64,7 @@ class RunSummary {
   bool smoke_;
   std::vector<NodeState> nodes_;
   std::vector<Last> metrics_;  // the last value of each, in the order in which they first came
+  std::vector<Recovered> recovered_;
   Diagnostics diagnostics_;
 };
 

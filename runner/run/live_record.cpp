@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "runner/config/interpolation.h"
 #include "runner/config/yaml_writer.h"
@@ -34,6 +35,7 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
       start_(surroundings.display.clock()) {}
 
 void LiveRecord::open(const Ready& ready, const Json& versions) {
+  if (folder_ && std::exchange(is_ready_again_allowed_, false)) return describe(ready, versions);
   if (folder_)
     throw CannotOpenRecord{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
   const std::filesystem::path path = folder_to_write();
@@ -44,6 +46,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
     folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
     seconds_before_ = folder_->metrics().last_time();
     for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
+    for (const Recovered& one : recorded_recoveries(RunLayout(path).summary())) summary_.see(one);
     log(LogLevel::kInfo, "", "resumed");
   } else {
     folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log});
@@ -51,13 +54,23 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   }
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, write_yaml(as_unresolved(request_.recipe.resolved)));
-  folder_->record_json(RunRecord::kGraph, graph_record(ready));
   if (!request_.trained.empty()) {
     folder_->record_json(RunRecord::kSource,
                          {{"schema", 1},
                           {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
                           {"checkpoints", to_json(request_.trained)}});
   }
+  describe(ready, versions);
+  folder_->summary(summary_.to_json());
+  for (const KeptLine& line : kept_lines_) {
+    folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
+  }
+  kept_lines_.clear();
+}
+
+/// Writes down what a worker runs on.
+void LiveRecord::describe(const Ready& ready, const Json& versions) {
+  folder_->record_json(RunRecord::kGraph, graph_record(ready));
   Json environment = environment_record(versions, environ);
   environment["device"] = ready.device;
   environment["threads"] = ready.threads;
@@ -71,11 +84,6 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
   }
   if (!request_.device_choice.is_null()) environment["device_choice"] = request_.device_choice;
   folder_->record_json(RunRecord::kEnvironment, environment);
-  folder_->summary(summary_.to_json());
-  for (const KeptLine& line : kept_lines_) {
-    folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
-  }
-  kept_lines_.clear();
 }
 
 std::filesystem::path LiveRecord::path() const {
@@ -163,7 +171,7 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
 /// A node that runs again measures again: its metrics are dropped from the record, except those that it
 /// continues after.
 void LiveRecord::take_back_metrics(const Event& event) {
-  if (!is_resumed() || !folder_) return;
+  if (!folder_) return;
   const auto take_back = [&](const std::string& node, std::int64_t count) {
     running_anew_.reset();
     summary_.forget_metrics(node);
@@ -171,8 +179,13 @@ void LiveRecord::take_back_metrics(const Event& event) {
     for (const MetricLine& line : kept) summary_.see(line.metric);
     if (count > 0) take_up_history(node, kept);
   };
-  if (const auto* started = std::get_if<NodeStarted>(&event)) running_anew_ = started->node;
-  if (const auto* resumed = std::get_if<Resumed>(&event)) take_back(resumed->node, resumed->metrics);
+  const bool has_earlier_metrics = is_resumed() || is_restarted_;
+  if (const auto* started = std::get_if<NodeStarted>(&event); started && has_earlier_metrics)
+    running_anew_ = started->node;
+  if (const auto* resumed = std::get_if<Resumed>(&event)) {
+    take_back(resumed->node, resumed->metrics);
+    if (resumed->metrics == 0) take_up_history(resumed->node, {});
+  }
   const auto* metric = std::get_if<NodeMetric>(&event);
   const auto* finished = std::get_if<NodeFinished>(&event);
   const bool has_begun = (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);

@@ -41,6 +41,10 @@ class LiveRecord {
   /// The same as it is shown.
   std::string folder() const { return shown_folder(path()); }
 
+  /// Another worker goes on from what was saved: what the one before it measured later is dropped, as of a run that is
+  /// resumed.
+  void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
+
   /// Takes down what has happened; nothing that a node measures is written before the folder is open.
   void see(const Event& event);
   /// `text` without the recipe's secrets, which the worker knows.
@@ -67,6 +71,7 @@ class LiveRecord {
   };
 
   bool is_resumed() const { return !request_.resume.empty(); }
+  void describe(const Ready& ready, const nlohmann::ordered_json& versions);
   std::filesystem::path folder_to_write() const;
   nlohmann::ordered_json graph_record(const Ready& ready) const;
   bool is_training(const std::string& node) const;
@@ -83,6 +88,7 @@ class LiveRecord {
   const std::chrono::steady_clock::time_point start_;
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
+  bool is_restarted_ = false, is_ready_again_allowed_ = false;
   double seconds_before_ = 0;                         // of a resumed run: what it was at work before
   std::map<std::string, TrainingHistory> histories_;  // by node
   std::set<std::string> unwritten_;                   // nodes whose history has grown since it was written

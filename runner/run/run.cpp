@@ -9,6 +9,7 @@
 #include "runner/error/stop.h"
 #include "runner/record/run_summary.h"
 #include "runner/run/live_record.h"
+#include "runner/run/restart.h"
 #include "runner/run/supervise.h"
 #include "runner/run/worker_output.h"
 
@@ -34,6 +35,7 @@ class Run {
         display_(surroundings.talk, surroundings.display),
         summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
         record_(request, surroundings, summary_),
+        restarts_(request.graph, surroundings.next_gpu),
         output_([this](const std::string& line) {
           display_.detail(line);
           record_.log(LogLevel::kInfo, "", line);
@@ -52,35 +54,69 @@ class Run {
 
  private:
   void supervise_worker() {
-    Conversation conversation;
-    conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
-    conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
-    conversation.on_output = [&](std::string_view text) { output_.take(text); };
-    conversation.on_resize = [&] { display_.resize(); };
-    conversation.tick = [&] { return display_.tick(); };
     Diagnostics lost;
     for (const Node& node : request_.graph.nodes) {
       const Diagnostics of_node = lost_secrets(node.options, node.pointer);
       lost.insert(lost.end(), of_node.begin(), of_node.end());
     }
     if (!lost.empty()) return fail(lost);
-    const Json request = {{"protocol", kProtocolVersion},     {"request", "run"},
-                          {"graph", to_json(request_.graph)}, {"smoke", request_.smoke},
-                          {"resume", is_resumed()},           {"checkpoints", to_json(request_.trained)},
-                          {"reuse", name(request_.reuse)},    {"index", surroundings_.node_index.string()}};
-    const auto ending = supervise(surroundings_.worker, request, std::move(conversation));
-    if (!ending) return fail(ending.errors());
-    output_.take_rest();
-    judge(*ending);
+    for (std::optional<Restart> restart;;) {
+      const auto ending = supervise(surroundings_.worker, worker_request(restart), conversation());
+      if (!ending) return fail(ending.errors());
+      output_.take_rest();
+      std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
+      if (!next) return judge(*ending);
+      go_on(*next);
+      if (restart && next->device.empty()) next->device = restart->device;
+      restart = std::move(next);
+    }
+  }
+
+  Conversation conversation() {
+    Conversation conversation;
+    conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
+    conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
+    conversation.on_output = [&](std::string_view text) { output_.take(text); };
+    conversation.on_resize = [&] { display_.resize(); };
+    conversation.tick = [&] { return display_.tick(); };
+    return conversation;
+  }
+
+  Json worker_request(const std::optional<Restart>& restart) const {
+    Json request = {{"protocol", kProtocolVersion},
+                    {"request", "run"},
+                    {"graph", to_json(request_.graph)},
+                    {"smoke", request_.smoke},
+                    {"resume", is_resumed() || restart.has_value()},
+                    {"checkpoints", to_json(request_.trained)},
+                    {"reuse", name(request_.reuse)},
+                    {"index", surroundings_.node_index.string()}};
+    if (!restart) return request;
+    if (!restart->device.empty()) request["graph"]["device"] = restart->device;
+    request["restarts"] = {{"plans", restart->restarts.plans}, {"retries", restart->restarts.retries}};
+    return request;
+  }
+
+  /// Another worker takes over.
+  void go_on(const Restart& restart) {
+    display_.node_finished();
+    show(Said{restart.node, restart.line});
+    record_.see(Said{restart.node, restart.line});
+    record_.see(Recovered{restart.node, restart.recovery});
+    record_.sync_metrics();
+    record_.restart();
   }
 
   void judge(const Ending& ending) {
     fail(ending.errors);
+    const Diagnostics unsaid = restarts_.errors_of(ending);
+    fail(unsaid);
     summary_.signal = ending.killed_by;
     const bool has_died = std::ranges::any_of(
         ending.errors, [](const Diagnostic& error) { return error.code == ErrorCode::kWorkerDied; });
     if (has_died) show_last_words();
     exit_ = ending.exit;
+    if (!unsaid.empty()) exit_ = exit_code(unsaid);
     if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
     summary_.status = has_died                    ? RunStatus::kWorkerDied
                       : says_stopped(ending.exit) ? RunStatus::kInterrupted
@@ -100,6 +136,7 @@ class Run {
   void see(const Event& event, WorkerProcess& worker) {
     if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
     if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
+    restarts_.see(event);
     record_.see(event);
     if (const auto* ready = std::get_if<Ready>(&event)) {
       record_.open(*ready, versions_);
@@ -109,6 +146,7 @@ class Run {
   }
 
   void put_on_disk(const Flush& flush, WorkerProcess& worker) {
+    restarts_.see(flush);
     record_.sync_metrics();
     has_saved_ = has_saved_ || !flush.node.empty();
     worker.send(Json{{"flushed", true}}.dump());
@@ -162,6 +200,7 @@ class Run {
     summary_.seconds = record_.seconds();
     sort_by_place(summary_.diagnostics(), request_.sources);
     if (record_.is_open()) close_record();
+    if (const std::string recovered = summary_.recovered_text(); !recovered.empty()) display_.say("", recovered);
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
       if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
@@ -205,6 +244,7 @@ class Run {
   ProgressDisplay display_;
   RunSummary summary_;
   LiveRecord record_;
+  RestartRule restarts_;
   WorkerOutput output_;
   ExitCode exit_ = ExitCode::kDone;
   Json versions_;  // the worker's

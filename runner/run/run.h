@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -42,6 +44,9 @@ struct RunSurroundings {
   std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
   std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
+  /// Where a run goes on that one GPU has no memory left for; to be connected to the choice of devices.
+  std::function<std::optional<std::string>(const std::vector<std::string>& tried)> next_gpu =
+      [](const std::vector<std::string>&) { return std::nullopt; };
   Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };

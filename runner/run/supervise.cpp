@@ -157,8 +157,10 @@ class Supervision::Dialogue {
 
   Ending ending() const {
     if (gave_up_) return {.exit = exit_code(errors_), .errors = errors_};
-    if (finished_) return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_) return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false)};  // it said nothing
+    const bool would_go_on = finished_ == static_cast<int>(ExitCode::kNeedsAnotherDevice) ||
+                             finished_ == static_cast<int>(ExitCode::kDeviceLost);
+    if (finished_ && !(would_go_on && stop_signal_)) return {.exit = static_cast<ExitCode>(*finished_)};
+    if (stop_signal_) return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false)};  // it said nothing of that
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
     if (end_->signal) result.killed_by = end_->signal;

@@ -25,6 +25,17 @@ struct Progress {
   double bytes_per_second = 0;
 };
 
+/// A run went on after memory had run out, or after its worker had died.
+struct Recovery {
+  std::string cause;                  ///< "out of memory", "memory is free again", "device lost", "killed"
+  std::string phase;                  ///< of the step, "backward"; empty: unknown
+  std::int64_t step = 0;              ///< 1-based; 0: in none
+  std::int64_t tried = 0, taken = 0;  ///< bytes: asked for in vain, and held then; 0: unknown
+  std::int64_t limit = 0;             ///< bytes that may be held; 0: none was reached
+  std::string from, to;               ///< ways of computing the same, or devices; equal: it was done once more
+  bool operator==(const Recovery&) const = default;
+};
+
 /// Looks into a training, tensor by tensor. stages/ knows what can be seen (stages/train/step_observer.h).
 class Observer {
  public:
@@ -40,6 +51,12 @@ struct CheckpointSource {
   /// Of a training that keeps an average of its weights: whether that is meant, or the weights as trained; nullopt:
   /// what its options say.
   std::optional<bool> averaged = {};
+};
+
+/// What became of the workers that were at work on a run before this one, in the same command.
+struct Restarts {
+  std::int64_t plans = 0;    ///< so many plans after its own a training continues with, since workers were killed
+  std::int64_t retries = 0;  ///< of a batch, before it was moved to this device; for on_oom_policy: legacy
 };
 
 /// What a node is told about its run before it starts.
@@ -58,6 +75,7 @@ struct NodeFacts {
   std::optional<std::set<std::string>> wanted =
       {};                        ///< the output ports of which somebody takes something; nullopt: all
   Observer* observer = nullptr;  ///< borrowed; null in an ordinary run
+  Restarts restarts = {};
 
   /// False where nobody takes what this node puts out on the port `output`: it may be left out.
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
@@ -82,6 +100,9 @@ class RunContext {
   virtual void detail(std::string_view /*line*/) {}
   /// One line for the log where that is at level debug, e.g. what was chosen and by which rule. May be dropped.
   virtual void debug(std::string_view /*line*/) {}
+
+  /// The stage has recovered, which is recorded; whoever calls this also says it.
+  virtual void recovered(const Recovery& /*recovery*/) {}
 
   /// True once the run is to stop; a stage then saves what it can, and returns or throws Cancelled within a step.
   virtual bool cancelled() const = 0;

@@ -13,7 +13,10 @@
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/memory/memory_budget.h"
+#include "stages/memory/other_devices.h"
 #include "stages/memory/plan_forward.h"
+#include "stages/memory/retried_loader.h"
+#include "stages/memory/rows_at_once.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/numerics/prepared_network.h"
 
@@ -49,21 +52,37 @@ class FrozenPart {
         device_(context.node().device),
         budget_(memory_budget(policy, device_), device_),
         network_(built(model, data, context.node().seed, device_)),
-        prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_) {}
+        prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_),
+        policy_(policy),
+        rows_(policy, device_, "features", context) {}
 
   /// (n, …) on the CPU, all finite or not.
-  at::Tensor operator()(const Batch& batch) const {
+  at::Tensor operator()(const Batch& batch) {
+    std::vector<at::Tensor> parts;
+    const auto forward = [&](std::int64_t at_once) {
+      parts.clear();
+      for (std::int64_t begin = 0; begin < batch.units(); begin += at_once)
+        parts.push_back(
+            features_of(at_once < batch.units() ? batch.part(begin, std::min(begin + at_once, batch.units())) : batch));
+    };
+    run_or_go_elsewhere(policy_, device_, [&] { rows_.run(batch.units(), forward); });
+    return parts.size() == 1 ? parts.front() : torch::cat(parts);
+  }
+
+ private:
+  at::Tensor features_of(const Batch& batch) const {
     const Batch placed = prepared_.placed(batch);
     const ScopedInference inference(prepared_);
     return model_.frozen_features(*network_, placed.tensors()).at("features").cpu();
   }
 
- private:
   const Model& model_;
   const at::Device device_;
   const ScopedMemoryBudget budget_;
   const std::shared_ptr<torch::nn::Module> network_;
   const PreparedNetwork prepared_;
+  const MemoryPolicy& policy_;
+  RowsAtOnce rows_;
 };
 
 void check_finite(const at::Tensor& features, const Batch& batch, const Dataset& dataset) {
@@ -204,14 +223,14 @@ class Features final : public runner::Stage {
     }
   }
 
-  FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset, const FrozenPart& frozen,
+  FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset, FrozenPart& frozen,
                        const MemoryPolicy& policy, RunContext& context) const {
     const DatasetDescription description = dataset->describe();
     const std::int64_t batch_size = std::min(config_.batch_size, policy.micro_batch.value_or(config_.batch_size));
     const std::int64_t rows =
         context.node().smoke ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
-    Loader loader(dataset, sequential_order(rows), batch_size, /*epoch=*/0);
+    RetriedLoader loader({dataset, sequential_order(rows), batch_size}, policy, context);
     const PassProgress progress(part, loader.batches());
     for (std::int64_t done = 1;; ++done) {
       if (context.cancelled()) throw runner::Cancelled{};

@@ -9,8 +9,11 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/evaluate/classification_curves.h"
+#include "stages/memory/other_devices.h"
 #include "stages/memory/plan_forward.h"
 #include "stages/memory/plan_terms.h"
+#include "stages/memory/retried_loader.h"
+#include "stages/memory/rows_at_once.h"
 #include "stages/numerics/prepared_network.h"
 
 namespace stages {
@@ -140,8 +143,9 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
 
   std::int64_t samples = test_->describe().size;
   if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);
-  Loader loader(test_, sequential_order(samples), batch_size_, /*epoch=*/0);
+  RetriedLoader loader({test_, sequential_order(samples), batch_size_}, *policy_, context);
   const PassProgress progress("evaluate", loader.batches());
+  RowsAtOnce rows(*policy_, device, "evaluation", context);
 
   ClassifiedSamples result;
   std::vector<at::Tensor> outputs, labels;
@@ -152,11 +156,17 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     const std::size_t first = result.names.size();
     for (const std::int64_t index : batch->indices) result.names.push_back(test_->sample_name(index));
 
-    {
-      const Batch placed = network.placed(*batch);
-      const ScopedInference inference(network);
-      outputs.push_back(logits(network.module(), placed.tensors()).cpu());
-    }
+    const auto forward = [&](std::int64_t at_once) {
+      std::vector<at::Tensor> parts;
+      for (std::int64_t begin = 0; begin < batch->units(); begin += at_once) {
+        const Batch placed = network.placed(
+            at_once < batch->units() ? batch->part(begin, std::min(begin + at_once, batch->units())) : *batch);
+        const ScopedInference inference(network);
+        parts.push_back(logits(network.module(), placed.tensors()).cpu());
+      }
+      outputs.push_back(parts.size() == 1 ? parts.front() : torch::cat(parts));
+    };
+    run_or_go_elsewhere(*policy_, device, [&] { rows.run(batch->units(), forward); });
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
     check(outputs.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});

@@ -206,6 +206,9 @@ std::int64_t CountingAllocator::take_peak() {
 }
 void CountingAllocator::set_limit(std::optional<std::int64_t> bytes) { counter_->set_limit(bytes); }
 std::optional<std::int64_t> CountingAllocator::limit() const { return counter_->limit(); }
+std::optional<RefusedBlock> CountingAllocator::refused() const {
+  return counter_->locked([this] { return counter_->refused_; });
+}
 std::optional<RefusedBlock> CountingAllocator::take_refused() {
   return counter_->locked([this] { return std::exchange(counter_->refused_, std::nullopt); });
 }

@@ -74,6 +74,8 @@ class CountingAllocator {
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const;
 
+  /// What was refused last; nullopt: nothing was since the last call of take_refused().
+  std::optional<RefusedBlock> refused() const;
   /// What was refused last, which is then forgotten; nullopt: nothing was since the last call.
   std::optional<RefusedBlock> take_refused();
 

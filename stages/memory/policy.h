@@ -6,6 +6,7 @@
 
 #include "runner/stage/artifact.h"
 #include "stages/machine/allocator_settings.h"
+#include "stages/memory/recovery_options.h"
 #include "stages/numerics/activation_checkpointing.h"
 #include "stages/numerics/numerics.h"
 
@@ -39,6 +40,7 @@ class MemoryPolicy : public runner::Artifact {
   double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
+  RecoveryOptions recovery;  ///< once memory has run out
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
   /// True where the plan of a training has something to choose.

@@ -22,7 +22,8 @@ void set_generator_states(const GeneratorStates& states);
 /// LibTorch's may.
 nlohmann::json generator_state(c10::Device device);
 
-/// Puts such a state back. Throws std::invalid_argument if it is none.
+/// Puts such a state back; a device other than the CPU that it does not know keeps its own. Throws
+/// std::invalid_argument if it is none.
 void set_generator_state(const nlohmann::json& state, c10::Device device);
 
 }  // namespace stages

@@ -13,11 +13,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/machine/cpu_pool.h"
-
-#ifdef RETORT_LIBTORCH_CUDA
-#include <c10/cuda/CUDACachingAllocator.h>
-#endif
+#include "stages/machine/empty_cache.h"
 
 namespace stages {
 namespace {
@@ -33,20 +29,6 @@ std::string gib(std::int64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f GiB", static_cast<double>(bytes) / 0x1p30);
   return text;
-}
-
-/// Whose unused blocks can be given back; null: a CPU's tensors are from malloc.
-CpuPool* pool_of(c10::Device device) {
-  auto* const counter = device.is_cpu() ? CountingAllocator::innermost() : nullptr;
-  return counter ? counter->pool() : nullptr;
-}
-
-std::function<void()> clearing(c10::Device device) {
-  if (pool_of(device)) return [device] { pool_of(device)->empty_cache(); };
-#ifdef RETORT_LIBTORCH_CUDA
-  if (device.is_cuda()) return [] { c10::cuda::CUDACachingAllocator::emptyCache(); };
-#endif
-  return {};
 }
 
 /// By how much `values`, evenly spaced, grow from one to the next: the line that lies nearest to them.
@@ -95,7 +77,8 @@ MemoryLog::MemoryLog(runner::RunContext& context, Options options,
       options_(std::move(options)),
       live_by_owner_(std::move(live_by_owner)),
       meter_(options_.device) {
-  if (!options_.empty_cache) options_.empty_cache = clearing(options_.device);
+  if (!options_.empty_cache && has_cache(options_.device))
+    options_.empty_cache = [device = options_.device] { stages::empty_cache(device); };
   meter_.peak_since_last();
 }
 

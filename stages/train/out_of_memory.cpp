@@ -1,14 +1,10 @@
 #include "stages/train/out_of_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-#include <new>
 #include <string_view>
 #include <utility>
-
-#include <c10/util/Exception.h>
 
 #include "runner/text/bytes.h"
 #include "stages/train/memory_log.h"
@@ -62,21 +58,6 @@ std::string place(const OutOfMemory& what) {
 }
 
 }  // namespace
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
-  // Memory that CUDA itself was asked for, past torch's allocator: cudaErrorMemoryAllocation.
-  if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error)) return device->get_error_code() == 2;
-  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not answer (MIG,
-  // containers, Jetson), LibTorch fails when it asks how much memory is left.
-  const auto* other = dynamic_cast<const c10::Error*>(&error);
-  if (!other) return false;
-  const std::string_view message = other->what_without_backtrace();
-  constexpr std::array<std::string_view, 5> kWords = {"can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED",
-                                                      "CUDNN_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED",
-                                                      "NVML_SUCCESS == r"};
-  return std::ranges::any_of(kWords, [&](std::string_view words) { return message.find(words) != message.npos; });
-}
 
 OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
                                   const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy) {

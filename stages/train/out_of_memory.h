@@ -14,10 +14,6 @@
 
 namespace stages {
 
-/// True for what LibTorch and the C++ library throw where a device or the host has no memory left. What they were about
-/// to make is not there; everything else is as it was.
-bool is_out_of_memory(const std::exception& error);
-
 /// What was known when a training ran out of memory.
 struct OutOfMemory {
   /// A tensor that the training keeps from step to step.

@@ -1,6 +1,7 @@
 #include "stages/train/step_execution.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include <torch/torch.h>
 
@@ -34,6 +35,11 @@ NamedTensors StepExecution::state() const {
   if (!average_) return state;
   for (const auto& [name, tensor] : average_->state()) state.set(name, tensor);
   return state;
+}
+
+void StepExecution::replace_plan(StepPlan plan) {
+  assert(plan.numerics == plan_.numerics);
+  plan_ = std::move(plan);
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
@@ -94,16 +100,21 @@ std::int64_t StepSnapshot::generator_bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
+StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const torch::nn::Module& network,
+                    std::int64_t samples, const TrainerOptions& options, Numerics numerics) {
+  return make_step_plan(
+      step, policy, std::min(options.batch_size, samples), std::move(numerics),
+      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
+      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
+}
+
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
                             const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {
   network.train();
   const std::vector<ParameterGroup> groups = divide_parameters(network, options.optimizer, options.parameter_groups);
-  StepPlan plan = make_step_plan(
-      step, policy, std::min(options.batch_size, samples),
-      choose_numerics(policy.numerics(), network, options.model_stage, context),
-      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
-      /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
+  StepPlan plan = plan_under(policy, step, network, samples, options,
+                             choose_numerics(policy.numerics(), network, options.model_stage, context));
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
 }
 

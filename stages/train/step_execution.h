@@ -63,6 +63,8 @@ class StepExecution {
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
+  /// From the next step on, or for the same one once more. Its numerics are those of the plan before.
+  void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
@@ -77,7 +79,7 @@ class StepExecution {
 
  private:
   const TrainingStep& step_;
-  const StepPlan plan_;
+  StepPlan plan_;
   const PreparedNetwork network_;
   const std::optional<double> gradient_clip_norm_;
   Optimizer optimizer_;
@@ -105,6 +107,11 @@ class StepSnapshot {
   GeneratorStates generators_;
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the network's own, and its copy
 };
+
+/// The plan that `policy` asks for of a training whose network, made by options.model_stage, computes as `numerics`
+/// say. `samples` are those of the training data. Throws as make_step_plan() and activation_checkpointing_for().
+StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const torch::nn::Module& network,
+                    std::int64_t samples, const TrainerOptions& options, Numerics numerics);
 
 /// Puts together all that decides what the steps of a training compute and need: its plan as `policy` asks for it, the
 /// network in training mode and prepared for that, and the groups of its parameters. The trainer runs what comes of it

@@ -7,15 +7,17 @@
 
 #include "runner/stage/stage.h"
 #include "runner/disk/fault.h"
-#include "stages/artifact/loader.h"
-#include "stages/machine/counting_allocator.h"
+#include "stages/machine/device_error.h"
 #include "stages/memory/memory_budget.h"
+#include "stages/memory/other_devices.h"
+#include "stages/memory/retried_loader.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/train/out_of_memory.h"
 #include "stages/train/step_observer.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/step_error.h"
+#include "stages/train/step_recovery.h"
 #include "stages/train/training_checkpoints.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
@@ -38,10 +40,18 @@ std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_
       .with_help(size == 0 ? "" : "lower batch_size, or set drop_last: false");
 }
 
+/// What a test asks for by RETORT_FAULT.
+[[noreturn]] void fail_as_wanted(runner::Fault::Deed deed) {
+  constexpr int kLaunchFailure = 719;  // of cudaError_t
+  if (deed == runner::Fault::Deed::kLose)
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure, "this step was to lose its GPU");
+  throw std::runtime_error("this step was to fail");
+}
+
 class Training {
  public:
   Training(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
-           const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context)
+           const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context, const Replan& replan)
       : step_(step),
         network_(network),
         data_(data),
@@ -56,6 +66,7 @@ class Training {
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
         execution_(assemble_step(step, network, description_.size, options, policy, device_, context)),
+        recovery_(policy, execution_, recovery_options(replan), context),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
@@ -66,7 +77,7 @@ class Training {
             context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
             [this](std::int64_t live) { return bytes_by_owner(owned_tensors(network_, execution_.state()), live); }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
-        checkpoints_({execution_, learning_rates_, stopping_, pending_}, description_, options, context) {
+        checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
     check_length(options.schedule, planned_steps_);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
@@ -76,13 +87,14 @@ class Training {
     try {
       return run_epochs();
     } catch (const std::exception& error) {
+      if (is_device_lost(error)) throw;  // nothing there can be put back
       pending_.undo_unwritten();
       if (!is_out_of_memory(error)) throw;
       const OutOfMemory what =
           look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
       for (const std::string& line : live_table(what)) context_.say(line);
       save_what_is_done();
-      throw out_of_memory_error(what);
+      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_));
     } catch (...) {
       pending_.undo_unwritten();
       throw;
@@ -91,7 +103,8 @@ class Training {
 
  private:
   TrainingResult run_epochs() {
-    if (context_.node().resuming) resume();
+    if (context_.node().resuming && !options_.begins_anew) resume();
+    recovery_.go_on_after_kills(context_.node().restarts.plans);
     if (observer_) show("start", 0, weights(network_));
     memory_.begin();
     while (done_.epochs < epochs_ && !stopping_.exhausted()) {
@@ -103,8 +116,9 @@ class Training {
   }
 
   void run_epoch() {
-    Loader loader(data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs), options_.batch_size,
-                  done_.epochs, data_.train->loader().drop_last, done_.batches);
+    RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
+                          options_.batch_size, done_.epochs, data_.train->loader().drop_last, done_.batches},
+                         policy_, context_);
     log_.begin_epoch();
     while (done_.steps < steps_) {
       heed_requests();
@@ -168,10 +182,10 @@ class Training {
   }
 
   void run_step(const Batch& batch) {
-    if (runner::reach(runner::Milestone::kStep)) throw std::runtime_error("this step was to fail");
+    if (const auto deed = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*deed);
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
-    auto [computed, before] = compute_with_replays(batch);
+    auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
@@ -186,28 +200,50 @@ class Training {
     pending_.mark_written();
     if (observer_) show("weights", done_.steps, weights(network_));
     memory_.end_step(done_.steps);
+    recovery_.end_step(done_.steps);
   }
 
-  /// The step's first half, once more where memory ran out and a replay is left; and what was before it.
-  std::pair<StepExecution::Computed, StepSnapshot> compute_with_replays(const Batch& batch) {
+  /// The step's first half, once more as often as a recovery says where memory runs out; and what was before it.
+  std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
-    for (std::int64_t replay = 1;; ++replay) {
+    for (recovery_.begin_step();;) {
       try {
         if (!before) before.emplace(network_, device_);
         StepExecution::Computed computed =
             execution_.compute(batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
+        if (is_device_lost(error)) throw;  // nothing there can be put back
         if (before) before->restore();
-        if (!is_out_of_memory(error) || replay > options_.replays) throw;
-        if (auto* const allocator = CountingAllocator::innermost()) allocator->take_refused();
+        if (!is_out_of_memory(error) || !recovery_.retries(done_.steps + 1)) throw;
       } catch (...) {
         if (before) before->restore();
         throw;
       }
-      context_.say("step " + std::to_string(done_.steps + 1) + " ran out of memory and is repeated: " +
-                   std::to_string(replay) + " of " + std::to_string(options_.replays));
     }
+  }
+
+  StepRecovery::Options recovery_options(const Replan& replan) {
+    const std::int64_t units = std::min(options_.batch_size, description_.size);
+    const auto plan = [this](const MemoryPolicy& policy) {
+      return plan_under(policy, step_, network_, description_.size, options_, execution_.plan().numerics);
+    };
+    const auto accepts = [plan](const MemoryPolicy& policy) {
+      try {
+        plan(policy);
+        return true;
+      } catch (const StageError&) {
+        return false;
+      }
+    };
+    const auto halve = [units, accepts](const MemoryPolicy& failed, std::int64_t) {
+      return next_plan(failed, units, accepts);
+    };
+    return {.replan = replan ? replan : halve,
+            .plan_under = plan,
+            .units = units,
+            .planned = options_.planned_need,
+            .free_now = [this] { return memory_left(device_); }};
   }
 
   std::optional<Means> measure() {
@@ -219,6 +255,7 @@ class Training {
     options.batch_size = options_.batch_size;
     options.plan = execution_.plan();
     if (context_.node().smoke) options.batches = 2;
+    RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled()) {
         average.reset();  // what is saved are the weights as trained
@@ -226,7 +263,7 @@ class Training {
       }
       log_.validated_batch(epoch, batch, batches);
     };
-    return validate(step_, execution_.network(), data_.validation, options);
+    return validate(step_, execution_.network(), data_.validation, options, rows);
   }
 
   void resume() {
@@ -277,6 +314,7 @@ class Training {
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   StepExecution execution_;
+  StepRecovery recovery_;
   LearningRates learning_rates_;
   EarlyStopping stopping_;
   const MemoryMeter meter_;
@@ -291,12 +329,15 @@ class Training {
 }  // namespace
 
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
-                     const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context) {
+                     const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context,
+                     const Replan& replan) {
   if (!data.validation) check_without_validation(options);
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);
-  network.to(device);
-  return Training(step, network, data, options, policy, context).run();
+  run_or_go_elsewhere(policy, device, [&] {
+    do_with_retry(policy, device, "moving the network", context, [&] { network.to(device); });
+  });
+  return Training(step, network, data, options, policy, context, replan).run();
 }
 
 }  // namespace stages

@@ -40,9 +40,10 @@ struct TrainerOptions {
   std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
   std::optional<std::int64_t> accumulated_micro_batch;  ///< the cut that it declares
   std::int64_t log_every = 1;                           ///< steps
-  std::int64_t replays = 0;  ///< how often a step that ran out of memory is run again; set by `doctor memory` alone
   std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
+  bool begins_anew = false;                  ///< whatever was saved before is not resumed
   std::optional<std::int64_t> planned_peak;  ///< bytes in tensors, as plan_training() predicts them
+  std::optional<std::int64_t> planned_need;  ///< bytes of the device in all, likewise
 };
 
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions

@@ -10,6 +10,7 @@
 #include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
+#include "stages/memory/rows_at_once.h"
 #include "stages/random/generator_state.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/weights/weights.h"
@@ -51,7 +52,7 @@ void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<d
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
   const std::int64_t metrics = context_.sync_metrics();
-  saved_folder_ = checkpoints_.save(state(position, metric, metrics));
+  retry("saving a checkpoint", [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
   saved_ = position;
   clock_.saved(position.steps, steady_seconds());
 }
@@ -81,13 +82,15 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
   state.random = generator_state(parts_.execution.network().device());
   state.schedule = parts_.learning_rates.state();
   state.stopping = parts_.stopping.state();
-  state.plan = to_json(parts_.execution.plan());
+  state.plan = parts_.recovery.state();
   state.epoch_so_far = to_json(parts_.steps.epoch());
   return state;
 }
 
 std::optional<TrainingPosition> TrainingCheckpoints::resume() {
-  const auto [found, damaged] = checkpoints_.load_to_continue();
+  Continuation continuation;
+  retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(); });
+  const auto& [found, damaged] = continuation;
   for (const std::string& line : damaged)
     context_.say(line + (found ? "; an earlier checkpoint is used" : "; the training starts again"));
   if (!found) return {};  // it was stopped before anything was saved, or all of that is lost
@@ -118,11 +121,16 @@ TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
          {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
     skipped_in_a_row = state.scaler.at("skipped_in_a_row");
   }
+  parts_.recovery.restore(state.plan);
   parts_.learning_rates.load_state(state.schedule);
   set_generator_state(state.random, parts_.execution.network().device());
   parts_.stopping.load_state(state.stopping);
   parts_.steps.restore(epoch_so_far_from_json(state.epoch_so_far), skipped_in_a_row);
   return {state.step, state.epoch, state.batch};
+}
+
+void TrainingCheckpoints::retry(const std::string& what, const std::function<void()>& work) {
+  do_with_retry(parts_.recovery.policy(), network_device(), what, context_, work);
 }
 
 TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
@@ -131,7 +139,8 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   const bool averages = average && average->is_result();
   std::optional<FoundCheckpoint> best;
   try {
-    if (options_.keep != Keep::kLast) best = checkpoints_.load_best(CheckpointPart::kWeights);
+    if (options_.keep != Keep::kLast)
+      retry("loading the best checkpoint", [&] { best = checkpoints_.load_best(CheckpointPart::kWeights); });
   } catch (const runner::StageError& error) {
     throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
   }

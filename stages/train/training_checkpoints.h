@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoints.h"
@@ -10,6 +12,7 @@
 #include "stages/train/pending_steps.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/step_recovery.h"
 #include "stages/train/trainer.h"
 
 namespace runner {
@@ -29,6 +32,7 @@ struct TrainingPosition {
 /// The parts of a training whose state is saved; all is borrowed.
 struct TrainingParts {
   StepExecution& execution;
+  StepRecovery& recovery;
   LearningRates& learning_rates;
   EarlyStopping& stopping;
   PendingSteps& steps;
@@ -40,6 +44,8 @@ class TrainingCheckpoints {
   /// `data` is what is trained on; they lie in the node's folder. All is borrowed.
   TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data, const TrainerOptions& options,
                       runner::RunContext& context);
+
+  // A save or a load that runs out of memory is done once more, where the policy allows a retry.
 
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
@@ -58,7 +64,9 @@ class TrainingCheckpoints {
   TrainingState state(const TrainingPosition& position, const std::optional<double>& metric,
                       std::int64_t metrics) const;
   TrainingPosition restore(const TrainingState& state);
+  void retry(const std::string& what, const std::function<void()>& work);
   torch::nn::Module& network() const { return parts_.execution.network().module(); }
+  c10::Device network_device() const { return parts_.execution.network().device(); }
 
   const TrainingParts parts_;
   const DatasetDescription& data_;

@@ -1,6 +1,7 @@
 #include "stages/train/training_kind.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,12 +10,16 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
+#include "runner/stage/run_layout.h"
 #include "stages/artifact/checkpoint.h"
+#include "stages/memory/memory_incident.h"
 #include "stages/memory/policy.h"
 #include "stages/trace/summarize.h"
+#include "stages/memory/rows_at_once.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/legacy_retries.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/warm_start.h"
 
@@ -57,9 +62,12 @@ class TrainingStage final : public runner::Stage {
     const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
     const Setup setup = set_up(inputs, trained);
     Checkpoint& checkpoint = *setup.checkpoint;
-    checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
-    const TrainingResult result =
-        trained ? load_earlier_weights(*trained, *checkpoint.network, context) : train_anew(setup, inputs, context);
+    TrainingResult result;
+    do_with_retry(*inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
+      checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
+      if (trained) result = load_earlier_weights(*trained, *checkpoint.network, context);
+    });
+    if (!trained) result = train_anew(setup, inputs, context);
     checkpoint.network->eval();
     checkpoint.epoch = result.epoch;
     checkpoint.step = result.step;
@@ -109,6 +117,9 @@ class TrainingStage final : public runner::Stage {
     MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
     options.model_stage = inputs.source("model");
     options.planned_peak = planned_peak_;
+    options.planned_need = planned_need_;
+    // What was published chose nothing before it failed.
+    if (policy.recovery.is_legacy) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};
     if (policy.micro_batch) {
@@ -147,6 +158,7 @@ class TrainingStage final : public runner::Stage {
     };
     PlannedTraining planned = plan_training(under(policy), context);
     planned_peak_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
+    planned_need_ = planned.plan.predicted;
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;
     if (!context.dry().wants_certificate) return;
@@ -161,14 +173,56 @@ class TrainingStage final : public runner::Stage {
     for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
+    if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
     return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);
+  }
+
+  /// on_oom_policy: legacy.
+  static TrainingResult train_as_published(const Setup& setup, TrainerOptions options, MemoryPolicy policy,
+                                           runner::RunContext& context) {
+    context.say(
+        "on_oom_policy: legacy: once memory has run out, the batch itself is halved and the training begins "
+        "again, with the weights as they are by then: this changes the training");
+    const std::int64_t parts =
+        options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
+    const std::string& device = context.node().device;
+    LegacyRetries retries({.batch_size = options.batch_size / parts,
+                           .min_batch_size = policy.min_micro_batch,
+                           .max_retries = policy.recovery.max_retries.value_or(0),
+                           .gpus = static_cast<std::int64_t>(torch::cuda::device_count())},
+                          context.node().restarts.retries);
+    policy.recovery.max_retries = 0;  // of the same batch
+    policy.recovery.on_oom = {OnOom::kStop};
+    options.begins_anew = true;
+    for (;;) {
+      std::filesystem::remove_all(runner::NodeLayout(context.node().folder).checkpoints());
+      try {
+        return train(*setup.step, *setup.checkpoint->network, setup.data, options, policy, context);
+      } catch (const StageError& error) {
+        const auto next = error.code == ErrorCode::kOutOfMemory ? retries.after(device) : std::nullopt;
+        if (!next) throw;
+        if (next->device != device)
+          throw StageError(error.code, error.what())
+              .with_help(error.help)
+              .elsewhere({next->device == "cpu" ? "cpu" : "gpu"}, retries.count());
+        const std::int64_t before = std::exchange(options.batch_size, next->batch_size * parts);
+        if (parts > 1) options.accumulated_micro_batch = policy.micro_batch = next->batch_size;
+        const std::string from = "batch_size " + std::to_string(before),
+                          to = "batch_size " + std::to_string(options.batch_size);
+        context.say("out of memory: " + to + " in place of " + std::to_string(before) +
+                    ", from the first epoch on, retry " + std::to_string(retries.count()));
+        context.recovered({.cause = "out of memory", .from = from, .to = to});
+        context.resumed(0);  // nothing is left of this attempt but the weights
+        clear_after_out_of_memory(at::Device(device));
+      }
+    }
   }
 
   const TrainingOptions options_;
   const TrainingKind kind_;
   // Once it has been planned:
-  std::optional<std::int64_t> planned_peak_;    // bytes
-  std::optional<MemoryPolicy> planned_policy_;  // where nothing is open
+  std::optional<std::int64_t> planned_peak_, planned_need_;  // bytes
+  std::optional<MemoryPolicy> planned_policy_;               // where nothing is open
 };
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include "stages/train/validation.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "stages/artifact/loader.h"
+#include "stages/memory/retried_loader.h"
 #include "stages/trace/repetition.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
@@ -33,21 +34,29 @@ std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size
   return is_cut ? plan.micro_batch : batch_size;
 }
 
-StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
-                    const StepPlan& plan) {
-  StepNumbers numbers(step.weight(batch), batch.units());
-  const Batch placed = network.placed(batch);
-  const ScopedInference inference(network);
-  const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, plan.micro_batch));
-  numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
-  numbers.fetch();
-  return numbers;
+StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
+                    RowsAtOnce* rows) {
+  const auto measure_in = [&](std::int64_t micro_batch) {
+    StepNumbers numbers(step.weight(batch), batch.units());
+    const Batch placed = network.placed(batch);
+    const ScopedInference inference(network);
+    const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
+    numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
+    numbers.fetch();
+    return numbers;
+  };
+  if (!rows) return measure_in(plan.micro_batch);
+  std::optional<StepNumbers> numbers;
+  const std::int64_t cut = plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units();
+  rows->run(cut, [&](std::int64_t at_once) { numbers.emplace(measure_in(at_once)); });
+  return *std::move(numbers);
 }
 
 Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
-               const ValidationOptions& options) {
-  Loader loader(dataset, sequential_order(dataset->describe().size),
-                validation_batch_size(options.plan, options.batch_size), options.epoch);
+               const ValidationOptions& options, RowsAtOnce& rows) {
+  RetriedLoader loader({dataset, sequential_order(dataset->describe().size),
+                        validation_batch_size(options.plan, options.batch_size), options.epoch},
+                       rows.policy(), rows.context());
   const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
@@ -55,7 +64,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network, std::sh
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
-    measured.push_back(measure(step, network, *batch, options.plan));
+    measured.push_back(measure(step, network, *batch, options.plan, &rows));
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "stages/artifact/dataset.h"
+#include "stages/memory/rows_at_once.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"
@@ -27,11 +28,14 @@ struct ValidationOptions {
 /// is measured over batches as large as in training.
 std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size);
 
-/// What `step` measures on one batch, encoded in parts where the plan cuts it, without a graph and in eval mode.
-StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan);
+/// What `step` measures on one batch, encoded in parts where the plan cuts it, without a graph and in eval mode. Where
+/// `rows` are given, in parts as small as memory asks for.
+StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
+                    RowsAtOnce* rows = nullptr);
 
-/// The means of `step`'s loss and scores over `dataset`. Throws runner::StageError where a sample is unreadable or bad.
+/// The means of `step`'s loss and scores over `dataset`, in as many rows at once as fit. Throws runner::StageError
+/// where a sample is unreadable or bad.
 Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
-               const ValidationOptions& options);
+               const ValidationOptions& options, RowsAtOnce& rows);
 
 }  // namespace stages

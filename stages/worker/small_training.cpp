@@ -121,14 +121,14 @@ SmallTraining::SmallTraining() : state_(std::make_unique<State>()) {
 SmallTraining::~SmallTraining() = default;
 
 void SmallTraining::run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step) {
-  state_->options.replays = replays;
+  MemoryPolicy policy;
+  policy.recovery.max_retries = replays;
   state_->context.on_step = std::move(on_step);
   SmallStep step(false);
   step.before_step = [&, steps = 0]() mutable {
     if (++steps == 2) CountingAllocator::innermost()->refuse(refused);
   };
-  train(step, *state_->network, {std::make_shared<SmallData>(), nullptr}, state_->options, MemoryPolicy(),
-        state_->context);
+  train(step, *state_->network, {std::make_shared<SmallData>(), nullptr}, state_->options, policy, state_->context);
 }
 
 at::Tensor SmallTraining::weights() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "stages/machine/determinism.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/machine/device.h"
+#include "stages/machine/device_error.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
@@ -75,6 +77,17 @@ runner::DryRunOptions dry_run_options(const Json& request) {
     return dry;
   } catch (const Json::exception&) {
     throw std::runtime_error("what its plan is for");
+  }
+}
+
+/// "restarts": {"plans", "retries"}, where this is not the first worker of its run.
+runner::Restarts restarts_in(const Json& request) {
+  const auto restarts = request.find("restarts");
+  if (restarts == request.end()) return {};
+  try {
+    return {.plans = restarts->at("plans"), .retries = restarts->at("retries")};
+  } catch (const Json::exception&) {
+    throw std::runtime_error("its 'restarts'");
   }
 }
 
@@ -200,6 +213,10 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                  },
                              .take_save_request = [this] { return signals_.save.exchange(false); },
                              .sync_metrics = [this](const std::string& node) { sync_metrics(node); },
+                             .on_failure =
+                                 [&](const std::string& at_work, const std::exception& error) {
+                                   if (is_device_lost(error)) leave_lost_device(at_work, error);
+                                 },
                              .measure_peak_live = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
@@ -211,9 +228,11 @@ ExitCode Worker::run_or_plan(const Json& request) {
                     {"determinism", runner::name(determinism_asked_for)},
                     {"libtorch", versions()["libtorch"]}};
   }
-  const Diagnostics unfit =
-      executor.plan({.smoke = is_set("smoke"), .resume = is_set("resume"), .trained = trained, .reuse = reuse}, dry,
-                    /*strict=*/is_plan, device->str());
+  const runner::Restarts restarts = restarts_in(request);
+  const Diagnostics unfit = executor.plan(
+      {.smoke = is_set("smoke"), .resume = is_set("resume"), .trained = trained, .reuse = reuse, .restarts = restarts},
+      dry,
+      /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
     log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }
@@ -237,7 +256,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
                          .observer = check.get(),
                          .resume = is_set("resume"),
                          .trained = trained,
-                         .reuse = reuse},
+                         .reuse = reuse,
+                         .restarts = restarts},
                         device->str());
   } catch (const runner::Cancelled&) {
     if (is_stopped() || !has_difference()) throw;
@@ -274,6 +294,16 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
     const std::string_view text = error.what();
     return report({{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
   }
+}
+
+/// Nothing of the device's is touched any more, not even to free it.
+void Worker::leave_lost_device(const std::string& node, const std::exception& error) {
+  const std::string_view what = error.what();
+  emit(runner::Said{node, "the device failed: " + std::string(what.substr(0, what.find('\n')))});
+  emit(runner::Finished{static_cast<int>(ExitCode::kDeviceLost)});
+  std::fprintf(stderr, "%s\n", error.what());
+  std::fflush(nullptr);
+  _exit(static_cast<int>(ExitCode::kDeviceLost));
 }
 
 ExitCode Worker::report(const Diagnostics& errors) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -40,6 +41,7 @@ class Worker {
   runner::ExitCode answer(const nlohmann::ordered_json& request);
   runner::ExitCode run_or_plan(const nlohmann::ordered_json& request);
   runner::ExitCode answer_other(const RequestKind& kind, const nlohmann::ordered_json& request);
+  [[noreturn]] void leave_lost_device(const std::string& node, const std::exception& error);
   runner::ExitCode report(const runner::Diagnostics& errors);
   bool is_stopped() const { return signals_.stop != 0 || is_deaf_; }
   void emit(const runner::Event& event);

@@ -146,6 +146,79 @@ TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
   }
 }
 
+const std::string kRetries = "memory=as_written memory.max_retries=auto ";
+
+TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
+  ASSERT_EQ(train("whole", "", kRetries).exit, 0);
+  for (const int block : {400, 450, 600}) {
+    SCOPED_TRACE(block);
+    const Ended ended = train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail", kRetries);
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("out of memory"));
+    EXPECT_THAT(ended.err, HasSubstr("recovered once: 1 x out of memory (recoveries in summary.json)"));
+    expect_whole("run", result("whole"));
+    const json summary = json::parse(file_text(folder_ / "run/summary.json"));
+    ASSERT_EQ(summary.at("recoveries").size(), 1);
+    EXPECT_EQ(summary.at("recoveries")[0].at("from"), summary.at("recoveries")[0].at("to"));
+    fs::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
+  ASSERT_EQ(train("whole", "", kRetries).exit, 0);
+  for (const auto& [deed, line] :
+       {std::pair("kill", "train: the worker was killed: continues from the last checkpoint, restart 1\n"),
+        std::pair("lose", "train: the device 'cpu' failed: continues from the last checkpoint, restart 1\n")}) {
+    SCOPED_TRACE(deed);
+    const Ended ended = train("run", std::string("retort-worker/step:3:") + deed, kRetries);
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr(line));
+    EXPECT_THAT(ended.err, HasSubstr("train: resuming after step 2 of 4"));
+    expect_whole("run", result("whole"));
+    fs::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
+  // The planner's own option, which it may be without.
+  const std::string robust = "memory=robust memory.activation_checkpointing=none ";
+  ASSERT_EQ(train("whole", "", robust).exit, 0);
+  const Ended ended = train("run", "retort-worker/alloc:450:fail", robust);
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("recovered once: 1 x out of memory"));
+  expect_whole("run", result("whole"));
+}
+
+TEST_F(Resume, DeviceThatIsLostAgainAndAgainStopsTheRun) {
+  const Ended ended = train("run", "retort-worker/step:1:lose", kRetries);
+  EXPECT_EQ(ended.exit, 69);
+  EXPECT_THAT(ended.err, HasSubstr("train: the device failed: this step was to lose its GPU"));
+  EXPECT_THAT(ended.err, HasSubstr("restart 1\n"));
+  EXPECT_THAT(ended.err, testing::Not(HasSubstr("restart 2")));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0712]: the device 'cpu' failed"));
+}
+
+TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
+  const Ended ended = train("run", "retort-worker/step:1:kill", kRetries + "memory.min_micro_batch=4");
+  EXPECT_EQ(ended.exit, 1);
+  EXPECT_THAT(ended.err, HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
+  EXPECT_THAT(ended.err, HasSubstr("restart 2\n"));
+  EXPECT_THAT(ended.err, HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
+                                   "workers were killed"));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed again and again, and no way takes less memory "
+                                   "than micro_batch 4"));
+}
+
+TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) {
+  ASSERT_EQ(train("whole", "", "memory=as_written").exit, 0);
+  const Ended ended = train("run", "retort-worker/step:3:lose", "memory=as_written");
+  EXPECT_EQ(ended.exit, 69);
+  EXPECT_THAT(ended.err, HasSubstr("help: set memory.max_retries for the run to be restarted by itself"));
+  EXPECT_THAT(ended.err, HasSubstr("finished work is saved: continue with `retort resume run`"));
+  EXPECT_EQ(resume("run").exit, 0);
+  expect_whole("run", result("whole"));
+}
+
 /// Every point, in shares that can run at once.
 class DeepResume : public Resume, public testing::WithParamInterface<int> {
  public:

@@ -1,5 +1,6 @@
 // A worker for tests of supervision: it plays the script that its arguments spell out, one act each, "act" or
-// "act:text". Events go to descriptor 3, as those of the real one do.
+// "act:text". Events go to descriptor 3, as those of the real one do. "new|act" is played where it was asked for a new
+// run, "again|act" where for one that is resumed.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -22,10 +23,15 @@ void write_all(int descriptor, std::string_view text) {
   }
 }
 
+bool is_resuming = false;
+
 std::string read_line() {
   std::string line;
   for (char c; read(STDIN_FILENO, &c, 1) == 1;) {
-    if (c == '\n') return line;
+    if (c == '\n') {
+      is_resuming = is_resuming || line.find("\"resume\":true") != line.npos;
+      return line;
+    }
     line += c;
   }
   _exit(97);  // no more requests
@@ -39,7 +45,7 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
     emit(runner::Hello{
         runner::kProtocolVersion, text.empty() ? std::string(runner::build_id()) : text, {{"libtorch", "2.11.0"}}});
   else if (what == "protocol") emit(runner::Hello{number, std::string(runner::build_id()), {}});
-  else if (what == "ready") emit(runner::Ready{"cpu", 2});
+  else if (what == "ready") emit(runner::Ready{text.empty() ? "cpu" : text, 2});
   else if (what == "read") read_line();
   else if (what == "echo") emit(runner::Said{"fake", read_line()});
   else if (what == "answer") emit(runner::Answer{{{"given", text}}});
@@ -86,7 +92,10 @@ int main(int argc, char** argv) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
+    std::string argument = argv[i];
+    const std::string when = is_resuming ? "again|" : "new|", not_now = is_resuming ? "new|" : "again|";
+    if (argument.starts_with(not_now)) continue;
+    if (argument.starts_with(when)) argument.erase(0, when.size());
     const std::size_t colon = argument.find(':');
     act(argument.substr(0, colon), colon == argument.npos ? "" : argument.substr(colon + 1), signals);
   }

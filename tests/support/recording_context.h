@@ -33,8 +33,12 @@ class RecordingContext final : public runner::RunContext {
     all_progress.push_back(progress);
     if (on_progress) on_progress(progress);
   }
-  void say(std::string_view line) override { said.emplace_back(line); }
+  void say(std::string_view line) override {
+    said.emplace_back(line);
+    if (on_say) on_say(line);
+  }
   void detail(std::string_view line) override { details.emplace_back(line); }
+  void recovered(const runner::Recovery& recovery) override { recoveries.push_back(recovery); }
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
   void resumed(std::int64_t count) override { resumed_at = count; }
@@ -66,7 +70,9 @@ class RecordingContext final : public runner::RunContext {
   std::vector<std::tuple<std::string, double, std::int64_t>> metrics;
   std::vector<runner::Progress> all_progress;
   std::vector<std::string> said, details;
+  std::vector<runner::Recovery> recoveries;
   std::function<void(const runner::Progress&)> on_progress;
+  std::function<void(std::string_view)> on_say;
   runner::NodeFacts& facts = node_;
   bool is_cancelled = false, wants_save = false;
   std::optional<std::int64_t> resumed_at;  // after so many metrics

@@ -36,7 +36,8 @@ TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("wriet:1"),
             "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, remove, step, event, "
             "alloc, any");
-  EXPECT_EQ(refusal("write:1:die"), "RETORT_FAULT 'write:1:die': 'die' is not one of kill, kill_both, fail, full");
+  EXPECT_EQ(refusal("write:1:die"),
+            "RETORT_FAULT 'write:1:die': 'die' is not one of kill, kill_both, fail, lose, full");
   for (const char* text : {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
     EXPECT_EQ(refusal(text),
               std::string("RETORT_FAULT '") + text + "': the number of the call, from 1, must follow the first colon");
@@ -59,7 +60,7 @@ TEST(FaultyStorage, CountsWhatIsNoCallToo) {
   FaultyStorage storage(disk(), fault_from("step:2:fail"));
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
   EXPECT_FALSE(storage.reach(Fault::Point::kEvent));
-  EXPECT_TRUE(storage.reach(Fault::Point::kStep));
+  EXPECT_EQ(storage.reach(Fault::Point::kStep), Fault::Deed::kFail);
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
 }
 

@@ -37,6 +37,9 @@ class AddingStage : public Stage {
   Outputs run(const Inputs& inputs, RunContext& context) override {
     if (act_ == "stage error")
       throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
+    if (act_ == "stranded") {
+      throw StageError(ErrorCode::kOutOfMemory, "no memory").with_help("use less").elsewhere({"gpu", "cpu"}, 2);
+    }
     if (act_ == "bad_alloc") throw std::bad_alloc();
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
     if (act_ == "nondeterministic")
@@ -98,13 +101,16 @@ class ExecutorTest : public testing::Test {
   ~ExecutorTest() override { std::filesystem::remove_all(folder_); }
 
   Executor executor(std::vector<Node> nodes) {
-    return Executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
-                    {.emit = [this](const Event& e) { events_.push_back(e); },
-                     .is_cancelled = [this] { return cancelled_; },
-                     .take_save_request = [] { return false; },
-                     .sync_metrics = [this](const std::string&) { ++flushes_; },
-                     .measure_peak_live = [] { return 4096; },
-                     .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
+    return Executor(
+        {"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+        {.emit = [this](const Event& e) { events_.push_back(e); },
+         .is_cancelled = [this] { return cancelled_; },
+         .take_save_request = [] { return false; },
+         .sync_metrics = [this](const std::string&) { ++flushes_; },
+         .on_failure = [this](const std::string& node,
+                              const std::exception& error) { failed_.push_back(node + ": " + error.what()); },
+         .measure_peak_live = [] { return 4096; },
+         .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
   /// nullopt: it was stopped.
   std::optional<ExitCode> run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
@@ -134,6 +140,7 @@ class ExecutorTest : public testing::Test {
   std::filesystem::path folder_;
   std::vector<Event> events_;
   bool cancelled_ = false;
+  std::vector<std::string> failed_;
   int flushes_ = 0;
   std::chrono::steady_clock::time_point now_;
 };
@@ -451,6 +458,24 @@ TEST_F(ExecutorTest, StageErrorKeepsCodePlaceAndHelp) {
   EXPECT_EQ(only_error(), "E0601 /data/root: no folder 'x' | make it");
   EXPECT_EQ(all<NodeStarted>().size(), 1u);
   EXPECT_TRUE(all<NodeFinished>().empty());
+}
+
+TEST_F(ExecutorTest, NodeThatMayGoOnElsewhereIsStranded) {
+  EXPECT_EQ(run({node("a", 1, "stranded")}), ExitCode::kNeedsAnotherDevice);
+  const auto* stranded = std::get_if<Stranded>(&events_.back());
+  ASSERT_TRUE(stranded);
+  EXPECT_EQ(stranded->node, "a");
+  EXPECT_THAT(stranded->to, ElementsAre("gpu", "cpu"));
+  EXPECT_EQ(stranded->retries, 2);
+  EXPECT_EQ(stranded->error.code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(stranded->error.message, "no memory");
+  EXPECT_EQ(stranded->error.pointer, "/a");
+  EXPECT_EQ(stranded->error.help, "use less");
+}
+
+TEST_F(ExecutorTest, WorldIsToldWhatANodeHasThrown) {
+  run({node("a", 1, "torch oom")});
+  EXPECT_THAT(failed_, ElementsAre("a: CUDA out of memory. Tried to allocate 2.00 GiB"));
 }
 
 TEST_F(ExecutorTest, ErrorOfOneItemNamesIt) {

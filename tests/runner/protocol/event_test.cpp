@@ -29,6 +29,8 @@ const char* const kEveryLine[] = {
     R"({"event":"metric","node":"train","name":"train/loss","value":0.5,"step":120})",
     R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",
     R"({"event":"log","level":"debug","node":"train","line":"layout: contiguous"})",
+    R"({"event":"recovered","node":"train","cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"micro_batch 8","to":"micro_batch 4"})",
+    R"({"event":"stranded","node":"train","to":["gpu","cpu"],"retries":2,"error":{"severity":"error","code":"E0706","message":"m","pointer":"/train","help":"h","notes":[]}})",
     R"({"event":"flush","node":"train"})",
     R"({"event":"node_finished","node":"train","seconds":1.5,"peak_memory_bytes":1024})",
     R"({"event":"item","item":{"file":"a.jpg"}})",

@@ -66,6 +66,7 @@ class RunTest : public testing::Test {
     return run(request, surroundings);
   }
   nlohmann::json summary() const { return nlohmann::json::parse(folder_.read("run/summary.json")); }
+  void allow_restarts();
   bool wrote_nothing() const { return fs::is_empty(folder_.path()); }
 
   TemporaryFolder folder_;
@@ -165,6 +166,104 @@ TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheWorkerIsToldSo) {
               "echo", "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"(fake: {"flushed":true})"));
   EXPECT_THAT(calls.flushed(), testing::Contains((folder_.path() / "run/metrics.jsonl").string()));
+}
+
+/// Gives the stage of the recipe a memory policy that allows restarts.
+void RunTest::allow_restarts() {
+  const Value options{Value::Map{{"max_retries", {}, {std::string("auto"), {}}},
+                                 {"on_oom", {}, {Value::List{{std::string("replan"), {}}}, {}}}},
+                      {}};
+  graph_.nodes.push_back({"memory", "memory", "memory.policy", options, "/memory", {}, 1});
+}
+
+const std::string kFlush = R"(line:{"event":"flush","node":"data"})";
+
+TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
+  allow_restarts();
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1), "new|" + kFlush,
+                        "new|read", "new|" + metric("0.25", 2), "new|die:9",
+                        R"(again|line:{"event":"resumed","node":"data","metrics":1})", "again|" + metric("0.125", 2),
+                        kFinished, "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_EQ(talk_.str(),
+            "data: the worker was killed: continues from the last checkpoint, restart 1\n"
+            "recovered once: 1 x killed (recoveries in summary.json)\n");
+  const auto json = summary();
+  EXPECT_EQ(json["status"], "finished");
+  EXPECT_EQ(json["metrics"].dump(), R"({"data":{"loss":{"step":2,"value":0.125}}})");
+  EXPECT_EQ(
+      json["recoveries"].dump(),
+      R"([{"cause":"killed","from":"cpu","limit":0,"node":"data","phase":"","step":0,"taken":0,"to":"cpu","tried":0}])");
+  EXPECT_THAT(folder_.read("run/metrics.jsonl"), Not(HasSubstr("0.25"))) << "it was measured after the last save";
+  EXPECT_THAT(folder_.read("run/metrics.jsonl"), HasSubstr("0.125"));
+  EXPECT_THAT(folder_.read("run/log.txt"),
+              HasSubstr("data: the worker was killed: continues from the last checkpoint"));
+}
+
+TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
+  const std::string recovered =
+      R"(line:{"event":"recovered","node":"data","cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"micro_batch 8","to":"micro_batch 4"})";
+  run_script({"hello", "read", "ready", "read", kStarted, recovered, "finished:1"});
+  resume_ = (folder_.path() / "run").string();
+  run_script({"hello", "read", "ready", "read", kStarted, recovered, kFinished, "finished:0"});
+  EXPECT_EQ(summary()["recoveries"].size(), 2);
+  EXPECT_EQ(summary()["recoveries"][0], summary()["recoveries"][1]);
+  EXPECT_EQ(summary()["recoveries"][0]["to"], "micro_batch 4");
+  EXPECT_THAT(talk_.str(), HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
+}
+
+TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
+  allow_restarts();
+  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "new|finished:81", "new|exit:81", kFinished,
+                        "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_EQ(talk_.str(),
+            "data: the device 'cuda:0' failed: continues from the last checkpoint, restart 1\n"
+            "recovered once: 1 x device lost (recoveries in summary.json)\n");
+}
+
+TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
+  allow_restarts();
+  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "finished:81", "exit:81"}),
+            ExitCode::kDeviceUnavailable);
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("error[E0712]: the device 'cuda:0' failed, and nothing can be done on it in the same "
+                        "process"));
+  EXPECT_THAT(talk_.str(), HasSubstr("help: it failed again after the run was restarted: try another device"));
+  EXPECT_EQ(summary()["status"], "failed");
+  EXPECT_EQ(summary()["exit"], 69);
+}
+
+TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "die:9"}), ExitCode::kRunFailed);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0704]: the worker was killed by signal 9 (SIGKILL)"));
+  EXPECT_FALSE(summary().contains("recoveries"));
+}
+
+const std::string kStranded =
+    R"(line:{"event":"stranded","node":"data","to":["gpu","cpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]}})";
+
+TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
+  graph_.device = "cuda";
+  run_script({"hello", "echo", "new|ready:cuda:0", "new|read", "new|" + kStranded, "new|finished:80", "new|exit:80",
+              "ready", "read", kStarted, kFinished, "finished:0"});
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("device":"cpu",)"));
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("resume":true,)"));
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0})"));
+  EXPECT_THAT(talk_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
+                                     "their last bits, and it is slower\n"));
+  EXPECT_EQ(summary()["status"], "finished");
+  EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["device"], "cpu");
+}
+
+TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
+  const std::string nowhere =
+      R"(line:{"event":"stranded","node":"data","to":["gpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]}})";
+  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80", "exit:80"}),
+            ExitCode::kRunFailed);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0706]: out of memory"));
+  EXPECT_THAT(talk_.str(), HasSubstr("help: use less"));
+  EXPECT_EQ(summary()["exit"], 1);
 }
 
 TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {

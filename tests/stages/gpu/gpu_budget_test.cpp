@@ -5,7 +5,7 @@
 
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/memory_budget.h"
-#include "stages/train/out_of_memory.h"
+#include "stages/machine/device_error.h"
 #include "tests/support/needs_gpu.h"
 
 namespace stages {

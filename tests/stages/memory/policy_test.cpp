@@ -161,11 +161,50 @@ TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
 }
 
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
-  const runner::Value value = stage_options("memory/policy", R"({"max_retries": 2})");
+  const runner::Value value = stage_options("memory/policy", R"({"of_a_later_form": 2})");
   runner::ConfigReader reader(value, "/memory");
   const auto stage = kMemoryPolicy.create(reader);
   ASSERT_FALSE(stage);
-  EXPECT_EQ(stage.errors()[0].pointer, "/memory/max_retries");
+  EXPECT_EQ(stage.errors()[0].pointer, "/memory/of_a_later_form");
+}
+
+TEST(MemoryPolicy, RecoveryIsHandedOn) {
+  const RecoveryOptions standard = policy_of("{}")->recovery;
+  EXPECT_EQ(standard.max_retries, 0);
+  EXPECT_THAT(standard.on_oom, testing::ElementsAre(OnOom::kReplan, OnOom::kStop));
+  EXPECT_FALSE(standard.is_legacy);
+  EXPECT_FALSE(standard.allows_retry(0));
+  EXPECT_EQ(policy_of("{}")->min_micro_batch, 1);
+  EXPECT_EQ(policy_of("{}")->allow, Allow::kNothing);
+
+  const auto robust = policy_of(
+      R"({"max_retries": "auto", "on_oom": ["replan", "gpu", "cpu", "stop"], "min_micro_batch": 4, "allow": "exact"})");
+  EXPECT_EQ(robust->recovery.max_retries, std::nullopt);
+  EXPECT_THAT(robust->recovery.on_oom, testing::ElementsAre(OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop));
+  EXPECT_TRUE(robust->recovery.allows_retry(1000));
+  EXPECT_EQ(robust->min_micro_batch, 4);
+  EXPECT_EQ(robust->allow, Allow::kExact);
+
+  EXPECT_TRUE(policy_of(R"({"on_oom_policy": "legacy", "max_retries": 3})")->recovery.is_legacy);
+}
+
+TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {
+  const RecoveryOptions two = policy_of(R"({"max_retries": 2})")->recovery;
+  EXPECT_TRUE(two.allows_retry(1));
+  EXPECT_FALSE(two.allows_retry(2));
+  EXPECT_FALSE(policy_of(R"({"max_retries": "auto", "on_oom": ["cpu", "stop"]})")->recovery.allows_retry(0));
+}
+
+TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
+  EXPECT_THAT(errors_of(R"({"on_oom": ["stop", "cpu"]})"),
+              testing::ElementsAre("/memory/on_oom: 'cpu' is never reached after 'stop' | put stop last"));
+  EXPECT_THAT(
+      errors_of(R"({"on_oom": ["gpu", "replan"]})"),
+      testing::ElementsAre("/memory/on_oom: 'replan' must come first: another device is tried once nothing else "
+                           "fits on this one | put replan first"));
+  EXPECT_THAT(errors_of(R"({"on_oom_policy": "legacy", "max_retries": "auto"})"),
+              testing::ElementsAre("/memory/max_retries: on_oom_policy: legacy needs a number of retries | set "
+                                   "max_retries: 3, as the published program does"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -23,6 +24,7 @@ struct SupervisedRun {
                                validation = std::make_shared<TinyDataset>(12);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  std::shared_ptr<Model> greedy;  // in place of `model`
   std::string model_stage = "model";
   RecordingContext context;
 
@@ -31,7 +33,8 @@ struct SupervisedRun {
     runner::ConfigReader reader(value, "/train");
     auto stage = kTrainSupervised.create(reader);
     if (!stage) throw std::logic_error(stage.errors()[0].message);
-    runner::Inputs::ByPort inputs = {{"model", {model}}, {"memory", {policy}}};
+    runner::Inputs::ByPort inputs = {{"model", {greedy ? greedy : std::shared_ptr<Model>(model)}},
+                                     {"memory", {policy}}};
     if (train) inputs["train"] = {train};
     if (validation) inputs["validation"] = {validation};
     const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs, {{"model", model_stage}}), context);
@@ -91,6 +94,54 @@ TEST(Supervised, WarmStartReachesTheTraining) {
             before.context.node().folder.string() + "\"}");
   EXPECT_NEAR(after.context.values("validation/loss").front(), before.context.values("validation/loss").back(), 1e-3);
   EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
+}
+
+/// Runs out of memory wherever more than so many samples go forward at once.
+class GreedyModel final : public Model {
+ public:
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+    return inner_.build(data, seed);
+  }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return inner_.outline(data);
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    if (inputs.at("image").size(0) > fitting) throw std::bad_alloc();
+    return inner_.forward(network, inputs);
+  }
+  bool mixes_samples() const override { return false; }
+  std::int64_t fitting = 4;
+
+ private:
+  TinyModel inner_;
+};
+
+TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
+  SupervisedRun supervised;
+  supervised.validation = nullptr;
+  const auto greedy = std::make_shared<GreedyModel>();
+  supervised.greedy = greedy;
+  supervised.policy->recovery = {.max_retries = 3, .is_legacy = true};
+  supervised.run(R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_THAT(supervised.context.said.front(),
+              testing::HasSubstr("the batch itself is halved and the training begins again, with the weights as they "
+                                 "are by then: this changes the training"));
+  EXPECT_THAT(supervised.context.said,
+              testing::IsSupersetOf({"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",
+                                     "out of memory: batch_size 4 in place of 8, from the first epoch on, retry 2"}));
+  EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
+  EXPECT_EQ(supervised.context.resumed_at, 0) << "what the attempts have measured is dropped";
+  ASSERT_EQ(supervised.context.recoveries.size(), 2);
+  EXPECT_EQ(supervised.context.recoveries[1].from, "batch_size 8");
+  EXPECT_EQ(supervised.context.recoveries[1].to, "batch_size 4");
+
+  SupervisedRun gives_up;
+  greedy->fitting = 2;
+  gives_up.validation = nullptr;
+  gives_up.greedy = greedy;
+  gives_up.policy->recovery = {.max_retries = 3, .is_legacy = true};
+  EXPECT_THAT(gives_up.error(R"({"batch_size": 16})"), testing::StartsWith("out of memory in step 1"));
+  EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
 }
 
 TEST(Supervised, PlateauReachesTheTraining) {

@@ -1,5 +1,6 @@
 #include "stages/train/trainer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
@@ -16,11 +17,15 @@
 #include "stages/weights/weights.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
+#include "tests/support/tiny_tower.h"
 
 namespace stages {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
+using testing::StartsWith;
 
 /// Two layers with dropout, and with BatchNorm where samples may be mixed; all of it is one block.
 class SpoilingNet : public RecomputableModule {
@@ -69,6 +74,8 @@ struct Case {
   std::optional<std::int64_t> micro_batch = {};
   bool two_pass = false;
   bool recompute = false;
+  bool is_double = false;
+  bool is_tower = false;  ///< a larger network, in double
   OptimizerOptions optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
 };
 
@@ -76,12 +83,13 @@ struct Case {
 /// where it has not to be repeated.
 class SpoiltTraining final : public TinyStep {
  public:
-  explicit SpoiltTraining(const Case& one) : one_(one), network(std::make_shared<SpoilingNet>(one.batch_norm)) {
+  explicit SpoiltTraining(const Case& one) : one_(one), network(make_network(one)) {
+    if (one.is_double) network->to(torch::kDouble);
     data->options.workers = 0;
     options.epochs = 1;
     options.batch_size = 8;
     options.optimizer = one.optimizer;
-    options.gradient_clip_norm = 0.1;
+    if (!one.is_double && !one.is_tower) options.gradient_clip_norm = 0.1;  // what scales gradients is a float32
     options.monitor = "loss";
     policy.precision = one.precision;
     policy.micro_batch = one.micro_batch;
@@ -97,13 +105,18 @@ class SpoiltTraining final : public TinyStep {
   std::optional<BadUnit> find_bad_unit(const Batch&) const override {
     ++step_;
     parts_ = 0;
-    if (step_ != spoilt_step) return {};
+    if (step_ != spoilt_step && !spoils_every_step) return {};
     before = State::of(*network);
     if (counter) counter->refuse(refused);
     return {};
   }
   NamedTensors encode(torch::nn::Module& net, const Batch& part) const override {
     ++parts_;
+    if (one_.is_tower) {
+      const at::Tensor image = part["image"].repeat({1, 96}).view({part.units(), 3, 8, 8}).to(torch::kDouble);
+      return dynamic_cast<ImageClassifier&>(net).forward(image);
+    }
+    if (one_.is_double) return {{"logits", dynamic_cast<SpoilingNet&>(net).forward(part["image"].to(torch::kDouble))}};
     const at::Tensor noise = one_.two_pass ? torch::zeros({1}) : torch::rand({part.units(), 1});
     return {{"logits", dynamic_cast<SpoilingNet&>(net).forward(part["image"] + 0.1 * noise)}};
   }
@@ -117,6 +130,11 @@ class SpoiltTraining final : public TinyStep {
   TrainingResult run() { return train(*this, *network, {data, nullptr}, options, policy, context); }
 
  private:
+  static std::shared_ptr<torch::nn::Module> make_network(const Case& one) {
+    if (one.is_tower) return tiny_tower();
+    return std::make_shared<SpoilingNet>(one.batch_norm);
+  }
+
   const Case one_;
   mutable int step_ = 0;
 
@@ -127,6 +145,7 @@ class SpoiltTraining final : public TinyStep {
   MemoryPolicy policy;
   RecordingContext context;
   int spoilt_step = 0;
+  bool spoils_every_step = false;
   CountingAllocator* counter = nullptr;
   std::int64_t refused = 0;  // the block of that step which is refused
   std::function<void()> on_loss;
@@ -135,31 +154,97 @@ class SpoiltTraining final : public TinyStep {
   mutable int parts_ = 0;               // encoded in this step
 };
 
+/// What is live when the step `step` has been computed, before its weights are written.
+std::int64_t live_at(SpoiltTraining& training, int step, CountingAllocator& counter) {
+  std::int64_t live = 0;
+  training.context.on_progress = [&, then = training.context.on_progress](const runner::Progress& progress) {
+    if (progress.step == step) live = counter.live_bytes();
+    then(progress);
+  };
+  training.run();
+  return live;
+}
+
 /// Refuses each block of a step in turn; the step is run again and everything ends as if nothing had happened.
-void refuse_every_block(const Case& one, int spoilt_step) {
+void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);
-  undisturbed.run();
+  std::int64_t base_line = 0;
+  {
+    CountingAllocator counter;
+    undisturbed.counter = &counter;
+    base_line = live_at(undisturbed, spoilt_step, counter);
+  }
   const State expected = State::of(*undisturbed.network);
   std::int64_t block = 1;
-  for (;; ++block) {
+  for (;; block += stride) {
     SpoiltTraining spoilt(one);
     CountingAllocator counter;
     spoilt.counter = &counter;
     spoilt.spoilt_step = spoilt_step;
     spoilt.refused = block;
-    spoilt.options.replays = 1;
+    spoilt.policy.recovery.max_retries = 1;
     bool was_refused = false;
     spoilt.context.on_progress = [&, then = spoilt.context.on_progress](const runner::Progress& progress) {
       if (progress.step == spoilt_step) was_refused = !counter.will_refuse();
       then(progress);
     };
-    spoilt.run();
+    EXPECT_EQ(live_at(spoilt, spoilt_step, counter), base_line) << "block " << block;
     ASSERT_TRUE(State::of(*spoilt.network).equals(expected)) << "block " << block;
     for (const char* name : {"train/loss", "train/gradient_norm", "train/loss_scale"})
       EXPECT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
     if (!was_refused) break;
-    EXPECT_THAT(spoilt.context.said, testing::Contains("step " + std::to_string(spoilt_step) +
-                                                       " ran out of memory and is repeated: 1 of 1"));
+    EXPECT_THAT(spoilt.context.said,
+                testing::Contains(AllOf(StartsWith("step " + std::to_string(spoilt_step) + ": out of memory"),
+                                        EndsWith(": repeated as it was, retry 1 of 1"))));
+    ASSERT_EQ(spoilt.context.recoveries.size(), 1);
+    EXPECT_EQ(spoilt.context.recoveries[0].step, spoilt_step);
+    EXPECT_EQ(spoilt.context.recoveries[0].from, spoilt.context.recoveries[0].to);
+    EXPECT_GT(spoilt.context.recoveries[0].tried, 0);
+  }
+  EXPECT_GT(block, 60);
+}
+
+/// Refuses each block of a step in turn, and one of its repetition too: the step is computed in the next way, which
+/// ends at the same weights in exact arithmetic, or with `bits` at the very same. Both are in double.
+void refuse_every_block_twice(const Case& one, Allow allow, const std::string& way, bool bits,
+                              std::int64_t stride = 1) {
+  SpoiltTraining undisturbed(one);
+  std::int64_t base_line = 0;
+  {
+    CountingAllocator counter;
+    undisturbed.counter = &counter;
+    undisturbed.run();
+    base_line = counter.live_bytes();
+  }
+  std::int64_t block = 1;
+  for (;; block += stride) {
+    SpoiltTraining spoilt(one);
+    CountingAllocator counter;
+    spoilt.counter = &counter;
+    spoilt.spoilt_step = 2;
+    spoilt.refused = block;
+    spoilt.policy.allow = allow;
+    spoilt.policy.recovery.max_retries.reset();
+    int refusals = 0;
+    spoilt.context.on_say = [&](std::string_view line) {
+      if (!line.ends_with(": repeated as it was, retry 1")) return;
+      refusals = 1;
+      counter.refuse(std::max<std::int64_t>(1, block / 2));
+    };
+    spoilt.run();
+    const auto& recoveries = spoilt.context.recoveries;
+    for (const auto& [name, tensor] : weights(*spoilt.network)) {
+      const at::Tensor expected = weights(*undisturbed.network).at(name);
+      if (bits || !tensor.is_floating_point()) EXPECT_TRUE(tensor.equal(expected)) << name << ", block " << block;
+      else
+        EXPECT_LT(((tensor - expected).norm() / expected.norm()).item<double>(), 1e-12) << name << ", block " << block;
+    }
+    EXPECT_EQ(counter.live_bytes(), base_line) << "block " << block;
+    if (testing::Test::HasFailure()) return;
+    if (refusals == 0) break;
+    ASSERT_EQ(recoveries.size(), 2) << "block " << block;
+    EXPECT_EQ(recoveries[1].from, "the whole batch of 8");
+    EXPECT_EQ(recoveries[1].to, way);
   }
   EXPECT_GT(block, 60);
 }
@@ -187,6 +272,23 @@ TEST(Transaction, ReplayInTwoPasses) {
 
 TEST(Transaction, ReplayWhereActivationsAreComputedAgain) { refuse_every_block({.recompute = true}, 2); }
 
+TEST(Transaction, LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks) {
+  refuse_every_block({.batch_norm = false, .is_tower = true}, 2, 29);
+}
+
+TEST(Transaction, LastingFaultIsComputedInSmallerParts) {
+  refuse_every_block_twice({.batch_norm = false, .is_double = true}, Allow::kNothing, "micro_batch 4", /*bits=*/false);
+}
+
+TEST(Transaction, LastingFaultOfALargerNetworkToo) {
+  refuse_every_block_twice({.batch_norm = false, .is_tower = true}, Allow::kExact, "micro_batch 4", /*bits=*/false, 31);
+}
+
+TEST(Transaction, LastingFaultOfLayersThatMixSamplesRecomputesBlocksBitForBit) {
+  refuse_every_block_twice({.batch_norm = true, .is_double = true}, Allow::kExact,
+                           "the whole batch of 8, blocks recomputed", /*bits=*/true);
+}
+
 /// What the training throws after the first step; its weights, buffers and generator must be those before the second.
 std::string error_in_second_step(SpoiltTraining& training) {
   training.spoilt_step = 2;
@@ -206,8 +308,9 @@ TEST(Transaction, WithoutReplaysTheRunStops) {
   CountingAllocator counter;
   training.counter = &counter;
   training.refused = 30;
-  EXPECT_THAT(error_in_second_step(training), testing::StartsWith("out of memory in "));
-  EXPECT_THAT(training.context.said, testing::Each(testing::Not(testing::HasSubstr("is repeated"))));
+  EXPECT_THAT(error_in_second_step(training), StartsWith("out of memory in "));
+  EXPECT_THAT(training.context.said, testing::Each(testing::Not(testing::HasSubstr("repeated"))));
+  EXPECT_TRUE(training.context.recoveries.empty());
 }
 
 TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
@@ -232,14 +335,63 @@ TEST(Transaction, AnotherMistakeThanMemorySavesNothing) {
 }
 
 TEST(Transaction, LastingFaultEndsTheReplays) {
-  SpoiltTraining training({});
-  training.options.replays = 2;
+  SpoiltTraining training({.batch_norm = false});
+  training.policy.recovery.max_retries = 2;
   training.on_loss = [] { throw std::bad_alloc(); };
   error_in_second_step(training);
   training.context.said.resize(3);
-  EXPECT_THAT(training.context.said, ElementsAre("step 2 ran out of memory and is repeated: 1 of 2",
-                                                 "step 2 ran out of memory and is repeated: 2 of 2",
-                                                 "kept from step to step when memory ran out at step 2"));
+  EXPECT_THAT(training.context.said,
+              ElementsAre("step 2: out of memory: repeated as it was, retry 1 of 2",
+                          "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, retry "
+                          "2 of 2",
+                          "kept from step to step when memory ran out at step 2"));
+}
+
+TEST(Transaction, WithoutALimitItIsRetriedDownToTheFloor) {
+  SpoiltTraining training({.batch_norm = false});
+  training.policy.min_micro_batch = 2;
+  training.policy.recovery.max_retries.reset();
+  training.on_loss = [] { throw std::bad_alloc(); };
+  error_in_second_step(training);
+  training.context.said.resize(4);
+  EXPECT_THAT(
+      training.context.said,
+      ElementsAre("step 2: out of memory: repeated as it was, retry 1",
+                  "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, retry 2",
+                  "step 2: out of memory: repeated with micro_batch 2 in place of micro_batch 4, retry 3",
+                  "kept from step to step when memory ran out at step 2"));
+}
+
+TEST(Transaction, PlanThatFailedIsNotReturnedToInTheNextStep) {
+  SpoiltTraining training({.batch_norm = false});
+  training.policy.recovery.max_retries = 2;
+  training.spoilt_step = 1;
+  training.on_loss = [&] {
+    if (training.context.recoveries.size() < 2) throw std::bad_alloc();
+  };
+  training.run();
+  EXPECT_EQ(training.context.recoveries.size(), 2);
+  EXPECT_EQ(training.parts_, 2) << "the second step is cut too";
+}
+
+TEST(Transaction, RetriesAreCountedForEachStep) {
+  SpoiltTraining training({.batch_norm = false});
+  CountingAllocator counter;
+  training.counter = &counter;
+  training.policy.recovery.max_retries = 1;
+  training.refused = 20;
+  training.spoils_every_step = true;
+  training.run();
+  EXPECT_EQ(training.context.recoveries.size(), 2);
+}
+
+TEST(Transaction, WithoutReplanNothingIsRetried) {
+  SpoiltTraining training({.batch_norm = false});
+  training.policy.recovery.max_retries.reset();
+  training.policy.recovery.on_oom = {OnOom::kStop};
+  training.on_loss = [] { throw std::bad_alloc(); };
+  error_in_second_step(training);
+  EXPECT_TRUE(training.context.recoveries.empty());
 }
 
 TEST(Transaction, OtherErrorsAreNotReplayedAndLeaveTheLastWholeStep) {
@@ -247,7 +399,7 @@ TEST(Transaction, OtherErrorsAreNotReplayedAndLeaveTheLastWholeStep) {
        {std::pair(Case{}, "broken"), std::pair(Case{.precision = Precision::kFp16}, "broken"),
         std::pair(Case{.batch_norm = false, .micro_batch = 3}, "broken")}) {
     SpoiltTraining training(one);
-    training.options.replays = 2;
+    training.policy.recovery.max_retries = 2;
     training.on_loss = [&training] {
       if (training.parts_ == 2 || !training.policy.micro_batch) throw std::runtime_error("broken");
     };
@@ -259,7 +411,7 @@ TEST(Transaction, OtherErrorsAreNotReplayedAndLeaveTheLastWholeStep) {
 TEST(Transaction, LossThatIsNotFiniteLeavesTheLastWholeStep) {
   SpoiltTraining training({});
   training.is_nan = true;
-  EXPECT_THAT(error_in_second_step(training), testing::StartsWith("the loss is not finite at step 2"));
+  EXPECT_THAT(error_in_second_step(training), StartsWith("the loss is not finite at step 2"));
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace stages {
+
+/// What a published program does after memory ran out (on_oom_policy: legacy), for comparison. Its batch is halved down
+/// to a smallest one, then the next GPU is taken with the whole batch, where there are several, or else the CPU. One
+/// count holds for all of that, and one retry fewer is granted than it says. The training begins again each time.
+class LegacyRetries {
+ public:
+  struct Options {
+    std::int64_t batch_size = 0;  ///< of the recipe
+    std::int64_t min_batch_size = 1;
+    std::int64_t max_retries = 0;
+    std::int64_t gpus = 0;
+  };
+  /// `count` retries have been made, on other devices.
+  explicit LegacyRetries(const Options& options, std::int64_t count = 0)
+      : options_(options), batch_size_(options.batch_size), count_(count) {}
+
+  struct Attempt {
+    std::int64_t batch_size = 0;
+    std::string device;  ///< "cuda:1" or "cpu"
+    bool operator==(const Attempt&) const = default;
+  };
+  /// What is tried after memory ran out on `device`; nullopt: it gives up.
+  std::optional<Attempt> after(const std::string& device);
+
+  std::int64_t count() const { return count_; }
+
+ private:
+  const Options options_;
+  std::int64_t batch_size_;
+  std::int64_t count_;
+};
+
+}  // namespace stages

@@ -1,0 +1,237 @@
+#include "runner/run/restart.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+/// A training under a memory policy, on a GPU unless said otherwise.
+class RestartRuleTest : public testing::Test {
+ protected:
+  RestartRuleTest() {
+    allow("auto", {"replan", "stop"});
+    graph_.nodes.push_back({.id = "train", .stage = "train", .kind = "train.fake", .options = {}, .pointer = "/train"});
+    graph_.nodes[1].inputs.push_back({.input = "memory", .from = 0, .output = "memory", .type = {}});
+  }
+  void allow(const std::string& most, const std::vector<std::string>& order) {
+    Value::List words;
+    for (const std::string& word : order) words.push_back({word, {}});
+    Value retries{most, {}};
+    if (most != "auto") retries.data = std::int64_t{std::stoi(most)};
+    if (graph_.nodes.empty())
+      graph_.nodes.push_back(
+          {.id = "memory", .stage = "memory", .kind = "memory.policy", .options = {}, .pointer = "/memory"});
+    graph_.nodes[0].options =
+        Value{Value::Map{{"max_retries", {}, retries}, {"on_oom", {}, {std::move(words), {}}}}, {}};
+  }
+  /// A worker that begins on `device`, continues after `resumed` metrics if it has any, and saves so often.
+  void begin(RestartRule& rule, int resumed = 0, int saves = 0, const std::string& device = "cuda:0") {
+    rule.see(Ready{device, 2});
+    rule.see(NodeStarted{"train"});
+    if (resumed > 0) rule.see(Resumed{"train", resumed});
+    for (int i = 0; i < saves; ++i) rule.see(Flush{"train"});
+  }
+  static Ending lost() { return {.exit = ExitCode::kDeviceLost, .errors = {}}; }
+  static Ending killed(int signal = SIGKILL) {
+    return {.exit = ExitCode::kRunFailed, .errors = {{ErrorCode::kWorkerDied, {}, "", "", ""}}, .killed_by = signal};
+  }
+  static Stranded stranded(std::vector<std::string> to) {
+    return {"train", std::move(to), 3, {ErrorCode::kOutOfMemory, {}, "/train", "out of memory", "use less"}};
+  }
+  static Ending needs_another() { return {.exit = ExitCode::kNeedsAnotherDevice, .errors = {}}; }
+
+  Graph graph_;
+  std::vector<std::string> gpus_;  // free ones
+  NextGpu next_gpu_ = [this](const std::vector<std::string>& tried) -> std::optional<std::string> {
+    for (const std::string& gpu : gpus_) {
+      if (std::ranges::find(tried, gpu) == tried.end()) return gpu;
+    }
+    return {};
+  };
+};
+
+TEST_F(RestartRuleTest, LostDeviceContinuesFromTheLastCheckpoint) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  const auto restart = rule.after(lost());
+  ASSERT_TRUE(restart);
+  EXPECT_EQ(restart->device, "");
+  EXPECT_EQ(restart->restarts.plans, 0);
+  EXPECT_EQ(restart->line, "the device 'cuda:0' failed: continues from the last checkpoint, restart 1");
+  EXPECT_EQ(restart->recovery, (Recovery{.cause = "device lost", .from = "cuda:0", .to = "cuda:0"}));
+  EXPECT_EQ(restart->node, "train");
+}
+
+TEST_F(RestartRuleTest, KilledWorkerDoesToo) {
+  allow("3", {"replan", "stop"});
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule);
+  const auto restart = rule.after(killed());
+  ASSERT_TRUE(restart);
+  EXPECT_EQ(restart->line, "the worker was killed: continues from the last checkpoint, restart 1 of 3");
+  EXPECT_EQ(restart->recovery.cause, "killed");
+}
+
+TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
+  allow("2", {"replan", "stop"});
+  RestartRule rule(graph_, next_gpu_);
+  for (int i = 0; i < 2; ++i) {
+    begin(rule, 10 * i, 2);
+    EXPECT_TRUE(rule.after(lost())) << i;
+  }
+  begin(rule, 20, 2);
+  EXPECT_FALSE(rule.after(lost()));
+  const Diagnostics errors = rule.errors_of(lost());
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].code, ErrorCode::kDeviceLost);
+  EXPECT_EQ(errors[0].message, "the device 'cuda:0' failed, and nothing can be done on it in the same process");
+  EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try another device");
+}
+
+TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {
+  allow("0", {"replan", "stop"});
+  RestartRule none(graph_, next_gpu_);
+  begin(none, 0, 2);
+  EXPECT_FALSE(none.after(killed()));
+  EXPECT_FALSE(none.after(lost()));
+  EXPECT_EQ(none.errors_of(lost())[0].help, "set memory.max_retries for the run to be restarted by itself");
+  allow("auto", {"stop"});
+  RestartRule stop(graph_, next_gpu_);
+  begin(stop, 0, 2);
+  EXPECT_FALSE(stop.after(killed()));
+}
+
+TEST_F(RestartRuleTest, WithoutAPolicyToo) {
+  graph_.nodes.erase(graph_.nodes.begin());
+  graph_.nodes[0].inputs.clear();
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  EXPECT_FALSE(rule.after(killed()));
+}
+
+TEST_F(RestartRuleTest, LostDeviceThatGetsNoFurtherStops) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  EXPECT_TRUE(rule.after(lost()));
+  begin(rule, 10);
+  EXPECT_TRUE(rule.after(lost())) << "it began later than the one before";
+  begin(rule, 10);
+  EXPECT_FALSE(rule.after(lost()));
+}
+
+TEST_F(RestartRuleTest, ProgressIsASaveAFinishedNodeOrALaterBeginning) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule);
+  EXPECT_TRUE(rule.after(lost()));
+  for (int resumed : {5, 6, 7}) {
+    begin(rule, resumed, 1);
+    EXPECT_TRUE(rule.after(lost())) << resumed;
+  }
+  begin(rule, 7, 2);  // whoever saves again has saved before
+  EXPECT_TRUE(rule.after(lost()));
+  begin(rule, 7);
+  rule.see(NodeFinished{"train", 1, 0});
+  EXPECT_TRUE(rule.after(lost()));
+  begin(rule, 0);
+  rule.see(NodeFinished{"train", 1, 0});  // once more, since it had finished before
+  EXPECT_FALSE(rule.after(lost()));
+}
+
+TEST_F(RestartRuleTest, KillsOnACpuThatGetNoFurtherContinueUnderTheNextPlan) {
+  RestartRule rule(graph_, next_gpu_);
+  std::vector<std::int64_t> plans;
+  for (int i = 0; i < 4; ++i) {
+    begin(rule, 0, 0, "cpu");
+    const auto restart = rule.after(killed());
+    ASSERT_TRUE(restart);
+    plans.push_back(restart->restarts.plans);
+    if (i == 1)
+      EXPECT_EQ(
+          restart->line,
+          "the worker was killed: continues from the last checkpoint, in a way that takes less memory, restart 2");
+  }
+  EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));
+  begin(rule, 10, 2, "cpu");
+  EXPECT_EQ(rule.after(killed())->restarts.plans, 0) << "the checkpoint knows the plan";
+}
+
+TEST_F(RestartRuleTest, KillsOnAGpuThatGetNoFurtherStop) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule);
+  EXPECT_TRUE(rule.after(killed()));
+  begin(rule);
+  EXPECT_FALSE(rule.after(killed())) << "a smaller part takes no less of the host";
+}
+
+TEST_F(RestartRuleTest, OtherEndsAreEnds) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  EXPECT_FALSE(rule.after(killed(SIGSEGV)));
+  EXPECT_FALSE(rule.after({.exit = ExitCode::kRunFailed, .errors = {}}));
+  EXPECT_FALSE(rule.after({.exit = ExitCode::kDone, .errors = {}}));
+  Ending stopped = lost();
+  stopped.interrupted = true;
+  EXPECT_FALSE(rule.after(stopped));
+}
+
+TEST_F(RestartRuleTest, WorkerThatDiesBeforeItIsReadyEndsTheRun) {
+  RestartRule rule(graph_, next_gpu_);
+  EXPECT_FALSE(rule.after(killed()));
+}
+
+TEST_F(RestartRuleTest, StrandedNodeGoesOnWhereTheRecipeAllowsIt) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 1);
+  rule.see(stranded({"gpu", "cpu"}));
+  const auto restart = rule.after(needs_another());
+  ASSERT_TRUE(restart);
+  EXPECT_EQ(restart->device, "cpu") << "there is no other GPU";
+  EXPECT_EQ(restart->restarts.retries, 3);
+  EXPECT_EQ(restart->line,
+            "continues on cpu in place of cuda:0: out of memory; its numbers differ in their last bits, and it is "
+            "slower");
+  EXPECT_EQ(restart->recovery, (Recovery{.cause = "out of memory", .from = "cuda:0", .to = "cpu"}));
+}
+
+TEST_F(RestartRuleTest, EachGpuIsTriedOnceAndThenTheCpu) {
+  gpus_ = {"cuda:0", "cuda:1", "cuda:2"};
+  RestartRule rule(graph_, next_gpu_);
+  std::vector<std::string> devices = {"cuda:0"};
+  for (int i = 0; i < 3; ++i) {
+    begin(rule, 0, 1, devices.back());
+    rule.see(stranded({"gpu", "cpu"}));
+    devices.push_back(rule.after(needs_another())->device);
+  }
+  EXPECT_THAT(devices, testing::ElementsAre("cuda:0", "cuda:1", "cuda:2", "cpu"));
+}
+
+TEST_F(RestartRuleTest, WhereNothingIsLeftTheErrorIsTheNodes) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 1);
+  rule.see(stranded({"gpu"}));
+  EXPECT_FALSE(rule.after(needs_another()));
+  const Diagnostics errors = rule.errors_of(needs_another());
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(errors[0].message, "out of memory");
+}
+
+TEST_F(RestartRuleTest, EachDeviceCountsFromZero) {
+  allow("1", {"replan", "cpu", "stop"});
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  EXPECT_TRUE(rule.after(lost()));
+  begin(rule, 1, 2);
+  rule.see(stranded({"cpu"}));
+  EXPECT_TRUE(rule.after(needs_another()));
+  begin(rule, 2, 2, "cpu");
+  EXPECT_TRUE(rule.after(killed()));
+  begin(rule, 3, 2, "cpu");
+  EXPECT_FALSE(rule.after(killed()));
+}
+
+}  // namespace
+}  // namespace runner

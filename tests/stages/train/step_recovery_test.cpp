@@ -1,0 +1,261 @@
+// A training that runs out of memory under a budget, and what becomes of its plan.
+#include "stages/train/step_recovery.h"
+
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "stages/machine/counting_allocator.h"
+#include "stages/train/step_execution.h"
+#include "tests/support/distance.h"
+#include "tests/support/tiny_training.h"
+
+namespace stages {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// A training without threads of its own, so that what it takes is the same each time.
+struct SteadyTraining : TinyTraining {
+  SteadyTraining() {
+    train_data = std::make_shared<TinyDataset>(240);
+    options.batch_size = 64;  // so that activations outweigh weights
+    train_data->options.workers = validation->options.workers = 0;
+  }
+};
+
+std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
+  SteadyTraining training;
+  training.policy.micro_batch = micro_batch;
+  const CountingAllocator counter;
+  training.run();
+  return counter.peak_bytes();
+}
+
+TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
+  SteadyTraining cut, short_of_memory;
+  const std::int64_t enough = peak_under(32);
+  ASSERT_LT(enough, peak_under(std::nullopt));
+  cut.policy.micro_batch = 32;
+  cut.run();
+  short_of_memory.policy.budget = enough;
+  short_of_memory.policy.recovery.max_retries.reset();
+  const CountingAllocator counter;
+  short_of_memory.run();
+  EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights())) << "the first step was repeated in parts";
+  EXPECT_THAT(short_of_memory.context.said,
+              Contains(EndsWith("repeated with micro_batch 32 in place of the whole batch of 64, retry 2")));
+  EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays";
+  EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
+}
+
+TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
+  const auto short_of_memory = [](SteadyTraining& training) {
+    training.policy.budget = peak_under(32);
+    training.policy.recovery.max_retries.reset();
+  };
+  SteadyTraining whole, stopped, resumed;
+  for (SteadyTraining* one : {&whole, &stopped, &resumed}) short_of_memory(*one);
+  const CountingAllocator counter;
+  whole.run();
+  stopped.context.on_progress = [&](const runner::Progress& progress) {
+    stopped.context.is_cancelled = progress.step == 6;
+  };
+  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  resumed.context.facts.resuming = true;
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
+                        std::filesystem::copy_options::recursive);
+  resumed.run();
+  EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
+  EXPECT_THAT(resumed.context.said,
+              Contains("goes on with micro_batch 32 in place of the whole batch of 64, as when memory had run out"));
+  EXPECT_TRUE(resumed.context.recoveries.empty());
+}
+
+TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
+  SteadyTraining stopped, resumed;
+  stopped.policy.budget = peak_under(32);
+  stopped.policy.recovery.max_retries.reset();
+  const CountingAllocator counter;
+  stopped.context.on_progress = [&](const runner::Progress& progress) {
+    stopped.context.is_cancelled = progress.step == 6;
+  };
+  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  resumed.policy.micro_batch = 2;
+  resumed.context.facts.resuming = true;
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
+                        std::filesystem::copy_options::recursive);
+  resumed.run();
+  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
+}
+
+/// All that comes between the last step of an epoch and the first of the next: reading, measuring, saving.
+TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
+  SteadyTraining undisturbed;
+  undisturbed.options.epochs = 2;
+  undisturbed.run();
+  std::set<std::string> said;
+  std::int64_t block = 1;
+  for (;; block += block < 60 ? 1 : 23) {
+    SteadyTraining spoilt;
+    spoilt.options.epochs = 2;
+    spoilt.policy.recovery.max_retries = 1;
+    CountingAllocator counter;
+    bool was_asked = false, was_refused = false;
+    spoilt.context.on_progress = [&](const runner::Progress& progress) {
+      if (was_asked && !was_refused) was_refused = !counter.will_refuse();
+      if (progress.phase == "validate" && progress.epoch == 1 && progress.step == 1) {
+        counter.refuse(block);
+        was_asked = true;
+      } else {
+        counter.refuse(0);
+      }
+    };
+    spoilt.run();
+    ASSERT_TRUE(spoilt.flat_weights().equal(undisturbed.flat_weights())) << "block " << block;
+    for (const char* name : {"validation/loss", "validation/accuracy"})
+      ASSERT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
+    if (!was_refused) break;
+    ASSERT_EQ(spoilt.context.recoveries.size(), 1) << "block " << block;
+    said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
+  }
+  EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"), EndsWith("12 rows are repeated"))));
+  EXPECT_THAT(said, Contains(AllOf(StartsWith("reading a batch: out of memory"), EndsWith("done once more"))));
+  EXPECT_GT(block, 5);
+}
+
+/// A step's plan under a policy, without a network to look at.
+class Recovering : public testing::Test {
+ protected:
+  Recovering() {
+    options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
+      return next_plan(failed, 8, [](const MemoryPolicy&) { return true; });
+    };
+    options_.plan_under = [](const MemoryPolicy& policy) {
+      return StepPlan{.micro_batch = policy.micro_batch.value_or(0)};
+    };
+    options_.units = 8;
+    options_.planned = 1000;
+    options_.free_now = [this] { return free_; };
+    options_.good_steps = 3;
+    policy_.recovery.max_retries.reset();
+  }
+  StepRecovery recovery() { return {policy_, execution_, options_, context_}; }
+  /// Two failures of one step, and what the plan is then.
+  std::int64_t fail_twice(StepRecovery& recovery) {
+    recovery.begin_step();
+    EXPECT_TRUE(recovery.retries(1));
+    EXPECT_TRUE(recovery.retries(1));
+    return execution_.plan().micro_batch;
+  }
+  std::int64_t after_steps(StepRecovery& recovery, int count) {
+    for (int i = 0; i < count; ++i) {
+      recovery.begin_step();
+      recovery.end_step(10 + i);
+    }
+    return execution_.plan().micro_batch;
+  }
+  TinyTraining training_;
+  StepExecution execution_{
+      training_.step, *training_.network, {{.name = "", .optimizer = SgdOptions{.learning_rate = 1}, .parameters = {}}},
+      StepPlan{},     std::nullopt,       at::kCPU};
+  StepRecovery::Options options_;
+  MemoryPolicy policy_;
+  RecordingContext& context_ = training_.context;
+  std::int64_t free_ = 0;
+};
+
+TEST_F(Recovering, GoesBackOnceTheMemoryThatOthersTookIsFree) {
+  StepRecovery recovery = this->recovery();
+  free_ = 600;
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_EQ(after_steps(recovery, 3), 4) << "it is not free yet";
+  free_ = 1049;
+  EXPECT_EQ(after_steps(recovery, 3), 4) << "with some room";
+  free_ = 1051;
+  EXPECT_EQ(after_steps(recovery, 2), 4) << "not at every step";
+  EXPECT_EQ(after_steps(recovery, 1), 0);
+  EXPECT_EQ(context_.said.back(),
+            "step 10: memory is free again: the whole batch of 8 in place of micro_batch 4 from the next step on");
+  EXPECT_EQ(context_.recoveries.back().cause, "memory is free again");
+}
+
+TEST_F(Recovering, NeverGoesBackToWhatFailedTwice) {
+  StepRecovery recovery = this->recovery();
+  free_ = 600;
+  fail_twice(recovery);
+  free_ = 5000;
+  EXPECT_EQ(after_steps(recovery, 3), 0);
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_EQ(after_steps(recovery, 100), 4);
+}
+
+TEST_F(Recovering, DoesNotGoBackWhereTheMemoryWasThere) {
+  StepRecovery recovery = this->recovery();
+  free_ = 5000;  // the plan was wrong
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_EQ(after_steps(recovery, 100), 4);
+}
+
+TEST_F(Recovering, DoesNotGoBackWhereNothingWasPlanned) {
+  options_.planned.reset();
+  StepRecovery recovery = this->recovery();
+  EXPECT_EQ(fail_twice(recovery), 4);
+  free_ = 5000;
+  EXPECT_EQ(after_steps(recovery, 100), 4);
+}
+
+TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
+  StepRecovery recovery = this->recovery();
+  CountingAllocator counter;
+  counter.set_limit(100);
+  const auto refuse = [] { EXPECT_THROW(torch::empty({200}, torch::kByte), c10::OutOfMemoryError); };
+  recovery.begin_step();
+  refuse();
+  EXPECT_TRUE(recovery.retries(1));
+  refuse();
+  EXPECT_TRUE(recovery.retries(1));
+  EXPECT_EQ(execution_.plan().micro_batch, 4);
+  EXPECT_EQ(context_.said.front(),
+            "step 1: out of memory (200 B were asked for while 0 B of 100 B were taken): repeated as it was, retry 1");
+  free_ = 5000;
+  EXPECT_EQ(after_steps(recovery, 100), 4);
+}
+
+TEST_F(Recovering, PlansThatFailedAreNotProposedAgain) {
+  options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
+    MemoryPolicy next = failed;  // a planner that trusts its prediction more than what happened
+    next.micro_batch = failed.micro_batch == 4 ? 2 : 4;
+    return std::optional(next);
+  };
+  StepRecovery recovery = this->recovery();
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_TRUE(recovery.retries(1));
+  EXPECT_EQ(execution_.plan().micro_batch, 2);
+  EXPECT_FALSE(recovery.retries(1)) << "there is nothing else";
+}
+
+TEST_F(Recovering, ReplanIsToldWhatWasTaken) {
+  std::vector<std::int64_t> told;
+  options_.replan = [&](const MemoryPolicy& failed, std::int64_t bytes) {
+    told.push_back(bytes);
+    MemoryPolicy next = failed;
+    next.micro_batch = 4;
+    return std::optional(next);
+  };
+  free_ = 77;
+  StepRecovery recovery = this->recovery();
+  fail_twice(recovery);
+  EXPECT_THAT(told, ElementsAre(77)) << "nobody counted";
+}
+
+}  // namespace
+}  // namespace stages
