@@ -43,10 +43,11 @@ std::vector<std::string> output_names(std::vector<std::string> classes, std::int
 /// The softmax of each row in float32, computed in float64 a few rows at a time: of all rows at once it would take five
 /// times what it gives.
 at::Tensor shares_of_rows(const at::Tensor& logits) {
-  constexpr std::int64_t kRows = 256;
+  constexpr std::int64_t kAtOnce = 4096;
+  const std::int64_t rows = std::max<std::int64_t>(1, kAtOnce / logits.size(1));
   at::Tensor shares = torch::empty_like(logits, at::kFloat);
-  for (std::int64_t row = 0; row < logits.size(0); row += kRows) {
-    const std::int64_t end = std::min(row + kRows, logits.size(0));
+  for (std::int64_t row = 0; row < logits.size(0); row += rows) {
+    const std::int64_t end = std::min(row + rows, logits.size(0));
     shares.slice(0, row, end).copy_(logits.slice(0, row, end).to(at::kDouble).softmax(1));
   }
   return shares;

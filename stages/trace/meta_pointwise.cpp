@@ -1,3 +1,5 @@
+#include <ATen/ops/add_meta_dispatch.h>
+#include <ATen/ops/mul_meta_dispatch.h>
 #include <torch/torch.h>
 
 #include "stages/trace/meta_families.h"
@@ -20,6 +22,25 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& out) {
   out.resize_(common_shape(condition, a, b));
   return out;
+}
+
+/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined: none.
+Tensor widened_copy(const Tensor& a, const Tensor& b) {
+  const at::ScalarType type = at::result_type(a, b);
+  const auto is_narrower = [&](const Tensor& x) { return x.dim() > 0 && x.scalar_type() != type; };
+  if (!on_cpu() || !(is_narrower(a) || is_narrower(b))) return {};
+  const Tensor& narrower = is_narrower(a) ? a : b;
+  return scratch(narrower.sizes(), narrower.options().dtype(type));
+}
+
+Tensor sum_of_two(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  const Tensor copy = widened_copy(a, b);
+  return at::meta::add(a, b, alpha);
+}
+
+Tensor product_of_two(const Tensor& a, const Tensor& b) {
+  const Tensor copy = widened_copy(a, b);
+  return at::meta::mul(a, b);
 }
 
 Tensor index_select(const Tensor& x, std::int64_t dimension, const Tensor& index) {
@@ -64,6 +85,8 @@ void register_pointwise(torch::Library& meta) {
   meta.impl("roll", [](const Tensor& x, c10::SymIntArrayRef, IntArrayRef) { return at::empty_like(x); });
   meta.impl("dot", [](const Tensor& x, const Tensor&) { return at::empty({}, x.options()); });
   meta.impl("max", scalar);
+  meta.impl("add.Tensor", sum_of_two);
+  meta.impl("mul.Tensor", product_of_two);
   meta.impl("where.self", where);
   meta.impl("where.self_out", where_out);
   meta.impl("logical_and.out", [](const Tensor&, const Tensor&, Tensor& out) -> Tensor& { return out; });

@@ -171,6 +171,7 @@ TEST(OtherOperators, TakeWhatTheCpusDo) {
        [](const at::Tensor& x) { return torch::binary_cross_entropy_with_logits(x, torch::empty_like(x).detach()); }},
       {"mse", [](const at::Tensor& x) { return torch::mse_loss(x, torch::empty_like(x).detach()); }},
       {"flip", [](const at::Tensor& x) { return x.flip({1}); }},
+      {"of_two_types", [](const at::Tensor& x) { return x.to(torch::kBFloat16) + x * x.to(torch::kBFloat16); }},
       {"gram", [](const at::Tensor& x) { return x.mm(x.t()).square(); }},
       {"embedding",
        [](const at::Tensor& x) {
