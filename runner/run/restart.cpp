@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "runner/error/stop.h"
+
 namespace runner {
 namespace {
 
@@ -34,7 +36,7 @@ void RestartRule::see(const Event& event) {
 }
 
 std::optional<Restart> RestartRule::after(const Ending& ending) {
-  if (ending.interrupted || device_.empty()) return {};
+  if (says_stopped(ending.exit) || device_.empty()) return {};
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return move(*std::exchange(stranded_, std::nullopt));
   if (is_lost(ending) || is_killed(ending)) return repeat(is_lost(ending));
   return {};

@@ -135,7 +135,7 @@ void MemoryLog::say(const std::string& when) {
   const bool is_news =
       !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
-                     (options_.device.is_cpu() && !pool_of(options_.device) ? ", resident " : ", reserved ") +
+                     (options_.device.is_cpu() && !has_cache(options_.device) ? ", resident " : ", reserved ") +
                      gib(use.reserved) + ", peak " + gib(std::exchange(epoch_peak_, 0)) + ", budget " +
                      gib(meter_.budget());
   if (use.retries > 0)

@@ -173,7 +173,7 @@ TEST_F(RestartRuleTest, OtherEndsAreEnds) {
   EXPECT_FALSE(rule.after({.exit = ExitCode::kRunFailed, .errors = {}}));
   EXPECT_FALSE(rule.after({.exit = ExitCode::kDone, .errors = {}}));
   Ending stopped = lost();
-  stopped.interrupted = true;
+  stopped.exit = ExitCode::kInterrupted;
   EXPECT_FALSE(rule.after(stopped));
 }
 
