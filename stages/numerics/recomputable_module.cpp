@@ -170,9 +170,11 @@ at::Tensor recomputed(torch::nn::Module& module, const Compute& compute, const a
 }  // namespace
 
 at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
-  if (!recomputed_) return compute(x);
-  return recomputed(
-      *recomputed_, [this](const at::Tensor& input) { return compute(input); }, x);
+  return forward_of(x, [this](const at::Tensor& input) { return compute(input); });
+}
+
+at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& compute) const {
+  return recomputed_ ? recomputed(*recomputed_, compute, x) : compute(x);
 }
 
 ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& network,
