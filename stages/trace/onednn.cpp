@@ -176,4 +176,11 @@ std::int64_t channels_last_weight_gradient(const ConvolutionShape& shape, const 
          rounded_up(shape.in / shape.groups, processor.vector()) * shape.kernel_height * shape.kernel_width;
 }
 
+std::int64_t float_product_scratch(std::int64_t inner, const Cpu& cpu) {
+  if (cpu.processor.kernels < Kernels::kAvx512) return 0;
+  constexpr std::int64_t kColumns = 64, kGap = 3, kAlignment = 16;
+  const std::int64_t strip = inner <= 512 ? rounded_up(inner, 16) : inner <= 1024 ? 512 : 1024;
+  return cpu.threads * (kColumns * (strip + kGap) + kAlignment) * 4;
+}
+
 }  // namespace stages::meta
