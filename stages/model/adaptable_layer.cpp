@@ -41,6 +41,12 @@ at::Tensor AdaptableLayer::adapted(const at::Tensor& x, const at::Tensor& output
   return (output + adapter_->forward(x)).to(output.scalar_type());
 }
 
+std::optional<LowRank> AdaptableLayer::low_rank_for(const at::Tensor& x, const at::Tensor& used) const {
+  if (!adapter_ || is_merged_ || adapter_->drops() || adapter_->a().dim() != 2) return {};
+  if (!takes_adapter(x, used, adapter_->a().scalar_type())) return {};
+  return LowRank{adapter_->a(), adapter_->b(), adapter_->scaling()};
+}
+
 at::Tensor widened(const at::Tensor& weight, const at::Tensor& x) {
   if (!weight.defined() || weight.scalar_type() == x.scalar_type()) return weight;
   const bool is_half = weight.scalar_type() == at::kHalf || weight.scalar_type() == at::kBFloat16;

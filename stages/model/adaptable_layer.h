@@ -1,8 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "stages/model/lora_adapter.h"
+#include "stages/numerics/linear_layer.h"
 #include "stages/numerics/precision_module.h"
 
 namespace stages {
@@ -30,6 +32,9 @@ class AdaptableLayer : public PrecisionModule {
   at::Tensor weight, bias;
 
  protected:
+  /// The adapter as linear_layer() adds it to the product of `x` and the weight as it is `used`; nullopt where there is
+  /// none, or none that takes part, or where it drops something, and adapted() does what there is to do.
+  std::optional<LowRank> low_rank_for(const at::Tensor& x, const at::Tensor& used) const;
   /// `output`, what the layer alone makes of `x`, with what its adapter adds, in the type of `output`.
   at::Tensor adapted(const at::Tensor& x, const at::Tensor& output) const;
 

@@ -50,7 +50,7 @@ at::Tensor ImageClassifier::projected(const at::Tensor& tokens) const { return p
 
 at::Tensor ImageClassifier::features(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return feature(tower_->forward(own(pixels)));
+  return feature(tower_->forward_class_token(own(pixels)));
 }
 
 at::Tensor ImageClassifier::classify(const at::Tensor& features) const {

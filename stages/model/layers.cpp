@@ -2,6 +2,9 @@
 
 #include <torch/torch.h>
 
+#include "stages/numerics/linear_layer.h"
+#include "stages/numerics/patches.h"
+
 namespace stages {
 
 Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options) {
@@ -12,7 +15,9 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::Tens
 at::Tensor Linear::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  return adapted(x, torch::linear(x, operand(weight, x), operand(bias, x)));
+  const at::Tensor used = operand(weight, x);
+  if (const auto added = low_rank_for(x, used)) return linear_layer(x, used, operand(bias, x), added);
+  return adapted(x, linear_layer(x, used, operand(bias, x)));
 }
 
 LayerNorm::LayerNorm(std::int64_t width, double epsilon, const at::TensorOptions& options)
@@ -35,8 +40,7 @@ PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, bool with
 at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(pixels);
-  const at::Tensor output = torch::conv2d(x, operand(weight, x), operand(bias, x), /*stride=*/weight.size(2));
-  return adapted(x, output).flatten(2).transpose(1, 2);
+  return adapted(x, convolved_patches(x, operand(weight, x), operand(bias, x))).flatten(2).transpose(1, 2);
 }
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)

@@ -35,6 +35,8 @@ class LoraAdapter : public torch::nn::Module {
 
   std::int64_t rank() const { return a_->weight.size(0); }
   double scaling() const { return scaling_; }
+  /// Whether forward() drops anything now.
+  bool drops() const { return dropout_->is_active(); }
   const at::Tensor& a() const { return a_->weight; }
   const at::Tensor& b() const { return b_->weight; }
 

@@ -6,6 +6,17 @@
 #include <torch/torch.h>
 
 namespace stages {
+namespace {
+
+/// The first of the tokens (n, tokens, width), as a view.
+at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
+
+/// x + y, written over `y`, of which nobody has kept anything, where that has the type of the sum.
+at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
+  return y.scalar_type() == x.scalar_type() && !y.is_view() ? y.add_(x) : x + y;
+}
+
+}  // namespace
 
 // The children of each module are registered in the order of HF's state dict, which formulas for weights count along.
 
@@ -31,29 +42,36 @@ at::Tensor Attention::split_heads(const at::Tensor& y) const {
   return y.view({y.size(0), y.size(1), heads_, y.size(2) / heads_}).transpose(1, 2);
 }
 
-Attention::Heads Attention::project(const at::Tensor& x) const {
+Attention::Heads Attention::project(const at::Tensor& x, Tokens asking) const {
   if (!fused_) {
-    return {split_heads(queries_->forward(x)), split_heads(keys_->forward(x)), split_heads(values_->forward(x))};
+    const at::Tensor asks = asking == Tokens::kFirst ? first_token(x) : x;
+    return {split_heads(queries_->forward(asks)), split_heads(keys_->forward(x)), split_heads(values_->forward(x))};
   }
   const at::Tensor all = fused_->forward(x);  // (n, tokens, 3 width)
   const at::Tensor parts = all.view({all.size(0), all.size(1), 3, heads_, -1}).permute({2, 0, 3, 1, 4});
-  return {parts[0], parts[1], parts[2]};
+  return {asking == Tokens::kFirst ? parts[0].narrow(2, 0, 1) : parts[0], parts[1], parts[2]};
 }
 
-at::Tensor Attention::compute(const at::Tensor& input) const {
+at::Tensor Attention::forward_first(const at::Tensor& x) const {
+  return forward_of(x, [this](const at::Tensor& input) { return attend(input, Tokens::kFirst); });
+}
+
+at::Tensor Attention::attend(const at::Tensor& input, Tokens asking) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const auto [queries, keys, values] = project(x);
   at::Tensor attended;
   if (dropout_->is_active()) {
-    // torch's own attention draws its masks from a global generator.
+    // torch's own attention draws its masks from a global generator. What is dropped goes by an element's place among
+    // the weights of all tokens.
+    const auto [queries, keys, values] = project(x, Tokens::kAll);
     const double scale = 1 / std::sqrt(static_cast<double>(queries.size(3)));
-    const at::Tensor weights = torch::softmax((queries * scale).matmul(keys.transpose(2, 3)), -1);
-    attended = dropout_->forward(weights).matmul(values);
+    const at::Tensor weights = dropout_->forward(torch::softmax((queries * scale).matmul(keys.transpose(2, 3)), -1));
+    attended = (asking == Tokens::kFirst ? weights.narrow(2, 0, 1) : weights).matmul(values);
   } else {
+    const auto [queries, keys, values] = project(x, asking);
     attended = torch::scaled_dot_product_attention(queries, keys, values);
   }
-  return out_->forward(attended.transpose(1, 2).reshape(x.sizes()));
+  return out_->forward(attended.transpose(1, 2).reshape({x.size(0), attended.size(2), x.size(2)}));
 }
 
 Mlp::Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options)
@@ -79,11 +97,25 @@ TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, 
       path_of_attention_(register_module("drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
       path_of_mlp_(register_module("drop_path2", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
 
+at::Tensor TransformerBlock::add_mlp(const at::Tensor& x) const {
+  return added_to(path_of_mlp_->forward(mlp_->forward(norm_before_mlp_->forward(x))), x);
+}
+
 at::Tensor TransformerBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const at::Tensor attended = x + path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x)));
-  return attended + path_of_mlp_->forward(mlp_->forward(norm_before_mlp_->forward(attended)));
+  return add_mlp(added_to(path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x))), x));
+}
+
+at::Tensor TransformerBlock::compute_first(const at::Tensor& input) const {
+  const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
+  const at::Tensor seen = attention_->forward_first(norm_before_attention_->forward(x));
+  return add_mlp(added_to(path_of_attention_->forward(seen), first_token(x)));
+}
+
+at::Tensor TransformerBlock::forward_first(const at::Tensor& x) const {
+  return forward_of(x, [this](const at::Tensor& input) { return compute_first(input); });
 }
 
 }  // namespace stages

@@ -18,15 +18,19 @@ class Attention : public RecomputableModule {
  public:
   /// `width` is a multiple of `heads`.
   Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout, const at::TensorOptions& options);
+  /// What forward() gives of the first token alone, (n, 1, width).
+  at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
-  at::Tensor compute(const at::Tensor& x) const override;
+  enum class Tokens { kAll, kFirst };  // that ask the others
+  at::Tensor compute(const at::Tensor& x) const override { return attend(x, Tokens::kAll); }
+  at::Tensor attend(const at::Tensor& x, Tokens asking) const;
 
   const std::int64_t heads_;
   struct Heads {
     at::Tensor queries, keys, values;  // (n, heads, tokens, width / heads)
   };
-  Heads project(const at::Tensor& x) const;
+  Heads project(const at::Tensor& x, Tokens asking) const;
   at::Tensor split_heads(const at::Tensor& y) const;
 
   std::shared_ptr<Linear> keys_, values_, queries_, fused_, out_;  // fused_ in place of the first three
@@ -62,9 +66,15 @@ class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   bool is_block() const override { return true; }
+  /// What forward() gives of the first token alone, (n, 1, width): of the others it computes keys and values and no
+  /// more. In exact arithmetic it and all gradients are those of forward(), under the same names of dropout.
+  at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
   at::Tensor compute(const at::Tensor& x) const override;
+  at::Tensor compute_first(const at::Tensor& x) const;
+  /// The second half, of what the attention gives for `x`.
+  at::Tensor add_mlp(const at::Tensor& x) const;
 
   std::shared_ptr<Attention> attention_;
   std::shared_ptr<LayerNorm> norm_before_attention_;

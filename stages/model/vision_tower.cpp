@@ -60,6 +60,14 @@ at::Tensor VisionTower::forward(const at::Tensor& pixels) const {
   return x;
 }
 
+at::Tensor VisionTower::forward_class_token(const at::Tensor& pixels) const {
+  const OwnPrecision own(*this);
+  at::Tensor x = embed(own(pixels));
+  if (blocks_.empty()) return x.narrow(1, 0, 1);
+  for (std::size_t i = 0; i + 1 < blocks_.size(); ++i) x = blocks_[i]->forward(x);
+  return blocks_.back()->forward_first(x);
+}
+
 at::Tensor VisionTower::pool(const at::Tensor& last_hidden_state) const {
   return norm_of_pooled_->forward(last_hidden_state.select(1, 0));
 }

@@ -56,7 +56,10 @@ class VisionTower : public PrecisionModule {
   at::Tensor embed(const at::Tensor& pixels) const;
   /// What leaves the last block, without a final norm.
   at::Tensor forward(const at::Tensor& pixels) const;
-  /// The class token of forward()'s result after post_layernorm, (n, hidden_size).
+  /// The class token of forward()'s result alone, (n, 1, hidden_size): what the last block computes for others is left
+  /// out.
+  at::Tensor forward_class_token(const at::Tensor& pixels) const;
+  /// The class token of forward()'s result, or of forward_class_token()'s, after post_layernorm, (n, hidden_size).
   at::Tensor pool(const at::Tensor& last_hidden_state) const;
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }

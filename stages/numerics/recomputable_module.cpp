@@ -173,10 +173,13 @@ at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compu
 }  // namespace
 
 at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
+  return forward_of(x, [this](const at::Tensor& input) { return compute(input); });
+}
+
+at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& compute) const {
   if (!recomputed_) return compute(x);
   const ScopedModule running(*this);  // what is kept is kept by this module
-  return recomputed(
-      *recomputed_, updates_twice_, [this](const at::Tensor& input) { return compute(input); }, x);
+  return recomputed(*recomputed_, updates_twice_, compute, x);
 }
 
 ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& network,

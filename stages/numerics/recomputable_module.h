@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ class RecomputableModule : public PrecisionModule {
   at::Tensor forward(const at::Tensor& x) const;
   /// True for one of those repeated parts that a network consists of, which are recomputed each by itself.
   virtual bool is_block() const { return false; }
+
+ protected:
+  /// forward() of something else that the module makes of `x`, under the same conditions as compute().
+  at::Tensor forward_of(const at::Tensor& x, const std::function<at::Tensor(const at::Tensor&)>& compute) const;
 
  private:
   friend class ScopedActivationCheckpointing;

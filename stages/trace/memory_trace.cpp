@@ -84,7 +84,7 @@ std::vector<TraceEvent> MemoryTrace::events() const {
 
 double MemoryTrace::flops() const { return recorder_->flops_so_far(); }
 
-std::int64_t MemoryTrace::operations() const { return recorder_->operations_so_far(); }
+std::int64_t MemoryTrace::launches() const { return recorder_->launches_so_far(); }
 
 MemoryTrace::Recorder* living_recorder() { return living; }
 

@@ -83,8 +83,8 @@ class MemoryTrace {
   const Backend& backend() const;
   std::vector<TracedStorage> storages() const;
   std::vector<TraceEvent> events() const;
-  double flops() const;             ///< so far
-  std::int64_t operations() const;  ///< that have been started so far, those within others not counted
+  double flops() const;           ///< so far
+  std::int64_t launches() const;  ///< operations that have been started so far, those within others not counted
 
   class Recorder;
 

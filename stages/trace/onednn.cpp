@@ -215,4 +215,11 @@ std::int64_t weight_gradient_margin(const ConvolutionShape& shape, bool is_half,
   return image + 1024 + 1024 * cpu.threads;
 }
 
+std::int64_t float_product_scratch(std::int64_t inner, const Cpu& cpu) {
+  if (cpu.processor.kernels < Kernels::kAvx512) return 0;
+  constexpr std::int64_t kColumns = 64, kGap = 3, kAlignment = 16;
+  const std::int64_t strip = inner <= 512 ? rounded_up(inner, 16) : inner <= 1024 ? 512 : 1024;
+  return cpu.threads * (kColumns * (strip + kGap) + kAlignment) * 4;
+}
+
 }  // namespace stages::meta

@@ -60,6 +60,9 @@ bool unfolds_input_gradient(const ConvolutionShape& shape, const Processor& proc
 /// Likewise of the kernel of the weight's gradient.
 bool unfolds_weight_gradient(const ConvolutionShape& shape, const Processor& processor);
 
+/// Of a large product x Wᵀ with so many numbers in a row of W, in bytes: each thread puts a strip of W in order.
+std::int64_t float_product_scratch(std::int64_t inner, const Cpu& cpu);
+
 /// Beside the copies, of the result's kernel.
 std::int64_t forward_scratch(const ConvolutionShape& shape, bool channels_last, const Cpu& cpu);
 /// Of the kernel of the input's gradient.

@@ -30,6 +30,17 @@ double product_flops(const at::Tensor& first, const at::Tensor& second) {
   return 2.0 * static_cast<double>(first.numel()) * row;
 }
 
+/// "QuickGeluBackward" of "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a function of our own;
+/// "LinearBackward" of one called LinearFunction. Any other name as it is.
+std::string short_name(std::string_view name) {
+  constexpr std::string_view kOwn = "torch::autograd::CppNode<", kFunction = "Function";
+  if (!name.starts_with(kOwn)) return std::string(name);
+  name.remove_suffix(1);
+  name.remove_prefix(name.rfind(':') + 1);
+  if (name.ends_with(kFunction)) name.remove_suffix(kFunction.size());
+  return std::string(name) + "Backward";
+}
+
 }  // namespace
 
 struct ScopedOperations::Callbacks {
@@ -39,13 +50,16 @@ struct ScopedOperations::Callbacks {
     const std::string_view name = function.name();
     const bool is_engine = name.starts_with(kEngine);
     if (self->levels_.empty()) {
-      self->outermost_ = is_engine ? name.substr(kEngine.size()) : name;
+      self->outermost_ = short_name(is_engine ? name.substr(kEngine.size()) : name);
       ++self->number_;
     }
     if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
       self->levels_.push_back(Level::kNode);
       return nullptr;
     }
+    const bool is_within =
+        !self->levels_.empty() && self->levels_.back() != Level::kEngine && self->levels_.back() != Level::kNode;
+    if (!is_engine && !is_within) ++self->launches_;
     const bool is_sum = name == "aten::add" && !self->levels_.empty() && self->levels_.back() == Level::kEngine;
     self->levels_.push_back(is_engine ? Level::kEngine : is_sum ? Level::kSum : Level::kOperation);
     if (is_sum) self->observer_.sum_begins(function.inputs()[0].toTensor());

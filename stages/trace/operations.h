@@ -35,8 +35,9 @@ class [[nodiscard]] ScopedOperations {
   const std::string& current() const { return outermost_; }
   /// How many of the outermost have begun: tells one from the next.
   std::size_t number() const { return number_; }
-  /// Counts some that are not run.
-  void skip(std::size_t count) { number_ += count; }
+  /// How many operations have begun that are in no other: those of a backward pass count each, and so do those of an
+  /// autograd function and of what is computed again in one.
+  std::int64_t launches() const { return launches_; }
   /// Of the matrix products so far, two for each product of numbers. Convolutions and attention count themselves
   /// (count_flops()).
   double flops() const { return flops_; }
@@ -53,6 +54,7 @@ class [[nodiscard]] ScopedOperations {
   std::string outermost_;
   std::vector<Level> levels_;
   std::size_t number_ = 0;
+  std::int64_t launches_ = 0;
   double flops_ = 0;
 };
 

@@ -18,6 +18,7 @@ InstructionSets instruction_sets() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   sets.avx2 = __builtin_cpu_supports("avx2");
+  sets.is_amd = __builtin_cpu_is("amd");
   sets.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -74,7 +75,11 @@ Processor processor_of(InstructionSets sets, std::string_view limit) {
 
 const Processor& this_processor() {
   static const Processor processor = [] {
-    Processor result = processor_of(instruction_sets(), limit_of_user());
+    const InstructionSets sets = instruction_sets();
+    Processor result = processor_of(sets, limit_of_user());
+    // MKL, which torch asks, has its best kernels for Intel's: on two cores of an EPYC 9004 it computes 190 GFLOPS, and
+    // oneDNN 215.
+    result.onednn_multiplies = sets.is_amd && result.kernels >= Kernels::kAvx2;
     result.bf16 = torch_says("mkldnn::_is_mkldnn_bf16_supported");
     result.fp16 = torch_says("mkldnn::_is_mkldnn_fp16_supported");
     return result;

@@ -19,6 +19,8 @@ struct Processor {
   bool fp16 = false;        ///< likewise of float16
   bool is_modelled = true;  ///< else what kernels take is an upper bound: the most of all that are modelled
   std::string name = "AVX-512 with bfloat16";
+  bool onednn_multiplies =
+      false;  ///< large products of float32 are left to oneDNN (stages/numerics/linear_layer.h): of AMD
 
   /// Channels of float32 in a block.
   std::int64_t vector() const { return kernels >= Kernels::kAvx512 ? 16 : 8; }
@@ -30,6 +32,7 @@ struct InstructionSets {
   bool avx512 = false, avx512_bf16 = false;
   bool newer = false;  ///< float16, matrix units and what follows
   bool is_x86 = true;
+  bool is_amd = false;
 };
 
 /// The kernels for a CPU of which `limit` leaves a part, a value of ONEDNN_MAX_CPU_ISA in any case; an unknown one

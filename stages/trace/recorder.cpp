@@ -17,6 +17,7 @@ void MemoryTrace::Recorder::open() {
 void MemoryTrace::Recorder::close() {
   saved_tensors_.reset();
   flops += operations->flops();
+  launches += operations->launches();
   operations.reset();
   const std::lock_guard lock(mutex);
   is_open_ = false;
@@ -133,7 +134,7 @@ void MemoryTrace::Recorder::sum_ends(const at::Tensor& sum) {
 
 MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
   const std::lock_guard lock(mutex);
-  return {events.size(), storages.size(), flops_so_far(), operations_so_far()};
+  return {events.size(), storages.size(), flops_so_far(), launches_so_far()};
 }
 
 namespace {
@@ -156,7 +157,7 @@ std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
 
 bool MemoryTrace::Recorder::Stretch::is_like(const Stretch& other) const {
   return storages == other.storages && sorted_deaths(events) == sorted_deaths(other.events) &&
-         survivors == other.survivors && flops == other.flops && operations == other.operations;
+         survivors == other.survivors && flops == other.flops && launches == other.launches;
 }
 
 std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const Place& begin) const {
@@ -169,7 +170,7 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const
                   .events = from(events, begin.events),
                   .survivors = {},
                   .flops = flops_so_far() - begin.flops,
-                  .operations = operations_so_far() - begin.operations};
+                  .launches = launches_so_far() - begin.launches};
   std::vector<bool> is_alive(stretch.storages.size());
   for (TraceEvent& event : stretch.events) {
     if (event.storage < begin.storages) return {};
@@ -204,7 +205,7 @@ std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stret
     events.push_back(event);
   }
   flops += stretch.flops;
-  operations->skip(static_cast<std::size_t>(stretch.operations));
+  launches += stretch.launches;
   return alive;
 }
 

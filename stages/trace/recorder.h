@@ -28,13 +28,13 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void own(const at::Tensor& tensor, Owner owner, std::string name);
   void mark(const at::Tensor& tensor, bool TracedStorage::*as);
   double flops_so_far() const { return flops + (operations ? operations->flops() : 0); }
-  std::int64_t operations_so_far() const { return operations ? static_cast<std::int64_t>(operations->number()) : 0; }
+  std::int64_t launches_so_far() const { return launches + (operations ? operations->launches() : 0); }
 
   /// How far the trace has come.
   struct Place {
     std::size_t events, storages;
     double flops;
-    std::int64_t operations;
+    std::int64_t launches;
   };
   Place place() const;
   /// A stretch of the trace, by itself: storages are numbered from its first on, and flops counted from its beginning.
@@ -44,7 +44,7 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     std::vector<TraceEvent> events;
     std::vector<std::size_t> survivors;  ///< storages that are left
     double flops;
-    std::int64_t operations;
+    std::int64_t launches;
     /// Notes the same: where it was noted counts for nothing.
     bool is_like(const Stretch& other) const;
   };
@@ -60,7 +60,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   mutable std::mutex mutex;  // storages may die on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
-  double flops = 0;
+  double flops = 0;           // beside what the operations count
+  std::int64_t launches = 0;  // likewise
   std::optional<ScopedOperations> operations;
 
  private:

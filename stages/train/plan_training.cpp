@@ -47,10 +47,10 @@ class TracedTraining {
     for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
       second_step = trace_.events().size();
       const double flops_before = trace_.flops();
-      const std::int64_t operations_before = trace_.operations();
+      const std::int64_t operations_before = trace_.launches();
       make_step(execution, units, step);
       flops = trace_.flops() - flops_before;
-      operations = trace_.operations() - operations_before;
+      operations = trace_.launches() - operations_before;
       end_of_step = trace_.events().size();
     }
     if (training_.validation) validate_on_meta(execution);

@@ -8,6 +8,7 @@
 
 #include "stages/model/image_classifier.h"
 #include "tests/support/shared_data.h"
+#include "tests/support/tiny_tower.h"
 
 namespace stages {
 namespace {
@@ -78,6 +79,16 @@ TEST(VisionTower, SubmodulesAreFoundByTheirDottedNames) {
   const auto* queries = modules.find("vision_model.encoder.layers.11.self_attn.q_proj");
   ASSERT_NE(queries, nullptr);
   EXPECT_NE(std::dynamic_pointer_cast<Linear>(*queries), nullptr);
+}
+
+TEST(VisionTower, TheClassTokenAloneIsThatOfAllTokens) {
+  const auto network = tiny_tower();
+  const torch::NoGradGuard no_graph;
+  const at::Tensor pixels = torch::randn({3, 3, 8, 8}, at::detail::createCPUGenerator(2), torch::kDouble);
+  const VisionTower& tower = network->tower();
+  const at::Tensor alone = tower.forward_class_token(pixels);
+  EXPECT_TRUE(alone.allclose(tower.forward(pixels).narrow(1, 0, 1), 1e-10, 1e-10));
+  EXPECT_TRUE(network->forward(pixels).at("features").equal(tower.pool(alone)));
 }
 
 TEST(VisionTower, MovingToAnotherTypeMovesWhatItComputesWith) {

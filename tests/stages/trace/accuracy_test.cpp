@@ -55,6 +55,7 @@ std::vector<Case> cases() {
     add(threads, {.name = "drops", .dropout = 0.1, .attention_dropout = 0.1, .drop_path = 0.2});
     add(threads, {.name = "fused", .fused_qkv = true, .layout = last, .sgd = true});
   }
+  for (const int threads : {1, 2}) add(threads, {.name = "large_products", .patch = 8, .width = 256});
   add(2, {.name = "wide", .batch = 2, .image_size = 224, .width = 192, .heads = 3});
   for (const Precision half : {Precision::kBf16, Precision::kFp16}) {
     const std::string name(half == Precision::kBf16 ? "bf16" : "fp16");
@@ -153,7 +154,8 @@ TEST(Accuracy, TheMedianErrorIsBelowAPercent) {
 
 // What would be seen if scratch by threads were forgotten: it is what makes the difference here.
 TEST(Accuracy, MoreThreadsTakeMoreMemory) {
-  const Case one{{.batch = 2, .patch = 32}, 1}, four{{.batch = 2, .patch = 32}, 4};
+  const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
+  const Case one{half, 1}, four{half, 4};
   EXPECT_GT(predicted_peak(four).live, predicted_peak(one).live * 3 / 2);
 }
 

@@ -3,10 +3,12 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "stages/model/activation.h"
 #include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"
@@ -191,6 +193,22 @@ TEST_F(MemoryTraceTest, ASecondStepLeavesNothing) {
   const std::int64_t after_first = live();
   run.step();
   EXPECT_EQ(live(), after_first);
+}
+
+// What an operation runs within it is none of its own; a node of the backward pass is none, but all that it runs is.
+TEST_F(MemoryTraceTest, CountsTheOperationsThatAreStarted) {
+  const MemoryTrace trace({});
+  const at::Tensor x = torch::empty({10, 8}, kMetaFloat), w = torch::empty({16, 8}, kMetaFloat).requires_grad_(true);
+  std::int64_t before = trace.launches();
+  const auto started = [&] { return trace.launches() - std::exchange(before, trace.launches()); };
+  at::Tensor y = torch::linear(x, w);
+  EXPECT_EQ(started(), 1);
+  y = activate(Activation::kQuickGelu, y);
+  EXPECT_EQ(started(), 4) << "memory, and three operators that are one function of autograd";
+  const at::Tensor dy = torch::empty_like(y);
+  started();
+  const at::Tensor dw = torch::autograd::grad({y}, {w}, {dy})[0];
+  EXPECT_GE(started(), 3 + 1) << "of the function, and a product";
 }
 
 // Of (10, 8) by (8, 16): 2 · 10 · 8 · 16, and twice that backward.

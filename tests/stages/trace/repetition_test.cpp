@@ -37,7 +37,7 @@ struct Counted {
     for (const TraceEvent& event : trace->events())
       live += (event.is_birth ? 1 : -1) * trace->storages()[event.storage].bytes;
     flops = trace->flops();
-    operations = trace->operations();
+    operations = trace->launches();
   }
   int computed = 0;
   std::size_t events = 0;

@@ -65,6 +65,16 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
+// Forward, forward again and backward in place of forward and backward; the optimizer's operations are the same.
+TEST(PlanTraining, RecomputedBlocksAreSaidToStartMoreOperations) {
+  TowerPlanning planning;
+  const runner::MemoryPlan kept = planning.plan();
+  planning.policy.activation_checkpointing = {.blocks = true};
+  const runner::MemoryPlan recomputed = planning.plan();
+  const double ratio = static_cast<double>(recomputed.operations) / static_cast<double>(kept.operations);
+  EXPECT_THAT(ratio, testing::AllOf(testing::Gt(1.05), testing::Lt(1.5)));
+}
+
 TEST(PlanTraining, PeakOfMicroBatchesIsThatOfTheTraining) {
   TowerPlanning planning;
   planning.policy.micro_batch = 5;
