@@ -16,8 +16,8 @@ namespace runner {
 struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
-  std::int64_t index = 0;     ///< of kInsert and kRemoveAt; negative: from the end
-  std::vector<Value> values;  ///< what is added or removed; of kReplace exactly one
+  std::int64_t index = 0;          ///< of kInsert and kRemoveAt; negative: from the end
+  std::vector<Value> values = {};  ///< what is added or removed; of kReplace exactly one
 };
 
 /// Why a list cannot be changed: "holds no 3", and what to do.

@@ -59,7 +59,7 @@ class InterpolationPass {
 
   /// What a key named: a value, or nothing; and then what lacked it, null when the key leads out of the document.
   struct Found {
-    Resolved value;
+    Resolved value = {};
     bool failed = false;
     bool is_secret = false;  ///< a part of the key was one, or this is a part of one
     const Value* parent = nullptr;

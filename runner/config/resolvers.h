@@ -22,7 +22,7 @@ class ResolverContext {
   /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that was an error, which
   /// is then recorded.
   struct Selection {
-    std::optional<Value> value;
+    std::optional<Value> value = {};
     bool failed = false;
   };
   virtual Selection select(const std::string& key) = 0;

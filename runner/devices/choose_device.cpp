@@ -37,8 +37,8 @@ bool could_have_room(const DeviceFacts& device, std::int64_t bytes) {
   return !device.total || *device.total - device.reserved.value_or(0) >= bytes;
 }
 
-Result<Candidates> candidates(const DeviceWish& wish, const VisibleDevices& visible) {
-  Candidates found{.first_choice = wish.preferred};
+Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible) {
+  MeantDevices found{.first_choice = wish.preferred};
   const auto named = wish.index();
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
@@ -74,7 +74,7 @@ std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDe
   return lines;
 }
 
-std::vector<DeviceFacts> ranked(Candidates candidates) {
+std::vector<DeviceFacts> ranked(MeantDevices candidates) {
   const auto rank = [&](const DeviceFacts& device) {
     return std::tuple(device.uuid != candidates.first_choice, !device.free.has_value(), -device.free.value_or(0),
                       device.utilisation.value_or(0), device.index, device.instance.value_or(0));

@@ -25,7 +25,7 @@ bool has_room(const DeviceFacts& device, std::int64_t bytes);
 bool could_have_room(const DeviceFacts& device, std::int64_t bytes);
 
 /// The devices that a wish means.
-struct Candidates {
+struct MeantDevices {
   std::vector<DeviceFacts> devices = {};
   std::string first_choice = {};  ///< the UUID of the one to take before others that have room; empty: none
 };
@@ -33,13 +33,13 @@ struct Candidates {
 /// Those that `wish` means, without those it excludes and those that are too old: of cuda:K that one and, where it may
 /// fall back to another GPU, all. kDeviceUnavailable where cuda:K is not there or cannot be told from the others; none
 /// where nothing is left.
-Result<Candidates> candidates(const DeviceWish& wish, const VisibleDevices& visible);
+Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible);
 /// What `wish` excludes that is not there: "device.exclude: there is no GPU '7'".
 std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible);
 
 /// Best first: the first choice, then by most free memory, lowest utilisation, lowest index; those that do not say what
 /// is free come last.
-std::vector<DeviceFacts> ranked(Candidates candidates);
+std::vector<DeviceFacts> ranked(MeantDevices candidates);
 
 /// "70.1 GiB of 79.2 GiB free, 12 % in use, process 4711 (9.0 GiB)".
 std::string state_text(const DeviceFacts& device);

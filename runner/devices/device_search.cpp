@@ -37,7 +37,7 @@ DeviceSearch::DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const 
   if (wish.need) need_ = {*wish.need, "device.min_gpu_memory_mb"};
 }
 
-Result<TakenDevice> DeviceSearch::run(const Candidates& first_look) {
+Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
   candidates_ = first_look;
   if (auto found = attempt()) return *std::move(found);
   if (!wish_.wait || is_hopeless()) return in_vain(/*has_waited=*/false);

@@ -17,7 +17,7 @@ class DeviceSearch {
 
   /// Looks once and then, where the wish says so, waits. kDeviceUnavailable where it was in vain, with what each
   /// device lacks.
-  Result<TakenDevice> run(const Candidates& first_look);
+  Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:
   /// A device with room that no other run has.
@@ -42,7 +42,7 @@ class DeviceSearch {
   const DeviceWorld& world_;
   const LockFolder& folder_;
   std::optional<DeviceNeed> need_;       // nullopt: not known yet
-  Candidates candidates_;                // as of the last look
+  MeantDevices candidates_;              // as of the last look
   std::vector<std::string> taken_ = {};  // UUIDs of those that other runs had at the last attempt
   std::vector<std::string> problems_ = {};
   std::optional<DeviceTicket> ticket_;
