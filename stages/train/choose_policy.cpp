@@ -22,7 +22,7 @@ namespace {
 using runner::MemoryPlan;
 
 constexpr std::size_t kSizesWithBlocks = 6;  // of a micro-batch, for which a subset of blocks is looked for
-constexpr int kRefinements = 6;              // of such a subset
+constexpr int kRefinements = 12;             // of such a subset
 
 /// One way of computing a step.
 struct Way {
@@ -129,11 +129,11 @@ class Search {
     if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
     const std::int64_t besides =
         recomputed.traced->plan.predicted - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    std::int64_t bytes = search_.budget - besides;
+    std::int64_t bytes = search_.budget - besides, step = search_.budget / 256;
     std::set<std::vector<bool>> seen;
     for (int i = 0; i < kRefinements; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
-      if (!blocks || !seen.insert(*blocks).second) return;
+      if (!blocks) return;
       Way way = kept.way;
       for (std::size_t block = 0; block < blocks->size(); ++block) {
         if ((*blocks)[block]) way.recomputed.modules.push_back(without.blocks[block].path);
@@ -141,7 +141,14 @@ class Search {
       if (way.recomputed.modules.size() == blocks->size()) return;
       const Tried& tried = attempt(way);
       if (!tried.traced) return;
-      bytes += search_.budget - tried.traced->plan.predicted;
+      const std::int64_t spare = search_.budget - tried.traced->plan.predicted;
+      if (seen.insert(*blocks).second) {
+        bytes += spare;
+        continue;
+      }
+      if (spare >= 0) return;
+      bytes -= step;  // what is missing is too little for another choice
+      step *= 2;
     }
   }
 

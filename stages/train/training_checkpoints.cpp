@@ -9,6 +9,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/stage/run_layout.h"
 #include "runner/stage/stage.h"
+#include "stages/machine/device_error.h"
 #include "stages/artifact/data_description.h"
 #include "stages/memory/rows_at_once.h"
 #include "stages/random/generator_state.h"
@@ -97,6 +98,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   try {
     saved_ = restore(found->state);
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw;
     throw runner::StageError(runner::ErrorCode::kChangedRun,
                              "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))

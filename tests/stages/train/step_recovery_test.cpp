@@ -71,6 +71,7 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   };
   EXPECT_THROW(stopped.run(), runner::Cancelled);
   resumed.context.facts.resuming = true;
+  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
   resumed.run();
@@ -124,7 +125,7 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
     for (const char* name : {"validation/loss", "validation/accuracy"})
       ASSERT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
     if (!was_refused) break;
-    ASSERT_EQ(spoilt.context.recoveries.size(), 1) << "block " << block;
+    ASSERT_EQ(spoilt.context.recoveries.size(), 1) << "block " << block << testing::PrintToString(spoilt.context.said);
     said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
   }
   EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"), EndsWith("12 rows are repeated"))));
