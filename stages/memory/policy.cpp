@@ -143,7 +143,8 @@ class Policy final : public runner::Stage {
     const std::string set = to_text(policy_->allocator);
     if (context.node().device != "cpu")
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
-    else if (!set.empty()) context.say("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
+    else if (!set.empty())
+      context.detail("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }

@@ -126,7 +126,7 @@ TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
   ASSERT_TRUE(stage);
   RecordingContext context;
   (*stage)->run(runner::Inputs({}), context);
-  EXPECT_THAT(context.said,
+  EXPECT_THAT(context.details,
               testing::ElementsAre(
                   "allocator: expandable_segments:True has no effect on a CPU: 0 B, it divides a GPU's memory"));
 }

@@ -125,7 +125,7 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
     for (const char* name : {"validation/loss", "validation/accuracy"})
       ASSERT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
     if (!was_refused) break;
-    ASSERT_EQ(spoilt.context.recoveries.size(), 1) << "block " << block << testing::PrintToString(spoilt.context.said);
+    ASSERT_LE(spoilt.context.recoveries.size(), 1) << "block " << block;  // 0: what failed was not needed
     said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
   }
   EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"), EndsWith("12 rows are repeated"))));
