@@ -1,6 +1,7 @@
 #include "stages/train/choose_policy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -226,6 +227,10 @@ class Search {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
+    // Cheapest first, and of ways that compute as much the one in larger parts.
+    std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
+      return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops), -one.predicted);
+    });
     return result;
   }
 

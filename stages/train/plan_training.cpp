@@ -210,6 +210,8 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   plan.threads = backend.threads;
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
+  const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();
+  if (is_whole) plan.alternatives.clear();  // of which the search saw but a few
   if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty()) {
     add_alternatives(plan, chosen.policy, batch, plan_under);
   }

@@ -46,6 +46,20 @@ TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
   EXPECT_FALSE(planned.policy.leaves_a_choice() && planned.policy.two_pass_is_open);
 }
 
+TEST(ChoosePolicy, WholeBatchComesWithTheAlternativesOfOneThatIsWritten) {
+  OpenPlanning open;
+  TowerPlanning written;
+  open.context.asked.wants_alternatives = written.context.asked.wants_alternatives = true;
+  open.policy.two_pass_is_open = false;
+  const auto listed = [](const runner::MemoryPlan& plan) {
+    std::vector<std::string> ways;
+    for (const runner::PlanAlternative& one : plan.alternatives) ways.push_back(runner::override_text(one.overrides));
+    return ways;
+  };
+  EXPECT_EQ(listed(open.plan()), listed(written.plan()));
+  EXPECT_GT(open.plan().alternatives.size(), 4U);
+}
+
 TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole();
