@@ -9,9 +9,10 @@ namespace stages {
 namespace {
 
 /// Goes through the events of a step once.
-class Walk {
+class ProfileWalk {
  public:
-  Walk(const MemoryTrace& trace, const std::vector<std::string>& blocks) : storages_(trace.storages()), paths_(blocks) {
+  ProfileWalk(const MemoryTrace& trace, const std::vector<std::string>& blocks)
+      : storages_(trace.storages()), paths_(blocks) {
     for (const TracedStorage& storage : storages_) {
       module_of_.push_back(block_of(storage.module));
       saver_of_.push_back(storage.owner == Owner::kSavedActivation ? block_of(storage.name) : std::nullopt);
@@ -126,7 +127,7 @@ class Walk {
 }  // namespace
 
 StepProfile profile(const MemoryTrace& trace, std::size_t first_event, const std::vector<std::string>& blocks) {
-  return Walk(trace, blocks).run(trace.events(), first_event);
+  return ProfileWalk(trace, blocks).run(trace.events(), first_event);
 }
 
 }  // namespace stages

@@ -49,19 +49,19 @@ class Chain {
 };
 
 /// A choice for the first blocks.
-struct Choice {
+struct Recomputation {
   std::int64_t extra = 0;  // bytes that these hold
   double seconds = 0;      // that recomputing takes
   std::vector<bool> recomputed = {};
 };
 
 /// Leaves those of which no other holds as little and takes as little time.
-void drop_worse(std::vector<Choice>& choices) {
-  std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
+void drop_worse(std::vector<Recomputation>& choices) {
+  std::ranges::sort(choices, [](const Recomputation& a, const Recomputation& b) {
     return a.extra != b.extra ? a.extra < b.extra : a.seconds < b.seconds;
   });
-  std::vector<Choice> best;
-  for (Choice& choice : choices) {
+  std::vector<Recomputation> best;
+  for (Recomputation& choice : choices) {
     if (best.empty() || choice.seconds < best.back().seconds) best.push_back(std::move(choice));
   }
   choices = std::move(best);
@@ -76,14 +76,14 @@ std::optional<std::vector<bool>> choose_blocks(const StepProfile& kept, const St
   // Choices that differ by less hold the same: it keeps their number small, and a tenth of a thousandth of what there
   // is decides nothing.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
-  std::vector<Choice> choices(1);
+  std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {
     const double cost = seconds(chain.forward(i));
-    std::vector<Choice> longer;
+    std::vector<Recomputation> longer;
     for (const bool is_recomputed : {false, true}) {
-      for (const Choice& choice : choices) {
+      for (const Recomputation& choice : choices) {
         if (chain.needed(i, is_recomputed, choice.extra) > bytes) continue;
-        Choice next = choice;
+        Recomputation next = choice;
         next.recomputed.push_back(is_recomputed);
         if (is_recomputed) next.seconds += cost;
         else next.extra += (chain.extra(i) + grain - 1) / grain * grain;
@@ -93,8 +93,8 @@ std::optional<std::vector<bool>> choose_blocks(const StepProfile& kept, const St
     drop_worse(longer);
     choices = std::move(longer);
   }
-  std::erase_if(choices, [&](const Choice& choice) { return chain.needed_at_end(choice.extra) > bytes; });
-  const auto best = std::ranges::min_element(choices, {}, &Choice::seconds);
+  std::erase_if(choices, [&](const Recomputation& choice) { return chain.needed_at_end(choice.extra) > bytes; });
+  const auto best = std::ranges::min_element(choices, {}, &Recomputation::seconds);
   if (best == choices.end()) return {};
   return best->recomputed;
 }

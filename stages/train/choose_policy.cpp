@@ -26,7 +26,7 @@ constexpr std::size_t kSizesWithBlocks = 6;  // of a micro-batch, for which a su
 constexpr int kRefinements = 12;             // of such a subset
 
 /// One way of computing a step.
-struct Way {
+struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
   ActivationCheckpointing recomputed = {};
@@ -36,14 +36,14 @@ struct Way {
 
 /// What its dry run says.
 struct Tried {
-  Way way;
+  PolicyWay way;
   std::optional<TracedPolicy> traced;  // nullopt: it is not legal
   double seconds = 0;
 };
 
-class Search {
+class WaySearch {
  public:
-  explicit Search(const PolicySearch& search) : search_(search), written_(search.written) {
+  explicit WaySearch(const PolicySearch& search) : search_(search), written_(search.written) {
     whole_.recomputed = written_.activation_checkpointing;
   }
 
@@ -79,7 +79,7 @@ class Search {
     std::vector<std::int64_t> all = sizes();
     if (all.size() > 1 && !can_be_cut(two_pass)) all.resize(1);
     const auto way = [&](std::size_t i, bool blocks) {
-      Way one = whole_;
+      PolicyWay one = whole_;
       one.micro_batch = all[i];
       one.two_pass = two_pass && all[i] > 0;
       if (blocks) one.recomputed.blocks = true;
@@ -114,7 +114,7 @@ class Search {
 
   bool can_be_cut(bool two_pass) {
     if (search_.batch.units < 2) return false;
-    Way way = whole_;
+    PolicyWay way = whole_;
     const std::vector<std::int64_t> all = sizes();
     way.micro_batch = all[std::min<std::size_t>(1, all.size() - 1)];
     if (way.micro_batch == 0) return false;
@@ -135,7 +135,7 @@ class Search {
     for (int i = 0; i < kRefinements; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
       if (!blocks) return;
-      Way way = kept.way;
+      PolicyWay way = kept.way;
       for (std::size_t block = 0; block < blocks->size(); ++block) {
         if ((*blocks)[block]) way.recomputed.modules.push_back(without.blocks[block].path);
       }
@@ -153,7 +153,7 @@ class Search {
     }
   }
 
-  const Tried& attempt(const Way& way) {
+  const Tried& attempt(const PolicyWay& way) {
     const auto [entry, is_new] = tried_.try_emplace(way.key());
     Tried& tried = entry->second;
     if (!is_new) return tried;
@@ -168,7 +168,7 @@ class Search {
     return tried;
   }
 
-  MemoryPolicy policy_of(const Way& way) const {
+  MemoryPolicy policy_of(const PolicyWay& way) const {
     MemoryPolicy policy = written_;
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
@@ -253,8 +253,8 @@ class Search {
   }
 
   /// What the others are compared with.
-  Way whole_way() const {
-    Way way = whole_;
+  PolicyWay whole_way() const {
+    PolicyWay way = whole_;
     way.micro_batch = written_.micro_batch.value_or(0);
     way.two_pass = written_.two_pass;
     return way;
@@ -262,13 +262,13 @@ class Search {
 
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  Way whole_;
-  std::map<decltype(Way().key()), Tried> tried_;
+  PolicyWay whole_;
+  std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 
 }  // namespace
 
-ChosenPolicy choose_policy(const PolicySearch& search) { return Search(search).run(); }
+ChosenPolicy choose_policy(const PolicySearch& search) { return WaySearch(search).run(); }
 
 std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, const MemoryPolicy& written,
                                             const std::string& model_stage) {

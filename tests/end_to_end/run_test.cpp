@@ -55,7 +55,9 @@ TEST_F(Run, LeavesTheWholeRecord) {
 
 TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const Ended ended = train("run", "device=auto device.wait_for_gpu=true train.epochs=1");
+  const Ended ended = train(
+      "run",
+      "device=auto device.wait_for_gpu=true train.epochs=1 'train.schedule=replace({kind: exponential, gamma: 0.9})'");
   const Ended named = train("other", "device=cuda");
   const Ended fallen_back = train("third", "device=cuda device.fallback=[cpu] --smoke");
   unsetenv("CUDA_VISIBLE_DEVICES");
@@ -173,7 +175,7 @@ TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
 }
 
 TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
-  const std::string run = "run classify data.root=photos data.image_size=24 --smoke --only train ";
+  const std::string run = "run classify data.root=photos data.image_size=24 device=cpu --smoke --only train ";
   const auto lines = {
       "kernels: ", "allocator: ", "threads: ", "device: cpu", "data: opened 'photos'", "train: numerics: "};
   const Ended quiet = retort(run + "run.dir=a --log-level debug", folder_.path());
