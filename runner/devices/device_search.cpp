@@ -104,8 +104,7 @@ Result<TakenDevice> DeviceSearch::wait() {
     const bool is_last = world_.now() >= deadline;
     if (seen) {
       const auto again = std::ranges::find(candidates_.devices, seen->device.uuid, &DeviceFacts::uuid);
-      const bool has_stayed = again != candidates_.devices.end() && has_room(*again, need_ ? need_->bytes : 0);
-      if (has_stayed) {
+      if (again != candidates_.devices.end()) {
         seen->device = *again;
         if (auto found = check_need(*std::move(seen))) return *std::move(found);
       }

@@ -91,6 +91,7 @@ class Run {
                     {"checkpoints", to_json(request_.trained)},
                     {"reuse", name(request_.reuse)},
                     {"index", surroundings_.node_index.string()}};
+    if (is_resumed() || restart) request["folder"] = record_.path().string();
     if (!restart) return request;
     if (!restart->device.empty()) request["graph"]["device"] = restart->device;
     request["restarts"] = {{"plans", restart->restarts.plans}, {"retries", restart->restarts.retries}};

@@ -109,6 +109,51 @@ TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
   EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
 }
 
+TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
+  machine_.gpu(80, 40);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000"}});
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
+  machine_.gpu(80, 80);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-bbbbbbbb-0000"}});
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
+  machine_.gpu(80, 80);
+  auto other = take(12);
+  wish_.wait = true;
+  machine_.on_sleep = [&] { *other = TakenDevice{}; };
+  EXPECT_THAT(told(take(81)), HasSubstr("no GPU here has 81 GiB (the plan of train)\n"));
+  EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
+}
+
+TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
+  machine_.gpu(80, 40);
+  auto other = take(12);
+  wish_.wait = true;
+  wish_.timeout = 150s;
+  std::vector<std::string> later;
+  machine_.on_sleep = [&] {
+    *other = TakenDevice{};
+    FakeMachine same;
+    same.gpu(80, 40);
+    DeviceWish wish = wish_;
+    wish.wait = false;
+    later.push_back(told(take_device(wish, needing(12), same.world(locks()))));
+  };
+  EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after all the time"));
+  ASSERT_EQ(later.size(), 5U);
+  EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use")) << "it may be what the first waits for";
+  EXPECT_EQ(later.back(), "taken: cuda:0");
+}
+
 /// What twenty threads, each with a view of its own on the same four GPUs, are given.
 TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
   std::mutex mutex;

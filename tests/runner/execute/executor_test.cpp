@@ -152,7 +152,10 @@ class PlannedStage : public Stage {
   std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
     if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     const bool has_input = inputs.find<Number>("in") != nullptr;
-    context.plan({.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"});
+    MemoryPlan plan{.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
+    plan.step = context.earlier_step();
+    if (needs_ < 50) plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
+    context.plan(std::move(plan));
     return Outputs{{"out", std::make_shared<Number>(0)}};
   }
   Outputs run(const Inputs&, RunContext& context) override {
@@ -359,6 +362,42 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   EXPECT_THAT(said, ElementsAre("data: 5 samples", "train: needs 60 B according to the plan, of 100 B (with input)",
                                 "train: runs"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
+}
+
+TEST_F(DryRunTest, WhatWasChosenIsSaidWhenItIsRun) {
+  const auto executor = made({planned("train", 40)});
+  executor->plan({}, {}, /*strict=*/false, "cpu");
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  ASSERT_FALSE(all<Said>().empty());
+  EXPECT_EQ(all<Said>()[0].line, "chosen: the whole batch at once");
+}
+
+TEST_F(DryRunTest, ResumedRunTakesUpItsPlansAgain) {
+  MemoryPlan before;
+  before.step = {{"micro_batch", 3}};
+  std::filesystem::create_directories(folder_ / "nodes/train");
+  std::ofstream(folder_ / "nodes/train/plan.json") << to_json(before);
+  const auto step = [&](const RunOptions& options) {
+    const auto executor = made({planned("train", 60), planned("other", 60)});
+    EXPECT_TRUE(executor->plan(options, {}, /*strict=*/true, "cpu").empty());
+    EXPECT_TRUE(executor->planned()[1].plan->step.is_null());
+    return executor->planned()[0].plan->step;
+  };
+  EXPECT_EQ(step({.resume = true, .resumed = folder_}), before.step);
+  EXPECT_TRUE(step({.resumed = folder_}).is_null()) << "it begins anew";
+  EXPECT_TRUE(step({.resume = true}).is_null());
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
+  std::filesystem::create_directories(folder_ / "nodes/train");
+  std::ofstream(folder_ / "nodes/train/plan.json") << "[1";
+  const auto executor = made({planned("train", 60)});
+  EXPECT_TRUE(executor->plan({.resume = true, .resumed = folder_}, {}, /*strict=*/true, "cpu").empty());
+  EXPECT_TRUE(executor->planned()[0].plan->step.is_null());
+  ASSERT_EQ(all<Said>().size(), 1U);
+  EXPECT_EQ(all<Said>()[0].node, "train");
+  EXPECT_THAT(all<Said>()[0].line, HasSubstr("cannot read how a step was computed before, so it is planned anew: "));
 }
 
 TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {

@@ -112,6 +112,22 @@ TEST_F(RestartRuleTest, WithoutAPolicyToo) {
   EXPECT_FALSE(rule.after(killed()));
 }
 
+TEST_F(RestartRuleTest, PolicyIsThatOfTheNodeAtWork) {
+  Node other = graph_.nodes[0];
+  other.id = other.stage = "none";
+  other.options =
+      Value{Value::Map{{"max_retries", {}, {std::int64_t{0}, {}}}, {"on_oom", {}, {Value::List(), {}}}}, {}};
+  graph_.nodes.push_back(other);
+  graph_.nodes.push_back({.id = "again", .stage = "again", .kind = "train.fake", .options = {}, .pointer = "/again"});
+  graph_.nodes[3].inputs.push_back({.input = "memory", .from = 2, .output = "memory", .type = {}});
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 2);
+  EXPECT_TRUE(rule.after(killed()));
+  begin(rule, 0, 2);
+  rule.see(NodeStarted{"again"});
+  EXPECT_FALSE(rule.after(killed()));
+}
+
 TEST_F(RestartRuleTest, LostDeviceThatGetsNoFurtherStops) {
   RestartRule rule(graph_, next_gpu_);
   begin(rule, 0, 2);
@@ -175,6 +191,9 @@ TEST_F(RestartRuleTest, OtherEndsAreEnds) {
   Ending stopped = lost();
   stopped.exit = ExitCode::kInterrupted;
   EXPECT_FALSE(rule.after(stopped));
+  Ending killed_at_last = killed();  // by the second Ctrl-C
+  killed_at_last.exit = ExitCode::kInterrupted;
+  EXPECT_FALSE(rule.after(killed_at_last));
 }
 
 TEST_F(RestartRuleTest, WorkerThatDiesBeforeItIsReadyEndsTheRun) {
@@ -217,6 +236,13 @@ TEST_F(RestartRuleTest, WhereNothingIsLeftTheErrorIsTheNodes) {
   ASSERT_EQ(errors.size(), 1);
   EXPECT_EQ(errors[0].code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(errors[0].message, "out of memory");
+}
+
+TEST_F(RestartRuleTest, WhatIsStrandedOnTheCpuDoesNotGoThereAgain) {
+  RestartRule rule(graph_, next_gpu_);
+  begin(rule, 0, 1, "cpu");
+  rule.see(stranded({"cpu"}));
+  EXPECT_FALSE(rule.after(needs_another()));
 }
 
 TEST_F(RestartRuleTest, EachDeviceCountsFromZero) {

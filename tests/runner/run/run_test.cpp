@@ -249,6 +249,7 @@ TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
               "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("device":"cpu",)"));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("resume":true,)"));
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0})"));
   EXPECT_THAT(talk_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
                                      "their last bits, and it is slower\n"));

@@ -68,12 +68,21 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   EXPECT_EQ(bit.policy.micro_batch, std::nullopt);
   EXPECT_TRUE(bit.policy.activation_checkpointing.recomputes());
   EXPECT_EQ(bit.plan.choice->exactness, "bit");
+  EXPECT_GT(bit.plan.choice->relative_time, 1);
   planning.policy.allow = Allow::kExact;
   planning.policy.checkpointing_is_open = false;
   const PlannedTraining cut = planning.under(whole - 1);
   EXPECT_GT(cut.policy.micro_batch.value_or(0), 0);
   EXPECT_FALSE(cut.policy.activation_checkpointing.recomputes());
   EXPECT_EQ(cut.plan.choice->exactness, "exact");
+}
+
+TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
+  OpenPlanning planning;
+  planning.policy.micro_batch = 8;
+  EXPECT_EQ(planning.under(1000).policy.micro_batch, 8);
+  planning.policy.micro_batch_is_most = true;
+  EXPECT_LT(planning.under(1000).policy.micro_batch.value_or(16), 8);
 }
 
 TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
