@@ -10,6 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/trace/time_model.h"
 #include "stages/memory/memory_budget.h"
+#include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
 
 namespace stages {
@@ -123,9 +124,14 @@ TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
   EXPECT_FALSE(planning.under(planning.whole() / 2).policy.two_pass);
 }
 
+/// With so many threads, whose kernels' memory moves what the allocator loses.
+class ChoosePolicyOnThreads : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(ChoosePolicy, ChoosePolicyOnThreads, testing::Values(1, 2, 8));
+
 /// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does, takes hardly more time
 /// than the quickest, and splits the batch no further than needed.
-TEST(ChoosePolicy, IsAsGoodAsAnExhaustiveSearch) {
+TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
+  const ScopedThreads threads(GetParam());
   constexpr std::int64_t kLayers = 3;
   OpenPlanning planning(kLayers);
   const std::int64_t whole = planning.whole();
