@@ -89,7 +89,7 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing there can be put back
       pending_.undo_unwritten();
-      if (!is_out_of_memory(error)) throw;
+      if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what =
           look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
       for (const std::string& line : live_table(what)) context_.say(line);
@@ -215,7 +215,7 @@ class Training {
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing there can be put back
         if (before) before->restore();
-        if (!is_out_of_memory(error) || !recovery_.retries(done_.steps + 1)) throw;
+        if (!is_out_of_memory(error, device_) || !recovery_.retries(done_.steps + 1)) throw;
       } catch (...) {
         if (before) before->restore();
         throw;
