@@ -9,6 +9,7 @@
 #include "runner/disk/fault.h"
 #include "stages/machine/device_error.h"
 #include "stages/memory/memory_budget.h"
+#include "stages/memory/memory_incident.h"
 #include "stages/memory/other_devices.h"
 #include "stages/memory/retried_loader.h"
 #include "stages/machine/memory_meter.h"
@@ -92,9 +93,11 @@ class Training {
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what =
           look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
+      runner::Recovery incident = memory_incident(device_);
+      incident.step = what.step;
       for (const std::string& line : live_table(what)) context_.say(line);
       save_what_is_done();
-      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_));
+      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_), std::move(incident));
     } catch (...) {
       pending_.undo_unwritten();
       throw;

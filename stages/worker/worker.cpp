@@ -80,12 +80,12 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
-/// "restarts": {"plans", "retries"}, where this is not the first worker of its run.
+/// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
   try {
-    return {.plans = restarts->at("plans"), .retries = restarts->at("retries")};
+    return {.plans = restarts->at("plans"), .retries = restarts->at("retries"), .has_moved = restarts->at("has_moved")};
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'restarts'");
   }
