@@ -344,11 +344,13 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
 /// Called where a stage's exception is being handled.
 ExitCode Executor::failed(const Node& node) {
   std::vector<std::string> other_devices;
+  Recovery incident;
   std::int64_t retries = 0;
   try {
     throw;
   } catch (const StageError& error) {
     other_devices = error.other_devices;
+    incident = error.incident;
     retries = error.retries;
   } catch (const std::exception& error) {
     world_.on_failure(node.id, error);
@@ -360,7 +362,7 @@ ExitCode Executor::failed(const Node& node) {
     world_.emit(Reported{error});
     return info(error.code).exit;
   }
-  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error)});
+  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error), std::move(incident)});
   return ExitCode::kNeedsAnotherDevice;
 }
 

@@ -80,6 +80,7 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
+<<<<<<< HEAD
 /// "folder", that of a run that is resumed; empty: it begins.
 std::filesystem::path resumed_folder(const Json& request) {
   const Json folder = request.value("folder", Json(""));
@@ -88,11 +89,14 @@ std::filesystem::path resumed_folder(const Json& request) {
 }
 
 /// "restarts": {"plans", "retries"}, where this is not the first worker of its run.
+=======
+/// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
+>>>>>>> 269bd69b6c45f9775afeb8eb5fbb38b833b2375d
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
   try {
-    return {.plans = restarts->at("plans"), .retries = restarts->at("retries")};
+    return {.plans = restarts->at("plans"), .retries = restarts->at("retries"), .has_moved = restarts->at("has_moved")};
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'restarts'");
   }

@@ -38,7 +38,9 @@ class AddingStage : public Stage {
     if (act_ == "stage error")
       throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     if (act_ == "stranded") {
-      throw StageError(ErrorCode::kOutOfMemory, "no memory").with_help("use less").elsewhere({"gpu", "cpu"}, 2);
+      throw StageError(ErrorCode::kOutOfMemory, "no memory")
+          .with_help("use less")
+          .elsewhere({"gpu", "cpu"}, {.cause = "out of memory", .taken = 60}, 2);
     }
     if (act_ == "bad_alloc") throw std::bad_alloc();
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
@@ -506,6 +508,7 @@ TEST_F(ExecutorTest, NodeThatMayGoOnElsewhereIsStranded) {
   EXPECT_EQ(stranded->node, "a");
   EXPECT_THAT(stranded->to, ElementsAre("gpu", "cpu"));
   EXPECT_EQ(stranded->retries, 2);
+  EXPECT_EQ(stranded->incident, (Recovery{.cause = "out of memory", .taken = 60}));
   EXPECT_EQ(stranded->error.code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(stranded->error.message, "no memory");
   EXPECT_EQ(stranded->error.pointer, "/a");

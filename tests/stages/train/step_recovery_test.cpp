@@ -83,6 +83,24 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
 
+TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
+  SteadyTraining stopped, resumed;
+  stopped.policy.budget = peak_under(32);
+  stopped.policy.recovery.max_retries.reset();
+  const CountingAllocator counter;
+  stopped.context.on_progress = [&](const runner::Progress& progress) {
+    stopped.context.is_cancelled = progress.step == 6;
+  };
+  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  resumed.context.facts.resuming = true;
+  resumed.context.facts.restarts.has_moved = true;
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
+                        std::filesystem::copy_options::recursive);
+  resumed.run();
+  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
+}
+
 TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
   SteadyTraining stopped, resumed;
   stopped.policy.budget = peak_under(32);
