@@ -80,7 +80,6 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
-<<<<<<< HEAD
 /// "folder", that of a run that is resumed; empty: it begins.
 std::filesystem::path resumed_folder(const Json& request) {
   const Json folder = request.value("folder", Json(""));
@@ -88,10 +87,7 @@ std::filesystem::path resumed_folder(const Json& request) {
   return folder.get<std::string>();
 }
 
-/// "restarts": {"plans", "retries"}, where this is not the first worker of its run.
-=======
 /// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
->>>>>>> 269bd69b6c45f9775afeb8eb5fbb38b833b2375d
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
