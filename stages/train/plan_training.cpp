@@ -186,28 +186,35 @@ ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& s
 
 }  // namespace
 
-PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
+PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, runner::PlanContext& context,
+                           Repeated micro_batches) {
   register_meta_kernels();
-  const at::Device device{context.node().device};
-  const Backend backend{.device = device.type(), .threads = at::get_num_threads(), .model = context.dry().device_model};
-  const auto trace = [&](const MemoryPolicy& policy) {
-    return TracedTraining(training, policy, backend, micro_batches, context).run();
-  };
-  const auto plan_under = [&](const MemoryPolicy& policy) { return trace(policy).plan; };
   const TrainerOptions& options = training.options;
-  const CutBatch batch{options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by};
+  const Backend backend{.device = at::Device(context.node().device).type(),
+                        .threads = at::get_num_threads(),
+                        .model = context.dry().device_model};
+  return {.written = training.policy,
+          .batch = {options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by},
+          .budget = budget,
+          .trace =
+              [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
+                return TracedTraining(training, policy, backend, micro_batches, context).run();
+              },
+          .seconds = [backend](const StepWork& work) { return predicted_seconds(work, backend); }};
+}
+
+PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
   runner::MemoryPlan budgeted;
   set_budget(budgeted, training.policy, context);
+  const PolicySearch search = policy_search(training, budgeted.budget.value_or(0), context, micro_batches);
+  const CutBatch& batch = search.batch;
+  const auto plan_under = [&](const MemoryPolicy& policy) { return search.trace(policy).plan; };
   ChosenPolicy chosen{training.policy, {}};
-  if (training.policy.leaves_a_choice() && budgeted.budget) {
-    const auto seconds = [&](const StepWork& work) { return predicted_seconds(work, backend); };
-    chosen = settle_policy(training, {training.policy, batch, *budgeted.budget, trace, seconds}, context);
-  } else {
-    chosen.plan = plan_under(chosen.policy);
-  }
+  if (training.policy.leaves_a_choice() && budgeted.budget) chosen = settle_policy(training, search, context);
+  else chosen.plan = plan_under(chosen.policy);
   runner::MemoryPlan& plan = chosen.plan;
-  plan.device = backend.model.empty() ? context.node().device : backend.model;
-  plan.threads = backend.threads;
+  plan.device = context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
+  plan.threads = at::get_num_threads();
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
   const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();

@@ -8,6 +8,7 @@
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/trace/memory_trace.h"
+#include "stages/train/choose_policy.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/training_kind.h"
 
@@ -40,5 +41,10 @@ struct PlannedTraining {
 /// runner::StageError where train() would refuse the options.
 PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                               Repeated micro_batches = Repeated::kNoted);
+
+/// The search by which plan_training() chooses where the policy leaves a choice, for `budget` bytes. It borrows both,
+/// and what the training borrows.
+PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, runner::PlanContext& context,
+                           Repeated micro_batches = Repeated::kNoted);
 
 }  // namespace stages

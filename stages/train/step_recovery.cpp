@@ -61,7 +61,7 @@ bool StepRecovery::retries(std::int64_t step) {
       const bool is_own_budget = incident.limit > 0;
       was_taken_by_others_ = !is_own_budget && options_.planned && now < *options_.planned;
     }
-    auto other = next(incident.taken > 0 ? incident.taken : now);
+    auto other = next(now);
     if (!other) return false;
     ++failures(from);
     take(std::move(other->first), std::move(other->second));

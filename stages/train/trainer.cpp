@@ -239,14 +239,13 @@ class Training {
         return false;
       }
     };
-    const auto halve = [units, accepts](const MemoryPolicy& failed, std::int64_t) {
-      return next_plan(failed, units, accepts);
+    const auto next = [units, accepts, replan](const MemoryPolicy& failed, std::int64_t bytes) {
+      auto found = replan ? replan(failed, bytes) : std::nullopt;
+      return found ? found : next_plan(failed, units, accepts);
     };
-    return {.replan = replan ? replan : halve,
-            .plan_under = plan,
-            .units = units,
-            .planned = options_.planned_need,
-            .free_now = [this] { return memory_left(device_); }};
+    return {.replan = next, .plan_under = plan, .units = units, .planned = options_.planned_need, .free_now = [this] {
+              return memory_left(device_);
+            }};
   }
 
   std::optional<Means> measure() {

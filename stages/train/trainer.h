@@ -23,7 +23,7 @@ struct TrainingResult {
 /// Gradients are freed after every step: that costs less than clearing and adding to them, and less memory.
 /// A step is a transaction: everything that can fail comes before the first weight is written, and a loss that is not
 /// finite is never written at all. A step that runs out of memory is run again as policy.recovery says
-/// (step_recovery.h), under plans that `replan` gives, or next_plan() where that is empty; whatever else is thrown
+/// (step_recovery.h), under plans that `replan` gives, or next_plan() where it gives none; whatever else is thrown
 /// leaves weights, buffers and torch's generators as the last whole step left them. In fp16 the loss is scaled
 /// (grad_scaler.h); a step whose gradients overflow is skipped, and a hundred of them in a row are an error.
 ///

@@ -14,12 +14,14 @@
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/memory_incident.h"
 #include "stages/memory/policy.h"
+#include "stages/memory/unseen_plan.h"
 #include "stages/trace/summarize.h"
 #include "stages/memory/rows_at_once.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/legacy_retries.h"
+#include "stages/train/search_again.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/warm_start.h"
 
@@ -138,25 +140,38 @@ class TrainingStage final : public runner::Stage {
     return {std::move(options), std::move(policy)};
   }
 
+  struct DescribedData {
+    explicit DescribedData(const TrainingData& data) : train(data.train->describe()) {
+      if (data.validation) validation = data.validation->describe();
+    }
+    DatasetDescription train;
+    std::optional<DatasetDescription> validation;
+  };
+
+  /// All are borrowed.
+  static TrainingToPlan to_plan(const Setup& setup, const DescribedData& data, const runner::Inputs& inputs,
+                                const TrainerOptions& options, const MemoryPolicy& policy) {
+    return {.step = *setup.step,
+            .model = *setup.checkpoint->model,
+            .data = data.train,
+            .network_data = setup.network_data,
+            .validation = data.validation ? &*data.validation : nullptr,
+            .kept_data = inputs.get<Dataset>("train").get(),
+            .kept_validation = setup.data.validation.get(),
+            .loader = setup.data.train->loader(),
+            .options = options,
+            .policy = policy};
+  }
+
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {
     const auto [options, policy] = settle(inputs, context);
-    const DatasetDescription data = setup.data.train->describe();
-    std::optional<DatasetDescription> validation;
-    if (setup.data.validation) validation = setup.data.validation->describe();
-    else check_without_validation(options);
+    if (!setup.data.validation) check_without_validation(options);
+    const DescribedData data(setup.data);
     const auto under = [&, &options = options](const MemoryPolicy& which) {
-      return TrainingToPlan{.step = *setup.step,
-                            .model = *setup.checkpoint->model,
-                            .data = data,
-                            .network_data = setup.network_data,
-                            .validation = validation ? &*validation : nullptr,
-                            .kept_data = inputs.get<Dataset>("train").get(),
-                            .kept_validation = setup.data.validation.get(),
-                            .loader = setup.data.train->loader(),
-                            .options = options,
-                            .policy = which};
+      return to_plan(setup, data, inputs, options, which);
     };
     PlannedTraining planned = plan_training(under(policy), context);
+    held_ = context.held();
     planned_peak_ = planned_for_tensors(planned.plan, at::Device(context.node().device));
     planned_need_ = planned.plan.predicted;
     context.plan(std::move(planned.plan));
@@ -174,7 +189,13 @@ class TrainingStage final : public runner::Stage {
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
     if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
-    return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);
+    const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
+    if (!was_chosen) return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);
+    const DescribedData data(setup.data);
+    const TrainingToPlan again = to_plan(setup, data, inputs, options, policy);
+    UnseenPlan unseen(context.node(), {}, held_);
+    return train(*setup.step, network, setup.data, options, *planned_policy_, context,
+                 search_again(policy_search(again, /*budget=*/0, unseen)));
   }
 
   /// on_oom_policy: legacy.
@@ -223,6 +244,7 @@ class TrainingStage final : public runner::Stage {
   // Once it has been planned:
   std::optional<std::int64_t> planned_peak_, planned_need_;  // bytes
   std::optional<MemoryPolicy> planned_policy_;               // where nothing is open
+  std::vector<runner::NamedBytes> held_;                     // by others while it is at work
 };
 
 }  // namespace

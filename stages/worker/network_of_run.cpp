@@ -1,12 +1,15 @@
 #include "stages/worker/network_of_run.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
 #include "runner/execute/executor.h"
 #include "runner/stage/stage.h"
 #include "stages/data/image_transform.h"
+#include "stages/memory/unseen_plan.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -30,12 +33,14 @@ class LoadingContext final : public runner::RunContext {
   const RequestContext& request_;
 };
 
-}  // namespace
+/// What a node puts out; nullopt: that is not known.
+using OutputsOf =
+    std::function<std::optional<runner::Outputs>(runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
-                                                                      const runner::CheckpointSources& trained,
-                                                                      std::string_view device,
-                                                                      const RequestContext& context) {
+runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(const runner::Graph& graph, const std::string& id,
+                                                                    const runner::CheckpointSources& trained,
+                                                                    std::string_view device,
+                                                                    const OutputsOf& outputs_of) {
   std::vector<runner::Outputs> outputs;  // by node
   for (const runner::Node& node : graph.nodes) {
     try {
@@ -48,8 +53,9 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
       }
       runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)};
       if (const auto found = trained.find(node.id); found != trained.end()) facts.trained = found->second;
-      LoadingContext loading(std::move(facts), context);
-      outputs.push_back((*stage)->run(runner::Inputs(std::move(inputs)), loading));
+      auto put_out = outputs_of(**stage, runner::Inputs(std::move(inputs)), std::move(facts));
+      if (!put_out) return std::shared_ptr<const Checkpoint>();
+      outputs.push_back(*std::move(put_out));
     } catch (const StageError& error) {
       const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
       throw StageError(error.code, error.what()).at(stage + error.option).with_help(error.help);
@@ -60,6 +66,31 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
     }
   }
   throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
+}
+
+}  // namespace
+
+runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
+                                                                      const runner::CheckpointSources& trained,
+                                                                      std::string_view device,
+                                                                      const RequestContext& context) {
+  return checkpoint_of_run(graph, id, trained, device,
+                           [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
+                             LoadingContext loading(std::move(facts), context);
+                             return std::optional(stage.run(inputs, loading));
+                           });
+}
+
+runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const runner::Graph& graph,
+                                                                         const std::string& id,
+                                                                         const runner::CheckpointSources& trained,
+                                                                         std::string_view device,
+                                                                         const RequestContext& /*context*/) {
+  return checkpoint_of_run(graph, id, trained, device,
+                           [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
+                             UnseenPlan unseen(std::move(facts));
+                             return stage.plan(inputs, unseen);
+                           });
 }
 
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {

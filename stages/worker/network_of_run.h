@@ -21,6 +21,13 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
                                                                       std::string_view device,
                                                                       const RequestContext& context);
 
+/// The same of weights that are not read: its network is on the Meta device. nullptr where a node cannot be planned.
+runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const runner::Graph& graph,
+                                                                         const std::string& id,
+                                                                         const runner::CheckpointSources& trained,
+                                                                         std::string_view device,
+                                                                         const RequestContext& context);
+
 /// How a picture becomes the input of such a network. Throws runner::StageError where the checkpoint does not say.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 

@@ -15,6 +15,8 @@
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
+#include "stages/memory/plan_forward.h"
+#include "stages/memory/unseen_plan.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/worker/network_of_run.h"
 
@@ -111,11 +113,38 @@ class Prediction {
   std::int64_t failed_ = 0;
 };
 
+/// The bytes that this takes of a GPU named `device_model`.
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures, std::int64_t batch_size,
+                           TestTimeFlip flip, const std::string& device_model) {
+  MemoryPolicy policy;
+  policy.precision = checkpoint.numerics.precision;
+  policy.tf32 = checkpoint.numerics.tf32;
+  policy.layout = checkpoint.numerics.layout;
+  policy.pointer = checkpoint.numerics.pointer;
+  const DatasetDescription data = pictures.describe(),
+                           trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes};
+  UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
+  const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
+    return flipped_mean(
+        inputs, flip, [&](const NamedTensors& seen) { return checkpoint.model->forward(network, seen).at("logits"); });
+  };
+  return plan_forward({.name = checkpoint.model_stage,
+                       .data = data,
+                       .loader = pictures.loader(),
+                       .batch_size = batch_size,
+                       .policy = policy,
+                       .outline = [&] { return checkpoint.model->outline(trained_on); },
+                       .batch_option = "--batch-size",
+                       .forward = forward},
+                      /*keeps_results=*/false, unseen)
+      .plan.predicted;
+}
+
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
-  const auto fields =
-      request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip"});
+  const auto fields = request_fields(
+      request, {"graph", "node", "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip", "plan_for"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
@@ -127,19 +156,26 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
 
   auto found = list_pictures(fields.texts("paths"));
   if (!found) return found.errors();
-  if (const std::string not_taken = found->not_taken.text(); !not_taken.empty()) context.say(not_taken);
-  if (const std::int64_t count = found->other_formats.count_other_images(); count > 0) {
+  const bool is_told = !request.contains("plan_for");
+  if (const std::string not_taken = found->not_taken.text(); is_told && !not_taken.empty()) context.say(not_taken);
+  if (const std::int64_t count = found->other_formats.count_other_images(); is_told && count > 0) {
     context.say(std::to_string(count) + (count == 1 ? " file is named as an image" : " files are named as images") +
                 " in an unsupported format: " + found->other_formats.other_images());
   }
-  const auto device = choose_device(graph.device, find_gpus());
+  const std::string plan_for = request.contains("plan_for") ? fields.text("plan_for") : "";
+  const auto device = plan_for.empty() ? choose_device(graph.device, find_gpus())
+                                       : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) return device.errors();
   if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
-  const auto checkpoint = load_network_of_run(graph, fields.text("node"), trained, device->str(), context);
+  const auto network_of_run = plan_for.empty() ? load_network_of_run : outline_network_of_run;
+  const auto checkpoint = network_of_run(graph, fields.text("node"), trained, device->str(), context);
   if (!checkpoint) return checkpoint.errors();
+  if (!*checkpoint) return Json{{"predicted", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
+  if (!plan_for.empty())
+    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, batch_size, flip->second, plan_for)}};
   Json answer = Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
   if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
   return answer;

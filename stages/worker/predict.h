@@ -10,8 +10,9 @@ namespace stages {
 /// The request "predict": what a trained classifier says of image files. {"graph", "node", "checkpoints", "paths",
 /// "top", "batch_size", "skip_corrupt", "flip" ("none" where it is missing)} → an item for each image, in order:
 /// {"file", "classes": [{"class", "probability"}, …]}, or where it was skipped {"file", "code", "message"}; then
-/// {"images", "failed"}, and "weights" as export.h has it. Memory does not grow with the number of images but for their
-/// names.
+/// {"images", "failed"}, and "weights" as export.h has it. With "plan_for", the name of a GPU, nothing is predicted: →
+/// {"predicted": the bytes that it would take there; 0: nobody knows}. Memory does not grow with the number of images
+/// but for their names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,
                                                       const RequestContext& context);
 

@@ -30,7 +30,7 @@ class FineTuning : public testing::Test {
             "/bin/retort run finetune model=" + model +
             " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data data.image_size=28 "
             "data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 train.gradient_accumulation_steps=2 "
-            "train.checkpoint.every.steps=1 run.dir=" +
+            "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
             name + ' ' + more,
         folder_.path());
   }

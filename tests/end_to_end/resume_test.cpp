@@ -35,7 +35,7 @@ class Resume : public testing::Test {
                          "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
                          "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 "
                          "train.checkpoint.every.steps=1 "
-                         "train.log_every=1 run.dir=" +
+                         "train.log_every=1 memory.max_retries=0 run.dir=" +
                          name + ' ' + more,
                      folder_.path());
   }

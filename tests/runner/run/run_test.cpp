@@ -326,6 +326,17 @@ TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the CPU needs no GPU";
 }
 
+TEST_F(RunTest, RunThatGoesOnOnTheCpuGivesItsGpuBack) {
+  const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
+  device_ = held_gpu(0, locks);
+  std::string to_cpu = kStranded;
+  to_cpu.replace(to_cpu.find(R"("gpu",)"), 6, "");
+  run_script({"hello", "read", "new|ready:cuda:0", "new|read", "new|" + to_cpu, "new|finished:80", "new|exit:80",
+              "ready", "read", kStarted, kFinished, "finished:0"});
+  EXPECT_EQ(summary()["status"], "finished");
+  EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
+}
+
 TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);

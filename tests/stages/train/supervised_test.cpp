@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -8,9 +9,12 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/policy.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/train/search_again.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
+#include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
@@ -28,17 +32,37 @@ struct SupervisedRun {
   std::string model_stage = "model";
   RecordingContext context;
 
-  std::shared_ptr<const Checkpoint> run(const std::string& options) {
+  std::unique_ptr<runner::Stage> stage(const std::string& options) const {
     const runner::Value value = stage_options("train/supervised", options);
     runner::ConfigReader reader(value, "/train");
     auto stage = kTrainSupervised.create(reader);
     if (!stage) throw std::logic_error(stage.errors()[0].message);
+    return *std::move(stage);
+  }
+  runner::Inputs inputs() const {
     runner::Inputs::ByPort inputs = {{"model", {greedy ? greedy : std::shared_ptr<Model>(model)}},
                                      {"memory", {policy}}};
     if (train) inputs["train"] = {train};
     if (validation) inputs["validation"] = {validation};
-    const runner::Outputs outputs = (*stage)->run(runner::Inputs(inputs, {{"model", model_stage}}), context);
+    return runner::Inputs(inputs, {{"model", model_stage}});
+  }
+  std::shared_ptr<const Checkpoint> run(const std::string& options) {
+    const runner::Outputs outputs = stage(options)->run(inputs(), context);
     return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+  }
+  /// What its plan is within `budget` bytes.
+  runner::MemoryPlan plan(const std::string& options, std::int64_t budget) const {
+    PlanningContext planning;
+    planning.asked.budget = {"a test", budget};
+    stage(options)->plan(inputs(), planning);
+    return planning.planned.value();
+  }
+  /// As a run does: planned, and then run.
+  void run_planned(const std::string& options) {
+    PlanningContext planning;
+    const auto both = stage(options);
+    both->plan(inputs(), planning);
+    both->run(inputs(), context);
   }
   std::string error(const std::string& options = "{}") {
     try {
@@ -115,6 +139,39 @@ class GreedyModel final : public Model {
  private:
   TinyModel inner_;
 };
+
+TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
+  SupervisedRun supervised;
+  supervised.train = std::make_shared<TinyDataset>(240);
+  supervised.train->options.workers = 0;
+  supervised.validation = nullptr;
+  supervised.policy->pointer = "/memory";
+  supervised.policy->allow = Allow::kExact;
+  supervised.policy->recovery.max_retries = 3;
+  const std::string options = R"({"epochs": 1, "batch_size": 64, "optimizer": {"learning_rate": 0.05}})";
+  const auto chosen_within = [&](std::int64_t budget) {
+    const runner::MemoryPlan plan = supervised.plan(options, budget);
+    return std::pair(plan.predicted, plan.step.at("micro_batch").get<std::int64_t>());
+  };
+  const auto [whole, uncut] = chosen_within(std::int64_t{1} << 40);
+  ASSERT_EQ(uncut, 0);
+  const auto [less, part] = chosen_within(static_cast<std::int64_t>(kShrunk * static_cast<double>(whole)));
+  ASSERT_GT(part, 0);
+  ASSERT_NE(part, 32) << "half would be found without a search";
+
+  CountingAllocator counter;
+  bool has_begun = false;
+  supervised.context.on_progress = [&](const runner::Progress&) {
+    if (!std::exchange(has_begun, true)) counter.refuse(40);
+  };
+  supervised.context.on_say = [&](std::string_view line) {
+    if (line.ends_with("repeated as it was, retry 1 of 3")) counter.refuse(40);
+  };
+  supervised.run_planned(options);
+  ASSERT_EQ(supervised.context.recoveries.size(), 2);
+  EXPECT_EQ(supervised.context.recoveries[0].to, "the whole batch of 64");
+  EXPECT_EQ(supervised.context.recoveries[1].to, "micro_batch " + std::to_string(part));
+}
 
 TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   SupervisedRun supervised;

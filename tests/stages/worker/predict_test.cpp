@@ -110,6 +110,24 @@ class Predict : public testing::Test {
   bool is_cancelled_ = false;
 };
 
+TEST_F(Predict, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
+  const auto planned = [&](int batch_size, const std::string& flip = "none") {
+    request_["batch_size"] = batch_size;
+    request_["flip"] = flip;
+    request_["plan_for"] = "NVIDIA L4";
+    const Json answer = predict();
+    EXPECT_EQ(answer.size(), 1) << answer;
+    return answer.value("predicted", std::int64_t{0});
+  };
+  const std::int64_t one = planned(1), two = planned(2);
+  EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
+  EXPECT_GT(two, one);
+  EXPECT_EQ(planned(1000), planned(2000)) << "there are not so many pictures";
+  EXPECT_GE(planned(2, "both"), two);
+  EXPECT_TRUE(items_.empty());
+  EXPECT_TRUE(said_.empty());
+}
+
 TEST_F(Predict, SaysOfEveryPictureWhatTheNetworkSays) {
   const torch::NoGradGuard no_graph;
   for (std::int64_t index = 0; index < test_->describe().size; ++index) {

@@ -1,0 +1,113 @@
+#include "stages/train/search_again.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/train/step_execution.h"
+#include "tests/support/tower_planning.h"
+
+namespace stages {
+namespace {
+
+constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
+
+/// A training whose policy leaves everything open, and the search for its plan.
+struct SearchingAgain : TowerPlanning {
+  SearchingAgain() {
+    policy.allow = Allow::kExact;
+    policy.checkpointing_is_open = policy.two_pass_is_open = true;
+  }
+  PolicySearch search(std::int64_t budget = kPlenty) { return policy_search(training, budget, context); }
+  Replan replan() { return search_again(search()); }
+  std::int64_t needed(const MemoryPolicy& one) { return search().trace(one).plan.predicted; }
+  MemoryPolicy whole() { return choose_policy(search()).policy; }
+
+  const DatasetDescription description = data.describe();
+  const TrainingToPlan training{.step = step,
+                                .model = model,
+                                .data = description,
+                                .network_data = description,
+                                .loader = data.loader(),
+                                .options = options,
+                                .policy = policy};
+};
+
+bool is_same_way(const MemoryPolicy& one, const MemoryPolicy& other) {
+  return one.micro_batch == other.micro_batch && one.two_pass == other.two_pass &&
+         one.activation_checkpointing == other.activation_checkpointing;
+}
+
+TEST(SearchAgain, GivesTheWayThatAPlanWouldHaveChosenForWhatIsFree) {
+  SearchingAgain training;
+  const MemoryPolicy whole = training.whole();
+  const std::int64_t free = training.needed(whole) * 6 / 10;
+  const auto other = training.replan()(whole, free);
+  ASSERT_TRUE(other);
+  EXPECT_LE(training.needed(*other), free);
+  EXPECT_TRUE(is_same_way(*other, choose_policy(training.search(free)).policy));
+  EXPECT_FALSE(other->leaves_a_choice() && other->checkpointing_is_open) << "nothing is left open";
+}
+
+TEST(SearchAgain, WhereTheMemoryWasThereTheOtherWayNeedsClearlyLess) {
+  SearchingAgain training;
+  const MemoryPolicy whole = training.whole();
+  const auto other = training.replan()(whole, kPlenty);
+  ASSERT_TRUE(other);
+  EXPECT_LE(static_cast<double>(training.needed(*other)), kShrunk * static_cast<double>(training.needed(whole)));
+}
+
+TEST(SearchAgain, EachWayNeedsLessThanTheOneBeforeUntilThereIsNone) {
+  SearchingAgain training;
+  const Replan replan = training.replan();
+  MemoryPolicy way = training.whole();
+  std::int64_t before = training.needed(way);
+  int count = 0;
+  while (const auto other = replan(way, kPlenty)) {
+    ASSERT_LT(training.needed(*other), before);
+    before = training.needed(way = *other);
+    ASSERT_LT(++count, 64);
+  }
+  EXPECT_GE(count, 2);
+  EXPECT_EQ(way.micro_batch, 1) << "the least of all";
+}
+
+TEST(SearchAgain, StaysWithinWhatIsAllowed) {
+  SearchingAgain training;
+  training.policy.allow = Allow::kBit;
+  const auto other = training.replan()(training.whole(), kPlenty);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->micro_batch, std::nullopt);
+  EXPECT_TRUE(other->activation_checkpointing.recomputes());
+}
+
+TEST(SearchAgain, BudgetOfTheRecipeHolds) {
+  SearchingAgain training;
+  const MemoryPolicy whole = training.whole();
+  training.policy.budget = training.needed(whole) * 6 / 10;
+  const auto other = training.replan()(whole, kPlenty);
+  ASSERT_TRUE(other);
+  EXPECT_LE(training.needed(*other), *training.policy.budget);
+}
+
+TEST(SearchAgain, ThatRunsOutOfMemoryItselfFindsNothing) {
+  SearchingAgain training;
+  PolicySearch search = training.search();
+  const MemoryPolicy whole = training.whole();
+  search.trace = [](const MemoryPolicy&) -> TracedPolicy { throw std::bad_alloc(); };
+  EXPECT_FALSE(search_again(search)(whole, kPlenty));
+  search.trace = [](const MemoryPolicy&) -> TracedPolicy { throw std::logic_error("a mistake"); };
+  EXPECT_THROW(search_again(search)(whole, kPlenty), std::logic_error);
+}
+
+TEST(SearchAgain, LeavesTheGeneratorAlone) {
+  SearchingAgain training;
+  const MemoryPolicy whole = training.whole();
+  torch::manual_seed(3);
+  const at::Tensor expected = torch::rand(4);
+  torch::manual_seed(3);
+  training.replan()(whole, kPlenty);
+  EXPECT_TRUE(torch::rand(4).equal(expected));
+}
+
+}  // namespace
+}  // namespace stages
