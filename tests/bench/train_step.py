@@ -146,4 +146,5 @@ def main():
         report({"seconds": seconds, "losses": losses})
 
 
-main()
+if __name__ == "__main__":
+    main()

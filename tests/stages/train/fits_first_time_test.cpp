@@ -1,0 +1,121 @@
+// A grid of recipes and budgets, each planned and then trained under the budget for real: nothing that is accepted runs
+// out of memory, and no batch is cut further than such trainings show to be needed. A training whose pool has to give
+// unused blocks back to the kernel, time and again, to stay under the budget is none that fits: to fetch them anew
+// costs more than another part, and a plan counts on none of it. Nor is one that needs the plan's margin.
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
+#include "stages/trace/summarize.h"
+#include "tests/support/scoped_threads.h"
+#include "tests/support/tower_planning.h"
+
+namespace stages {
+namespace {
+
+struct GridRecipe {
+  std::int64_t layers, image_size, batch;
+  int threads;
+  bool may_recompute;
+
+  std::string text() const {
+    return std::to_string(layers) + " layers, images of " + std::to_string(image_size) + ", batch " +
+           std::to_string(batch) + ", " + std::to_string(threads) + " threads" +
+           (may_recompute ? ", blocks may be recomputed" : "");
+  }
+};
+
+struct GridTraining : TowerPlanning {
+  explicit GridTraining(const GridRecipe& recipe)
+      : TowerPlanning(recipe.layers, NoiseImages(2 * recipe.batch, recipe.image_size)) {
+    options.epochs = 1;
+    options.batch_size = recipe.batch;
+    policy.allow = Allow::kExact;
+    policy.checkpointing_is_open = recipe.may_recompute;
+    policy.two_pass_is_open = true;
+  }
+  PlannedTraining under(std::int64_t budget) {
+    context.asked.budget = {"a test", budget};
+    return planned();
+  }
+  struct Trial {
+    std::int64_t refusals, retries;  // blocks that were not given, or only after others had been returned
+    bool fits() const { return refusals == 0 && retries == 0; }
+  };
+  /// A training that may have so much.
+  Trial trial(MemoryPolicy way, std::int64_t budget) const {
+    const CpuPool pool;
+    const CountingAllocator counter;
+    way.budget = budget;
+    RecordingContext running;
+    const TrainingData given{std::make_shared<NoiseImages>(data), nullptr};
+    try {
+      train(step, *model.build(data.describe(), 1), given, options, way, running);
+    } catch (const runner::StageError& error) {
+      EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory) << error.what();
+    }
+    return {counter.refusals(), pool.retries()};
+  }
+};
+
+/// The sizes of a part that differ in their number of parts, larger than `size`, the smallest first.
+std::vector<std::int64_t> larger_sizes(std::int64_t size, std::int64_t batch) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t parts = (batch + size - 1) / size - 1; parts >= 1; --parts) {
+    const std::int64_t larger = (batch + parts - 1) / parts;
+    if (larger > (sizes.empty() ? size : sizes.back())) sizes.push_back(larger);
+  }
+  return sizes;
+}
+
+std::int64_t margin_of(const runner::MemoryPlan& plan) {
+  return std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name)->bytes;
+}
+
+/// RETORT_DEEP=1 makes the grid larger.
+std::vector<GridRecipe> recipes() {
+  if (!std::getenv("RETORT_DEEP")) return {{3, 32, 16, 2, true}, {1, 48, 6, 1, false}, {2, 32, 9, 3, true}};
+  std::vector<GridRecipe> all;
+  for (const std::int64_t layers : {1, 2, 4})
+    for (const std::int64_t image_size : {32, 48, 64})
+      for (const std::int64_t batch : {6, 16, 21})
+        for (const int threads : {1, 2})
+          for (const bool may_recompute : {false, true})
+            all.push_back({layers, image_size, batch, threads, may_recompute});
+  return all;
+}
+
+TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
+  for (const GridRecipe& recipe : recipes()) {
+    const ScopedThreads threads(recipe.threads);
+    GridTraining training(recipe);
+    const std::int64_t whole = training.under(std::int64_t{1} << 40).plan.predicted;
+    const std::int64_t least = training.under(1000).plan.predicted;
+    ASSERT_LT(least, whole) << recipe.text();
+    for (const double share : {0.0, 0.15, 0.35, 0.6, 0.85}) {
+      const auto budget = least + static_cast<std::int64_t>(share * static_cast<double>(whole - least));
+      const PlannedTraining planned = training.under(budget);
+      const std::string which =
+          recipe.text() + ", " + std::to_string(budget) + " bytes: " + planned.plan.choice->summary;
+      ASSERT_TRUE(planned.plan.fits()) << which;
+      EXPECT_TRUE(training.trial(planned.policy, budget).fits()) << which;
+      const std::int64_t size = planned.policy.micro_batch.value_or(recipe.batch);
+      for (const std::int64_t larger : larger_sizes(size, recipe.batch)) {
+        MemoryPolicy way = planned.policy;
+        way.micro_batch = larger;
+        EXPECT_FALSE(training.trial(way, budget - margin_of(planned.plan)).fits())
+            << which << ", and parts of " << larger << " fit";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stages
