@@ -22,7 +22,7 @@ const char* name(DryNode::State state) {
 std::string log_text(const DryNode& node) {
   switch (node.state) {
     case DryNode::State::kUnknown:
-      return "cannot be planned before others have run";
+      return node.why.empty() ? "cannot be planned before others have run" : "cannot be planned: " + node.why;
     case DryNode::State::kReused:
       return "is reused from " + node.why;
     case DryNode::State::kRuns:

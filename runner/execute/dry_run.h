@@ -16,13 +16,14 @@ namespace runner {
 /// The outcome of a dry run for one node.
 struct DryNode {
   enum class State {
-    kUnknown,  ///< what it needs to be planned is not there before the run
+    kUnknown,  ///< what it needs to be planned is not there before the run, or it refuses its options or inputs
     kReused,   ///< another run's results are taken
     kRuns,
   };
   std::string node;
   State state = State::kUnknown;
-  std::string why = {};  ///< it runs although one like it has finished before; from which run it is taken
+  std::string why =
+      {};  ///< it runs although one like it has finished before; from which run it is taken; what it refuses
   std::optional<MemoryPlan> plan = {};
   std::optional<Certificate> certificate = {};
 

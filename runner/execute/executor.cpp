@@ -164,8 +164,10 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     } catch (const StageError&) {
       // It would refuse the same once it runs; a node that is resumed or reused may not have to.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
+      const Diagnostic refusal = stage_failure(node);
       dry_node.state = DryNode::State::kUnknown;
-      if (strict || will_run) errors.push_back(stage_failure(node));
+      dry_node.why = refusal.message;
+      if (strict || will_run) errors.push_back(refusal);
     } catch (...) {
       dry_node.state = DryNode::State::kUnknown;
       if (strict) errors.push_back(stage_failure(node));

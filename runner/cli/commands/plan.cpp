@@ -107,7 +107,10 @@ std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& fil
 }
 
 std::string reuse_note(const NodeReuse& node) {
-  if (node.state == "unknown") return "its memory is known only after the nodes before it have run";
+  if (node.state == "unknown") {
+    return node.why.empty() ? "its memory is known only after the nodes before it have run"
+                            : "cannot be planned: " + printable(node.why);
+  }
   if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
   return printable(node.why);
 }

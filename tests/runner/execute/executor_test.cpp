@@ -424,6 +424,10 @@ TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")), "E0601 /data; E0601 /other/root; ");
+  std::vector<std::string> log;
+  for (const DryNode& dry : executor->planned()) log.push_back(dry.node + ' ' + log_text(dry));
+  EXPECT_THAT(log, ElementsAre("data cannot be planned: no data yet", "train cannot be planned before others have run",
+                               "other cannot be planned: no folder 'x'"));
 }
 
 TEST_F(DryRunTest, WhatCannotBePlannedIsNotRunForIt) {
