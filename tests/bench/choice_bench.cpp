@@ -27,10 +27,11 @@ class Way {
         execution_(assemble_step(training.step, *network_, batch, training.options, policy_, at::kCPU, running_)),
         batch_({{"image", torch::randn({batch, 3, 64, 64})}, {"label", torch::zeros({batch}, at::kLong)}}, batch) {
     const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
-    said_ = {{"name", plan.choice ? plan.choice->summary : plan.step.dump()},
-             {"bytes", plan.predicted},
-             {"predicted_seconds",
-              predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)}, backend)}};
+    said_ = {
+        {"name", plan.choice ? plan.choice->summary : plan.step.dump()},
+        {"bytes", plan.predicted},
+        {"predicted_seconds",
+         predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend)}};
   }
 
   const nlohmann::json& said() const { return said_; }
