@@ -12,10 +12,12 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataFlowers102,
       &kDataImageFolder,
       &kEvaluateClassification,
+      &kEvaluateEpisodic,
       &kMemoryPolicy,
       &kModelClipVision,
       &kModelLinearProbe,
       &kModelLora,
+      &kTrainEpisodic,
       &kTrainSupervised,
       // clang-format on
   };

@@ -26,6 +26,8 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
   if (to.two_pass != from.two_pass) set(to.pointer, to.two_pass ? "two_pass=on" : "two_pass=off");
   if (option_text(to.activation_checkpointing) != option_text(from.activation_checkpointing))
     set(to.pointer, "activation_checkpointing=" + option_text(to.activation_checkpointing));
+  if (to.uses_gram_form() != from.uses_gram_form())
+    set(to.pointer, to.uses_gram_form() ? "loss_form=gram" : "loss_form=direct");
   if (to.precision.base != from.precision.base) set(to.pointer, "precision=" + std::string(name(to.precision.base)));
   return overrides;
 }

@@ -29,15 +29,16 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_t batch_size) {
+std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, const TrainerOptions& options) {
+  const std::int64_t batch_size = options.batch_size;
   const std::int64_t whole = size / batch_size;
   const bool rest = size % batch_size != 0 && !data.loader().drop_last;
   const std::int64_t steps = rest ? whole + 1 : whole;
   if (steps > 0) return steps;
   throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
                                                   " samples, which make no batch of " + std::to_string(batch_size))
-      .at("/batch_size")
-      .with_help(size == 0 ? "" : "lower batch_size, or set drop_last: false");
+      .at("/" + options.batch_option)
+      .with_help(size == 0 ? "" : "lower " + options.batch_option + ", or set drop_last: false");
 }
 
 /// What a test asks for by RETORT_FAULT.
@@ -61,7 +62,7 @@ class Training {
         observer_(dynamic_cast<StepObserver*>(context.node().observer)),
         device_(context.node().device),
         description_(data.train->describe()),
-        planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options.batch_size)),
+        planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
