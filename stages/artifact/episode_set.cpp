@@ -1,11 +1,15 @@
 #include "stages/artifact/episode_set.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include <torch/torch.h>
 
+#include "runner/stage/split_mix.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/random/random.h"
@@ -162,6 +166,27 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
     episode.at("label").slice(0, way * shape.queries, (way + 1) * shape.queries).fill_(way);
   }
   return episode;
+}
+
+std::string EpisodeSet::fingerprint() const {
+  const EpisodeShape& shape = options_.shape;
+  std::string facts;
+  const auto add = [&](const auto& fact) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(fact)>>) facts += std::to_string(fact);
+    else facts += fact;
+    facts += '\0';
+  };
+  for (const std::int64_t number : {shape.ways, shape.shots, shape.queries, std::int64_t{options_.draws_anew}})
+    add(number);
+  add(options_.seed);
+  const DatasetDescription data = source_->describe();
+  for (std::size_t place = 0; place < labels_.size(); ++place) {
+    add(class_name(data, labels_[place]));
+    for (const std::int64_t sample : samples_[place]) add(source_->sample_name(sample));
+  }
+  std::array<char, 20> text;
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(runner::fnv1a(facts)));
+  return text.data();
 }
 
 std::string EpisodeSet::sample_name(std::int64_t index) const { return "episode " + std::to_string(index); }

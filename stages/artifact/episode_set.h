@@ -59,6 +59,8 @@ class EpisodeSet final : public Dataset {
 
   /// The labels in the source of the classes of an episode, in its order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
+  /// The same text for two sets of the same episodes, whoever asks: a hash of all that a draw depends on.
+  std::string fingerprint() const;
 
  private:
   /// The key of all that is drawn for an episode.

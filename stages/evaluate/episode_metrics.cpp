@@ -1,12 +1,15 @@
 #include "stages/evaluate/episode_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
 #include "runner/text/csv.h"
 #include "runner/text/decimal.h"
+#include "stages/evaluate/classification_report.h"
 
 namespace stages {
 
@@ -35,22 +38,49 @@ EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& label
   metrics.half_width = 1.96 * metrics.deviation / std::sqrt(count);
   metrics.chance = 1 / static_cast<double>(logits.size(1));
 
-  double f1 = 0;
+  double f1 = 0, recall = 0;
   std::int64_t present = 0;
   for (std::int64_t one = 0; one < classes; ++one) {
     metrics.of_class.push_back(class_quality(metrics.confusion, one));
     if (metrics.confusion.support(one) == 0) continue;
     f1 += metrics.of_class.back().f1;
+    recall += metrics.of_class.back().recall;
     ++present;
   }
   metrics.macro_f1 = f1 / static_cast<double>(present);
+  metrics.mean_per_class = recall / static_cast<double>(present);
+  metrics.log_loss = torch::nll_loss(logits.to(at::kDouble).log_softmax(1), truth).item<double>();
   return metrics;
 }
 
+Interval EpisodeMetrics::interval() const {
+  return {std::max(0.0, mean - half_width), std::min(1.0, mean + half_width)};
+}
+
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics) {
-  return {{"accuracy", metrics.mean},       {"interval", metrics.half_width},
-          {"deviation", metrics.deviation}, {"macro_f1", metrics.macro_f1},
+  return {{"top1", metrics.mean},           {"half_width", metrics.half_width},
+          {"deviation", metrics.deviation}, {"mean_per_class", metrics.mean_per_class},
+          {"macro_f1", metrics.macro_f1},   {"log_loss", metrics.log_loss},
           {"chance", metrics.chance},       {"episodes", static_cast<double>(metrics.accuracies.size())}};
+}
+
+nlohmann::ordered_json to_json(const EpisodeMetrics& metrics, const std::vector<std::string>& classes) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, value] : summary(metrics)) json[name] = value;
+  json["episodes"] = metrics.accuracies.size();
+  json["top1_interval"] = {{"confidence", 0.95}, {"low", metrics.interval().low}, {"high", metrics.interval().high}};
+  json["samples"] = metrics.confusion.samples();
+  json["per_class"] = nlohmann::ordered_json::array();
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const ClassQuality& quality = metrics.of_class[label];
+    json["per_class"].push_back({{"class", classes[label]},
+                                 {"precision", quality.precision},
+                                 {"recall", quality.recall},
+                                 {"f1", quality.f1},
+                                 {"support", metrics.confusion.support(static_cast<std::int64_t>(label))}});
+  }
+  json["confusion_matrix"] = to_json(metrics.confusion);
+  return json;
 }
 
 std::string headline(const EpisodeMetrics& metrics) {

@@ -27,14 +27,14 @@ using runner::ErrorCode;
 using runner::StageError;
 
 struct EpisodicTest {
-  std::int64_t episodes = 0;
+  std::int64_t episodes = 0, seed = 0;
   std::optional<std::int64_t> ways, shots, queries;  // nullopt: as in training
   std::string pointer;
 };
 
 /// The test classes in episodes. Throws where the checkpoint was not trained on episodes.
 std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test, std::shared_ptr<const Dataset> images,
-                                                const Checkpoint& checkpoint, std::uint64_t seed) {
+                                                const Checkpoint& checkpoint) {
   const auto trained = episode_shape({.tensors = checkpoint.inputs});
   if (!trained) {
     throw StageError(ErrorCode::kOptionConflict, "the model was not trained on episodes")
@@ -44,7 +44,9 @@ std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test, std::s
                               .shots = test.shots.value_or(trained->shots),
                               .queries = test.queries.value_or(trained->queries)};
   return std::make_shared<EpisodeSet>(
-      std::move(images), EpisodeSet::Options{.shape = shape, .episodes = test.episodes, .seed = seed}, "the test data");
+      std::move(images),
+      EpisodeSet::Options{.shape = shape, .episodes = test.episodes, .seed = static_cast<std::uint64_t>(test.seed)},
+      "the test data");
 }
 
 /// The classes that a training has seen, of those that it is tested on.
@@ -59,13 +61,15 @@ class EpisodicEvaluation final : public runner::Stage {
  public:
   explicit EpisodicEvaluation(EpisodicTest test) : test_(std::move(test)) {}
 
+  bool uses_seed() const override { return false; }
+
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    predictor(inputs, context).plan(context);
+    predictor(inputs).plan(context);
     return runner::Outputs{{"metrics", std::make_shared<Metrics>()}};
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
-    const Predictor network = predictor(inputs, context);
+    const Predictor network = predictor(inputs);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const std::vector<std::string> classes = network.test().describe().classes;
@@ -80,7 +84,7 @@ class EpisodicEvaluation final : public runner::Stage {
       ways.push_back(episodes.classes(/*epoch=*/0, static_cast<std::int64_t>(episode)));
     const EpisodeMetrics metrics =
         episode_metrics(samples.logits, samples.labels, ways, static_cast<std::int64_t>(classes.size()));
-    write(metrics, ways, classes, checkpoint, context);
+    write(metrics, ways, classes, episodes.fingerprint(), checkpoint, context);
 
     const auto numbers = std::make_shared<Metrics>();
     numbers->values = summary(metrics);
@@ -90,35 +94,27 @@ class EpisodicEvaluation final : public runner::Stage {
   }
 
  private:
-  Predictor predictor(const runner::Inputs& inputs, const runner::RunContext& context) const {
-    const auto draw = [this, seed = context.node().seed](std::shared_ptr<const Dataset> test,
-                                                         const Checkpoint& checkpoint) {
-      return test_episodes(test_, std::move(test), checkpoint, seed);
+  Predictor predictor(const runner::Inputs& inputs) const {
+    const auto draw = [this](std::shared_ptr<const Dataset> test, const Checkpoint& checkpoint) {
+      return test_episodes(test_, std::move(test), checkpoint);
     };
     return Predictor(inputs, {.batch_size = 1, .pointer = test_.pointer, .draw = draw});
   }
 
   static void write(const EpisodeMetrics& metrics, const std::vector<std::vector<std::int64_t>>& ways,
-                    const std::vector<std::string>& classes, const Checkpoint& checkpoint,
+                    const std::vector<std::string>& classes, const std::string& drawn, const Checkpoint& checkpoint,
                     const runner::RunContext& context) {
     nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
-    for (const auto& [name, value] : summary(metrics)) json[name] = value;
-    json["per_class"] = nlohmann::ordered_json::array();
-    for (std::size_t label = 0; label < classes.size(); ++label) {
-      const ClassQuality& quality = metrics.of_class[label];
-      json["per_class"].push_back({{"class", classes[label]},
-                                   {"precision", quality.precision},
-                                   {"recall", quality.recall},
-                                   {"f1", quality.f1},
-                                   {"support", metrics.confusion.support(static_cast<std::int64_t>(label))}});
-    }
-    json["confusion_matrix"] = to_json(metrics.confusion);
+    json.update(to_json(metrics, classes));
+    json["accuracies"] = metrics.accuracies;
+    json["drawn"] = drawn;
     json["smoke"] = context.node().smoke;
     // Class names come from folders, which need not be UTF-8.
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
     runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
                              json.dump(2, ' ', false, replace) + "\n");
-    runner::write_atomically(context.node().folder / "episodes.csv", episodes_csv(metrics, ways, classes));
+    runner::write_atomically(runner::NodeLayout(context.node().folder).episodes(),
+                             episodes_csv(metrics, ways, classes));
     if (metrics.confusion.classes() <= kLargestMatrix) {
       runner::write_atomically(context.node().folder / "confusion_matrix.csv",
                                confusion_csv(metrics.confusion, classes));
@@ -131,6 +127,7 @@ class EpisodicEvaluation final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(runner::ConfigReader& reader) {
   EpisodicTest test;
   reader.read("episodes", test.episodes);
+  reader.read("seed", test.seed);
   runner::read_or_auto(reader, "ways", test.ways);
   runner::read_or_auto(reader, "shots", test.shots);
   runner::read_or_auto(reader, "queries", test.queries);

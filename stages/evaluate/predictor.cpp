@@ -158,6 +158,8 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   RetriedLoader loader({test_, sequential_order(samples), batch_size_}, *policy_, context);
   const PassProgress progress("evaluate", loader.batches());
   RowsAtOnce rows(*policy_, device, "evaluation", context);
+  const auto episode = episode_shape(test_->describe());
+  const std::int64_t samples_each = episode ? episode->samples() : 1;
 
   ClassifiedSamples result;
   std::vector<at::Tensor> outputs, labels;
@@ -182,7 +184,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong).flatten());
     check(outputs.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
-    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size())));
+    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
   }
   result.skipped = loader.skipped();
   if (outputs.empty()) {

@@ -37,6 +37,9 @@ TEST(EpisodeMetrics, ClassesAreThoseOfTheData) {
   EXPECT_DOUBLE_EQ(metrics.of_class[1].recall, 0.5);
   // Class 3 does not occur, and is left out of the mean.
   EXPECT_DOUBLE_EQ(metrics.macro_f1, (1.0 + 0.4 + 4.0 / 7) / 3);
+  EXPECT_DOUBLE_EQ(metrics.mean_per_class, (1.0 + 0.5 + 0.5) / 3);
+  EXPECT_DOUBLE_EQ(metrics.interval().high, 1);
+  EXPECT_NEAR(metrics.log_loss, std::log(1 + std::exp(1)) - 5.0 / 8, 1e-7);
 }
 
 TEST(EpisodeMetrics, EveryEpisodeHasALine) {

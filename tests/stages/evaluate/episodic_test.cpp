@@ -57,10 +57,10 @@ TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
   const runner::Outputs outputs = run(R"({"episodes": 30})");
   const auto metrics = nlohmann::json::parse(text_of(context_.node().folder / "metrics.json"));
   EXPECT_EQ(metrics["episodes"], 30);
-  EXPECT_GT(metrics["accuracy"], 0.6);  // the points of a class lie together
+  EXPECT_GT(metrics["top1"], 0.6);  // the points of a class lie together
   EXPECT_EQ(metrics["per_class"].size(), 5u);
   EXPECT_THAT(context_.said.back(), testing::StartsWith("accuracy "));
-  EXPECT_EQ(context_.values("evaluate/accuracy").front(), metrics["accuracy"]);
+  EXPECT_EQ(context_.values("evaluate/top1").front(), metrics["top1"]);
 
   const std::string lines = text_of(context_.node().folder / "episodes.csv");
   EXPECT_EQ(std::ranges::count(lines, '\n'), 31);
@@ -69,7 +69,7 @@ TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
   std::string line;
   std::getline(stream, line);
   while (std::getline(stream, line)) sum += std::stod(line.substr(line.find(',') + 1));
-  EXPECT_NEAR(sum / 30, metrics["accuracy"].get<double>(), 1e-12);
+  EXPECT_NEAR(sum / 30, metrics["top1"].get<double>(), 1e-12);
   EXPECT_THAT(text_of(context_.node().folder / "confusion_matrix.csv"), HasSubstr("class4"));
 }
 
