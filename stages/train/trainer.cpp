@@ -8,6 +8,7 @@
 #include "runner/stage/stage.h"
 #include "runner/disk/fault.h"
 #include "stages/machine/device_error.h"
+#include "stages/artifact/episode_set.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/other_devices.h"
 #include "stages/memory/retried_loader.h"
@@ -72,7 +73,14 @@ class Training {
                         options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
-        log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
+        log_(context,
+             {.epochs = epochs_,
+              .steps = steps_,
+              .log_every = options.log_every,
+              .unit = unit(),
+              .budget_bytes = meter_.budget(),
+              .memory_in_use = [this] { return meter_.in_use(); },
+              .samples_in_unit = episode_shape(description_).value_or(EpisodeShape{1, 1, 0}).samples()},
              steady_seconds),
         memory_(
             context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},

@@ -59,9 +59,9 @@ class TrainingLog {
     std::int64_t epochs = 0, steps = 0;
     std::int64_t log_every = 1;                   ///< steps between the metrics of single steps
     std::string unit;                             ///< "images"
-    std::int64_t samples_in_unit = 1;             ///< of a batch: an episode has several
     std::int64_t budget_bytes = 0;                ///< the device's memory; 0: unknown
     std::function<std::int64_t()> memory_in_use;  ///< empty: unknown
+    std::int64_t samples_in_unit = 1;             ///< of a batch: an episode has several
   };
   /// `context` must outlive this.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);
