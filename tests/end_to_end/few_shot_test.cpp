@@ -55,7 +55,7 @@ TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
 
 TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
   ASSERT_EQ(run("whole").exit, 0);
-  ASSERT_NE(run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "train:step:6:kill").exit, 0);
+  ASSERT_NE(run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "retort-worker/step:6").exit, 0);
   const Ended resumed = retort("resume killed", folder_.path());
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_EQ(weights("killed"), weights("whole"));
