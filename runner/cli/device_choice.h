@@ -7,14 +7,16 @@
 #include "runner/graph/graph.h"
 #include "runner/protocol/earlier_results.h"
 #include "runner/record/recorded_run.h"
+#include "runner/run/chosen_device.h"
+#include "runner/run/signal_wait.h"
 #include "runner/run/worker_process.h"
 #include "runner/value/value.h"
 
 namespace runner {
 
 /// The devices of this machine as a verb chooses among them: it says what it does on standard error, unless it is to be
-/// quiet. All are borrowed.
-DeviceWorld device_world(DeviceSource& source, Console& console);
+/// quiet. All are borrowed; `wait` is how it lets time pass, where it waits.
+DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
 /// For whom a device is chosen, and what is to happen there.
 struct DeviceUse {
@@ -23,17 +25,17 @@ struct DeviceUse {
   WorkerCommand& worker;                          ///< whose variables are set
   const RecordedRun* run = nullptr;               ///< that is taken up again on its own device; null: a new one
   bool is_resumed = false;                        ///< a part of it is done
-  std::optional<ReuseOptions::Which> reuse = {};  ///< a run's, whose plan says what it needs; nullopt: nobody knows
+  CheckpointSources trained = {};                 ///< trainings that are not part of it
+  std::optional<ReuseOptions::Which> reuse = {};  ///< a run's, whose plan says what it needs; nullopt: it is none
+  NeedOf need = {};                               ///< of what is no run; empty: nobody knows
 };
 
-/// The device of a verb that computes, and its record (chosen_device.h).
-struct OwnDevice {
-  TakenDevice taken;  ///< to be kept as long as the worker is at work
-  nlohmann::ordered_json record;
-};
-
-/// Takes the device that the recipe asks for. The errors have their places.
+/// Takes the device that the recipe asks for. The errors have their places. A signal ends a wait for one.
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
+
+/// Takes another GPU for the same, as the recipe's device section says of memory, of waiting and of what is excluded.
+/// What `use` borrows, and `console`, must outlive it.
+NextGpu next_gpu_for(const DeviceUse& use, Console& console);
 
 /// The device that such a run would be given, for a plan: nobody is kept from it. Errors as above.
 Diagnostics use_likely_device(const DeviceUse& use, Console& console);

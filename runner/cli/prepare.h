@@ -51,7 +51,8 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
 /// Prints a run's summary as JSON, what was found beside it as errors and warnings.
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found = {});
 
-/// Those of a verb: what it prints to, and its worker. Borrows `console`.
-RunSurroundings surroundings(Console& console, const WorkerCommand& worker);
+/// Those of a verb: what it prints to, its worker, and where it goes on that one GPU has no memory left for. Borrows
+/// `console`.
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu);
 
 }  // namespace runner

@@ -58,7 +58,8 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   for (std::size_t i = 0; may_be_another && i < visible.devices.size(); ++i) {
     const DeviceFacts& device = visible.devices[i];
     const auto is_meant = [&](const std::string& entry) { return means(entry, device, i); };
-    if (is_too_old(device) || std::ranges::any_of(wish.exclude, is_meant)) continue;
+    if (is_too_old(device) || std::ranges::count(wish.left, device.uuid) > 0) continue;
+    if (std::ranges::any_of(wish.exclude, is_meant)) continue;
     if (!has_named || static_cast<int>(i) != *named) found.devices.push_back(device);
   }
   return found;

@@ -30,9 +30,9 @@ struct MeantDevices {
   std::string first_choice = {};  ///< the UUID of the one to take before others that have room; empty: none
 };
 
-/// Those that `wish` means, without those it excludes and those that are too old: of cuda:K that one and, where it may
-/// fall back to another GPU, all. kDeviceUnavailable where cuda:K is not there or cannot be told from the others; none
-/// where nothing is left.
+/// Those that `wish` means, without those it excludes, those it has left and those that are too old: of cuda:K that one
+/// and, where it may fall back to another GPU, all. kDeviceUnavailable where cuda:K is not there or cannot be told from
+/// the others; none where nothing is left.
 Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& visible);
 /// What `wish` excludes that is not there: "device.exclude: there is no GPU '7'".
 std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDevices& visible);

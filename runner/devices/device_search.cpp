@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "runner/error/stop.h"
 #include "runner/text/bytes.h"
 #include "runner/text/duration.h"
 
@@ -93,19 +94,21 @@ std::optional<Result<TakenDevice>> DeviceSearch::check_need(Held held) {
 Result<TakenDevice> DeviceSearch::wait() {
   ticket_.emplace(folder_, want());
   const auto length = [](std::chrono::duration<double> seconds) { return std::chrono::ceil<Clock::duration>(seconds); };
-  const auto deadline = world_.now() + length(wish_.timeout);
+  const auto start = world_.now(), deadline = start + length(wish_.timeout);
   world_.say("device: waiting for a GPU" + (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
              ", at most " + duration_text(wish_.timeout.count()));
   say_who_holds();
   std::optional<Held> seen;  // with room at the look before
   for (auto now = world_.now(); now < deadline; now = world_.now()) {
-    world_.sleep(std::min(length(wish_.interval), deadline - now));
+    if (const auto signal = world_.sleep(std::min(length(wish_.interval), deadline - now))) {
+      const std::chrono::duration<double> waited = world_.now() - start;
+      return stopped_by(*signal, "after waiting " + duration_text(waited.count()) + " for a GPU");
+    }
     if (Diagnostics errors = look_again(); !errors.empty()) return errors;
     const bool is_last = world_.now() >= deadline;
     if (seen) {
       const auto again = std::ranges::find(candidates_.devices, seen->device.uuid, &DeviceFacts::uuid);
-      const bool has_stayed = again != candidates_.devices.end() && has_room(*again, need_ ? need_->bytes : 0);
-      if (has_stayed) {
+      if (again != candidates_.devices.end()) {
         seen->device = *again;
         if (auto found = check_need(*std::move(seen))) return *std::move(found);
       }

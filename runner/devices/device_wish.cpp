@@ -1,6 +1,7 @@
 #include "runner/devices/device_wish.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace runner {
 namespace {
@@ -27,6 +28,14 @@ bool DeviceWish::may_fall_back_to(std::string_view where) const { return std::ra
 std::optional<int> DeviceWish::index() const {
   if (!select.starts_with("cuda:")) return std::nullopt;
   return std::stoi(select.substr(5));
+}
+
+DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left) {
+  wish.select = "cuda";
+  wish.fallback.clear();
+  wish.preferred.clear();
+  wish.left = std::move(left);
+  return wish;
 }
 
 DeviceWish device_wish(const Value& recipe) {

@@ -21,12 +21,16 @@ struct DeviceWish {
   std::vector<std::string> written = {};   ///< the options besides select that the recipe sets, "wait_for_gpu"
   /// The UUID of the device that a resumed run has computed on: taken before others that have room as well. Or empty.
   std::string preferred = {};
+  std::vector<std::string> left = {};  ///< UUIDs of those that the run has left since their memory ran out: never taken
 
   bool may_fall_back_to(std::string_view where) const;
   /// The K of "cuda:K".
   std::optional<int> index() const;
   bool is_gpu() const { return select != "cpu"; }
 };
+
+/// That of a run which cannot go on on the GPUs `left`, for another one: as `wish`, whatever device that names.
+DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
 
 /// That of a recipe with its defaults filled in, as a schema has checked it.
 DeviceWish device_wish(const Value& recipe);

@@ -86,7 +86,8 @@ TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const Devi
   return taken;
 }
 
-std::string why_nothing_is_left(const VisibleDevices& visible) {
+std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& visible) {
+  if (!wish.left.empty()) return "the run has been on every GPU that it may use";
   const bool all_are_old = std::ranges::all_of(visible.devices, is_too_old);
   return all_are_old ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())
                      : "device.exclude leaves no GPU";
@@ -133,7 +134,7 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
     return the_cpu(world, found.errors().front().message + " (device.fallback)");
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(look->visible), "use device=cpu, or exclude fewer GPUs", world);
+    return without_gpu(wish, why_nothing_is_left(wish, look->visible), "use device=cpu, or exclude fewer GPUs", world);
   const auto folder = LockFolder::open(world.lock_folder);
   if (!folder) return folder.errors();
   auto taken = DeviceSearch(wish, need_of, world, *folder).run(*found);
@@ -154,7 +155,7 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
   const auto found = candidates(wish, look->visible);
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(look->visible), "use device=cpu, or exclude fewer GPUs", world);
+    return without_gpu(wish, why_nothing_is_left(wish, look->visible), "use device=cpu, or exclude fewer GPUs", world);
   return TakenDevice{.select = "cuda:0",
                      .device = ranked(*found).front(),
                      .driver = look->reading.driver,

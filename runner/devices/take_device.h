@@ -23,7 +23,8 @@ struct DeviceWorld {
   std::string cuda = {};  ///< that LibTorch was built with, "13.0"; without a leading digit: it has no CUDA part
   std::function<void(const std::string&)> say;  ///< a line for the user
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  std::function<void(std::chrono::steady_clock::duration)> sleep;
+  /// Lets time pass; sooner back with the signal that has asked for the end meanwhile.
+  std::function<std::optional<int>(std::chrono::steady_clock::duration)> sleep;
 };
 
 /// The device that a run computes on, for itself as long as this lives.
@@ -45,7 +46,7 @@ using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 ///
 /// "auto" is the CPU on a machine without a usable GPU. kDeviceUnavailable where nothing is to be had and the wish
 /// falls back to nothing else; kCannotCreate where locks cannot be trusted. `need_of` is asked at most once, and not
-/// where the wish names the memory itself.
+/// where the wish names the memory itself. A wait that a signal ends is stopped_by() (stop.h).
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world);
 
 /// The device that a run would be given if nobody used any, without taking it, for plans.

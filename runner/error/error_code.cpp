@@ -309,6 +309,9 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "Continue with retort resume. If it fails at the same place again, it is no accident: run it on another device, "
      "or "
      "report it."},
+    {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
+     "Another program, or the system as it shuts down, asked it to end.", "kill, or a cluster's time limit",
+     "What was written before that is in the run folder."},
 
     {kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created",
      "A file or folder cannot be created.", "run.dir in a folder that you may not write to",

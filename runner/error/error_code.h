@@ -113,6 +113,7 @@ enum class ErrorCode : int {
   kNotDeterministic = 710,
   kNothingCompared = 711,
   kDeviceLost = 712,
+  kTerminated = 713,
 
   kCannotCreate = 801,
   kCannotWrite = 802,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runner/error/error_code.h"
+#include "runner/error/recovery.h"
 
 namespace runner {
 
@@ -28,10 +29,11 @@ struct StageError : std::runtime_error {
     help = std::move(advice);
     return std::move(*this);
   }
-  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after so many retries; it is saved
-  /// for that.
-  StageError elsewhere(std::vector<std::string> devices, std::int64_t times = 0) && {
+  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after `what` and so many retries; it
+  /// is saved for that.
+  StageError elsewhere(std::vector<std::string> devices, Recovery what, std::int64_t times = 0) && {
     other_devices = std::move(devices);
+    incident = std::move(what);
     retries = times;
     return std::move(*this);
   }
@@ -46,6 +48,7 @@ struct StageError : std::runtime_error {
   std::string help;
   std::string stage;
   std::vector<std::string> other_devices;
+  Recovery incident;  ///< without from and to
   std::int64_t retries = 0;
 };
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+
+#include "runner/error/diagnostic.h"
 #include "runner/error/exit_code.h"
 
 namespace runner {
@@ -7,6 +10,10 @@ namespace runner {
 /// How a program ends that `signal` has stopped before its work was done: `has_saved` says whether a resumed run
 /// continues from there. SIGHUP counts as SIGTERM.
 ExitCode exit_code_of_stop(int signal, bool has_saved);
+
+/// That `signal` has stopped what leaves no record, `doing` something, "after waiting 2 min for a GPU": kInterrupted
+/// of SIGINT, kTerminated of others.
+Diagnostic stopped_by(int signal, const std::string& doing = "");
 
 /// Is `code` one that exit_code_of_stop() gives?
 bool says_stopped(ExitCode code);

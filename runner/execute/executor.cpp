@@ -187,7 +187,8 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   std::optional<NodeLayout> taken;
   if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
   DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, world_, dry);
-  if (options.resume) context.replay(RunLayout(options.folder).node(dry.node).plan());
+  const std::filesystem::path& recorded = options.folder.empty() ? options.resumed : options.folder;
+  if (options.resume && !recorded.empty()) context.replay(RunLayout(recorded).node(dry.node).plan());
   return context;
 }
 
@@ -343,11 +344,13 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
 /// Called where a stage's exception is being handled.
 ExitCode Executor::failed(const Node& node) {
   std::vector<std::string> other_devices;
+  Recovery incident;
   std::int64_t retries = 0;
   try {
     throw;
   } catch (const StageError& error) {
     other_devices = error.other_devices;
+    incident = error.incident;
     retries = error.retries;
   } catch (const std::exception& error) {
     world_.on_failure(node.id, error);
@@ -359,7 +362,7 @@ ExitCode Executor::failed(const Node& node) {
     world_.emit(Reported{error});
     return info(error.code).exit;
   }
-  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error)});
+  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error), std::move(incident)});
   return ExitCode::kNeedsAnotherDevice;
 }
 

@@ -31,6 +31,8 @@ struct RunOptions {
   CheckpointSources trained = {};          ///< whose training is not run: its result is taken from there
   std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
   Restarts restarts = {};
+  /// Of a run that is resumed, its folder, for plan(), which has no `folder` yet: trainings take up their plans again.
+  std::filesystem::path resumed = {};
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.

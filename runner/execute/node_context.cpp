@@ -30,8 +30,8 @@ void DryContext::replay(const std::filesystem::path& recorded) {
   try {
     earlier_step_ = memory_plan_from_json(nlohmann::ordered_json::parse(file)).step;
   } catch (const std::exception& error) {
-    say("cannot read how a step was computed before, so it is planned anew: " + recorded.string() + ": " +
-        error.what());
+    world_.emit(Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
+                                       recorded.string() + ": " + error.what()});
   }
 }
 

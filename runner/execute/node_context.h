@@ -96,7 +96,8 @@ class DryContext final : public PlanContext {
   }
 
   std::vector<std::string>& said() { return said_; }
-  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one that can be read.
+  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that cannot be read it
+  /// says so.
   void replay(const std::filesystem::path& recorded);
 
  private:

@@ -53,7 +53,8 @@ struct ToJson {
             {"node", e.node},
             {"to", e.to},
             {"retries", e.retries},
-            {"error", diagnostic_fields(e.error)}};
+            {"error", diagnostic_fields(e.error)},
+            {"incident", to_json(e.incident)}};
   }
   Json operator()(const Flush& e) const { return {{"event", "flush"}, {"node", e.node}}; }
   Json operator()(const NodeProgress& e) const {
@@ -129,13 +130,17 @@ Event diagnostic(const Fields& f) { return Reported{diagnostic_from(f)}; }
 Event node_started(const Fields& f) { return NodeStarted{f.text("node")}; }
 Event reused(const Fields& f) { return Reused{f.text("node"), f.text("run")}; }
 Event resumed(const Fields& f) { return Resumed{f.text("node"), f.integer("metrics")}; }
-Event recovered(const Fields& f) {
-  return Recovered{f.text("node"),
-                   {f.text("cause"), f.text("phase"), f.integer("step"), f.integer("tried"), f.integer("taken"),
-                    f.integer("limit"), f.text("from"), f.text("to")}};
+Recovery recovery_from(const Fields& f) {
+  return {f.text("cause"),    f.text("phase"),    f.integer("step"), f.integer("tried"),
+          f.integer("taken"), f.integer("limit"), f.text("from"),    f.text("to")};
 }
+Event recovered(const Fields& f) { return Recovered{f.text("node"), recovery_from(f)}; }
 Event stranded(const Fields& f) {
-  Stranded result{f.text("node"), {}, f.integer("retries"), diagnostic_from(Fields(f.object("error"), "an error"))};
+  Stranded result{f.text("node"),
+                  {},
+                  f.integer("retries"),
+                  diagnostic_from(Fields(f.object("error"), "an error")),
+                  recovery_from(Fields(f.object("incident"), "an incident"))};
   for (const Json& device : f.list("to")) {
     if (!device.is_string()) throw std::runtime_error("a device is not a string");
     result.to.push_back(device.get<std::string>());

@@ -10,6 +10,7 @@
 
 #include "runner/error/diagnostic.h"
 #include "runner/error/log_level.h"
+#include "runner/error/recovery.h"
 #include "runner/stage/run_context.h"
 
 namespace runner {
@@ -83,6 +84,7 @@ struct Stranded {
   std::vector<std::string> to;  // "gpu" for another one, "cpu"
   std::int64_t retries = 0;     // of a batch so far
   Diagnostic error;             // where none of these is to be had
+  Recovery incident;            // without from and to
 };                              // it can go no further on this device, and is saved
 struct Flush {
   std::string node;  // that saves next; empty: one has finished

@@ -1,5 +1,6 @@
 #include "runner/run/ask_worker.h"
 
+#include <csignal>
 #include <utility>
 
 #include "runner/error/stop.h"
@@ -30,7 +31,8 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
   };
   const auto ending = supervise(command, request, std::move(listening));
   Diagnostics failures = ending ? ending->errors : ending.errors();
-  if (ending && says_stopped(ending->exit)) failures.push_back({ErrorCode::kInterrupted, {}, "", "interrupted", ""});
+  if (ending && says_stopped(ending->exit))
+    failures.push_back(stopped_by(ending->exit == ExitCode::kInterrupted ? SIGINT : SIGTERM));
   const bool says_why = reply.answer || exit_code(reply.diagnostics) != ExitCode::kDone;
   if (failures.empty() && !says_why)
     failures.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});

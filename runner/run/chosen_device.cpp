@@ -4,14 +4,33 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/run/ask_worker.h"
 #include "runner/run/plan_request.h"
 
 namespace runner {
 
-void hand_over(const TakenDevice& device, Graph& graph, WorkerCommand& worker) {
-  graph.device = device.select;
-  if (device.is_only_visible) worker.variables.push_back("CUDA_VISIBLE_DEVICES=" + device.device->uuid);
+namespace {
+
+constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
+
+void show_only(const std::string& devices, WorkerCommand& worker) {
+  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+  worker.variables.push_back(std::string(kVisible) + devices);
 }
+
+}  // namespace
+
+void hand_over(const TakenDevice& device, WorkerCommand& worker) {
+  if (device.is_only_visible) return show_only(device.device->uuid, worker);
+  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+}
+
+WorkerCommand without_gpus(WorkerCommand worker) {
+  show_only("", worker);
+  return worker;
+}
+
+std::string OwnDevice::text() const { return taken.device ? device_text(*taken.device) : taken.select; }
 
 nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device) {
   nlohmann::ordered_json json = {{"asked", wish.select}, {"why", device.why}};
@@ -39,29 +58,48 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
   return wish;
 }
 
-NeedOf planned_need(const Graph& graph, const WorkerCommand& worker, ReuseOptions::Which reuse, bool is_resumed,
-                    const std::filesystem::path& node_index, ProgressDisplay& display) {
-  return [&graph, &worker, reuse, is_resumed, node_index, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
-    PlanRequest request{.graph = graph,
+namespace {
+
+/// As a worker that sees no GPU is told of one.
+std::string model_of(const DeviceFacts& device) { return device.name.empty() ? gpu_place(device) : device.name; }
+
+}  // namespace
+
+NeedOf planned_need_of_prediction(const WorkerCommand& worker, const nlohmann::ordered_json& request,
+                                  ProgressDisplay& display) {
+  return [&worker, &request, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
+    nlohmann::ordered_json asked = request;
+    asked["plan_for"] = model_of(device);
+    const auto answer = ask_worker(without_gpus(worker), asked, shown_conversation(display, "predict"));
+    display.clear();
+    if (!answer) return answer.errors();
+    const auto predicted = answer->find("predicted");
+    const bool is_known = predicted != answer->end() && predicted->is_number_integer() && *predicted > 0;
+    return is_known ? DeviceNeed{*predicted, "the plan of the prediction"} : DeviceNeed{};
+  };
+}
+
+NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
+  return [run, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
+    PlanRequest request{.graph = run.graph,
                         .budget = std::nullopt,
-                        .device_model = device.name.empty() ? gpu_place(device) : device.name,
+                        .device_model = model_of(device),
                         .alternatives = false,
                         .certify = false,
-                        .reuse = reuse,
-                        .node_index = node_index};
+                        .trained = run.trained,
+                        .reuse = run.reuse,
+                        .node_index = run.node_index};
     request.graph.device = "cuda";
     const auto most = device.free ? device.free : device.total;
     if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
-    WorkerCommand blind = worker;
-    blind.variables.push_back("CUDA_VISIBLE_DEVICES=");
-    const auto answer = ask_for_plan(blind, request, display);
+    const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
     if (!answer) return answer.errors();
     // That it does not fit is for the search to know; the others would end the run as well.
     Diagnostics errors = answer->diagnostics;
     std::erase_if(errors, [](const Diagnostic& one) {
       return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory;
     });
-    if (!errors.empty() && !is_resumed) return errors;
+    if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
     return largest ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
   };

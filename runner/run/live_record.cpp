@@ -32,7 +32,10 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
       surroundings_(surroundings),
       summary_(summary),
       secrets_(request.recipe.resolved),
-      start_(surroundings.display.clock()) {}
+      start_(surroundings.display.clock()),
+      variables_(surroundings.worker.variables) {
+  if (request.device) device_choice_ = request.device->record;
+}
 
 void LiveRecord::open(const Ready& ready, const Json& versions) {
   if (folder_ && std::exchange(is_ready_again_allowed_, false)) return describe(ready, versions);
@@ -78,11 +81,11 @@ void LiveRecord::describe(const Ready& ready, const Json& versions) {
   environment["working_folder"] =
       request_.graph.working_folder.empty() ? std::filesystem::current_path().string() : request_.graph.working_folder;
   environment["variables"].update(ready.variables);
-  for (const std::string& variable : surroundings_.worker.variables) {
+  for (const std::string& variable : variables_) {
     const std::size_t equals = variable.find('=');
     environment["variables"][variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  if (!request_.device_choice.is_null()) environment["device_choice"] = request_.device_choice;
+  if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
   folder_->record_json(RunRecord::kEnvironment, environment);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -44,6 +45,11 @@ class LiveRecord {
   /// Another worker goes on from what was saved: what the one before it measured later is dropped, as of a run that is
   /// resumed.
   void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
+  /// It does so on another device, as its OwnDevice::record says, and is given these variables.
+  void move(nlohmann::ordered_json device_choice, std::vector<std::string> variables) {
+    device_choice_ = std::move(device_choice);
+    variables_ = std::move(variables);
+  }
 
   /// Takes down what has happened; nothing that a node measures is written before the folder is open.
   void see(const Event& event);
@@ -86,6 +92,8 @@ class LiveRecord {
   RunSummary& summary_;
   const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
+  std::vector<std::string> variables_;    // of the worker that is at work
+  nlohmann::ordered_json device_choice_;  // null: nobody chose its device
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool is_restarted_ = false, is_ready_again_allowed_ = false;

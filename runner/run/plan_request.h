@@ -25,6 +25,7 @@ struct PlanRequest {
   std::string device_model;          ///< of a GPU that is not here (device_models.h); empty: the graph's own device
   bool alternatives = true;          ///< look at other ways of computing the same
   bool certify = false;              ///< hold the recipe's way of computing against the whole batch
+  CheckpointSources trained = {};    ///< trainings that an earlier run has done: they are not planned
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;
   std::filesystem::path node_index = {};
 };

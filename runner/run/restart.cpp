@@ -17,7 +17,8 @@ bool is_lost(const Ending& ending) { return ending.exit == ExitCode::kDeviceLost
 
 }  // namespace
 
-RestartRule::RestartRule(const Graph& graph, NextGpu next_gpu) : graph_(graph), next_gpu_(std::move(next_gpu)) {}
+RestartRule::RestartRule(const Graph& graph, TakeOtherGpu other_gpu, std::string device)
+    : graph_(graph), other_gpu_(std::move(other_gpu)), name_(std::move(device)) {}
 
 void RestartRule::see(const Event& event) {
   if (const auto* ready = std::get_if<Ready>(&event)) device_ = ready->device;
@@ -32,7 +33,10 @@ void RestartRule::see(const Event& event) {
     resumed_[resumed->node] = resumed->metrics;
   }
   // Whoever saves again has saved before.
-  if (const auto* flush = std::get_if<Flush>(&event); flush && !flush->node.empty() && ++saves_ > 1) stalled_ = -1;
+  if (const auto* flush = std::get_if<Flush>(&event); flush && !flush->node.empty() && ++saves_ > 1) {
+    stalled_ = -1;
+    has_moved_ = false;
+  }
 }
 
 std::optional<Restart> RestartRule::after(const Ending& ending) {
@@ -46,27 +50,48 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return {stranded_->error};
   if (!is_lost(ending)) return {};
   Diagnostic error{ErrorCode::kDeviceLost, {}, "", "", ""};
-  error.message = "the device '" + device_ + "' failed, and nothing can be done on it in the same process";
+  error.message = "the device '" + here() + "' failed, and nothing can be done on it in the same process";
   error.help = deaths_ > 0 ? "it failed again after the run was restarted: try another device"
                            : "set memory.max_retries for the run to be restarted by itself";
   return {error};
 }
 
-/// On the first device that the recipe allows and that is there.
-std::optional<Restart> RestartRule::move(const Stranded& stranded) {
-  tried_.push_back(device_);
+/// To the first device that the recipe allows and that is to be had.
+std::optional<Restart> RestartRule::move(Stranded stranded) {
+  std::string in_vain;  // why there is no other GPU
   for (const std::string& to : stranded.to) {
-    const std::optional<std::string> device = to == "gpu" ? next_gpu_(tried_) : std::optional<std::string>("cpu");
-    if (!device || *device == device_) continue;
-    deaths_ = stalled_ = saves_ = 0;
-    Restart restart{.device = *device, .restarts = {.retries = stranded.retries}, .node = stranded.node};
-    restart.line = "continues on " + *device + " in place of " + device_ + ": " + stranded.error.message;
-    if (*device == "cpu") restart.line += "; its numbers differ in their last bits, and it is slower";
-    restart.recovery = {.cause = "out of memory", .from = device_, .to = *device};
-    return restart;
+    if (to == "cpu" && here() != "cpu")
+      return move_to({.taken = {.why = "the memory of " + here() + " ran out"}, .record = {}}, stranded, in_vain);
+    if (to != "gpu" || !other_gpu_) continue;
+    auto other = other_gpu_();
+    if (other) return move_to(*std::move(other), stranded, in_vain);
+    const ExitCode exit = exit_code(other.errors());
+    if (says_stopped(exit)) {
+      stopped_ = exit;
+      return {};
+    }
+    const Diagnostic& why = other.errors().front();
+    in_vain = "no other GPU: " + why.message;
+    stranded.error.notes.push_back({{}, in_vain});
+    stranded.error.notes.insert(stranded.error.notes.end(), why.notes.begin(), why.notes.end());
   }
-  stranded_ = stranded;  // for errors_of()
+  stranded_ = std::move(stranded);  // for errors_of()
   return {};
+}
+
+Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded, const std::string& in_vain) {
+  deaths_ = stalled_ = saves_ = 0;
+  has_moved_ = true;
+  const std::string from = std::exchange(name_, device.text());
+  Restart restart{.restarts = {.retries = stranded.retries, .has_moved = true}, .node = stranded.node};
+  restart.recovery = stranded.incident;
+  restart.recovery.from = from.empty() ? device_ : from;
+  restart.recovery.to = name_;
+  restart.line = "continues on " + name_ + " in place of " + restart.recovery.from + ": " + stranded.error.message;
+  if (device.taken.select == "cpu") restart.line += "; its numbers differ in their last bits, and it is slower";
+  if (!in_vain.empty()) restart.line += "; " + in_vain;
+  restart.device = std::move(device);
+  return restart;
 }
 
 /// From the last checkpoint.
@@ -78,12 +103,13 @@ std::optional<Restart> RestartRule::repeat(bool is_lost) {
   if (is_stuck && (is_lost || device_ != "cpu")) return {};
   ++deaths_;
   saves_ = 0;
-  Restart restart{.restarts = {.plans = is_stuck ? stalled_ - kMostStalled + 1 : 0}, .node = node_};
+  Restart restart{.restarts = {.plans = is_stuck ? stalled_ - kMostStalled + 1 : 0, .has_moved = has_moved_},
+                  .node = node_};
   const std::string count =
       ", restart " + std::to_string(deaths_) + (said.max_retries ? " of " + std::to_string(*said.max_retries) : "");
-  restart.line = (is_lost ? "the device '" + device_ + "' failed" : std::string("the worker was killed")) +
+  restart.line = (is_lost ? "the device '" + here() + "' failed" : std::string("the worker was killed")) +
                  ": continues from the last checkpoint" + (is_stuck ? ", in a way that takes less memory" : "") + count;
-  restart.recovery = {.cause = is_lost ? "device lost" : "killed", .from = device_, .to = device_};
+  restart.recovery = {.cause = is_lost ? "device lost" : "killed", .from = here(), .to = here()};
   return restart;
 }
 

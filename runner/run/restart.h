@@ -10,25 +10,27 @@
 
 #include "runner/graph/graph.h"
 #include "runner/protocol/event.h"
+#include "runner/run/chosen_device.h"
 #include "runner/run/supervise.h"
 
 namespace runner {
 
-/// The next GPU that a run may go on on, "cuda:1", after those in `tried`; nullopt: there is none.
-using NextGpu = std::function<std::optional<std::string>(const std::vector<std::string>& tried)>;
+/// Gives back the GPU that a run is on, and takes another that it has not been on. Errors as NextGpu has them.
+using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 
 /// How a run goes on after its worker has ended before it was done.
 struct Restart {
-  std::string device;  ///< on which; empty: as before
-  Restarts restarts;   ///< what the next worker is told
-  std::string node;    ///< that was at work; empty: none
-  std::string line;    ///< for the user
-  Recovery recovery;   ///< for the record
+  std::optional<OwnDevice> device = {};  ///< on which, taken; of the CPU without a record. nullopt: the same
+  Restarts restarts;                     ///< what the next worker is told
+  std::string node;                      ///< that was at work; empty: none
+  std::string line = {};                 ///< for the user
+  Recovery recovery = {};                ///< for the record
 };
 
 /// Decides whether a run goes on with another worker, by memory.max_retries and memory.on_oom of the node at work:
 ///
-/// - A node that is stranded on its device goes on on another GPU or on the CPU, where the recipe allows it.
+/// - A node that is stranded on its device goes on on another GPU or on the CPU, whichever the recipe names first and
+///   is to be had.
 /// - After a fatal error of the device, and where the worker was killed as the kernel kills what takes too much of the
 ///   host's memory, it continues from the last checkpoint, as often as max_retries says, where on_oom has replan. It
 ///   does so under the same plan, since what happened may pass. Two workers in a row that got no further than the
@@ -38,13 +40,16 @@ struct Restart {
 /// Whatever else ends a worker ends the run. Each device counts from 0.
 class RestartRule {
  public:
-  /// `graph` is borrowed.
-  RestartRule(const Graph& graph, NextGpu next_gpu);
+  /// `graph` is borrowed; `other_gpu` may be empty. `device` is what the user knows the run's device as,
+  /// OwnDevice::text(); empty: what the worker calls it.
+  RestartRule(const Graph& graph, TakeOtherGpu other_gpu, std::string device = "");
 
   /// Takes note of what the worker says.
   void see(const Event& event);
   /// What is to be done after such an end; nullopt: the run has ended.
   std::optional<Restart> after(const Ending& ending);
+  /// How the run ends where a signal has ended the wait for another GPU, in which case after() gave nullopt.
+  std::optional<ExitCode> stopped() const { return stopped_; }
   /// The errors of an end after which nothing is done any more, and which the worker has not reported itself.
   Diagnostics errors_of(const Ending& ending) const;
 
@@ -55,14 +60,18 @@ class RestartRule {
     bool replans = false;
   };
   Options options() const;
-  std::optional<Restart> move(const Stranded& stranded);
+  std::optional<Restart> move(Stranded stranded);
+  Restart move_to(OwnDevice device, const Stranded& stranded, const std::string& in_vain);
   std::optional<Restart> repeat(bool is_lost);
+  const std::string& here() const { return name_.empty() ? device_ : name_; }
 
   const Graph& graph_;
-  const NextGpu next_gpu_;
+  const TakeOtherGpu other_gpu_;
+  std::string name_;  // of the device, for the user
   std::string device_, node_;
-  std::vector<std::string> tried_;  // GPUs
   std::optional<Stranded> stranded_;
+  std::optional<ExitCode> stopped_;
+  bool has_moved_ = false;                       // to this device, and saved nothing there
   std::set<std::string> finished_;               // nodes
   std::map<std::string, std::int64_t> resumed_;  // with how many metrics each node continued last
   std::int64_t saves_ = 0;                       // begun by this worker

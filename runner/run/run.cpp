@@ -11,6 +11,7 @@
 #include "runner/run/live_record.h"
 #include "runner/run/restart.h"
 #include "runner/run/supervise.h"
+#include "runner/run/worker_set.h"
 #include "runner/run/worker_output.h"
 
 namespace runner {
@@ -35,7 +36,8 @@ class Run {
         display_(surroundings.talk, surroundings.display),
         summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
         record_(request, surroundings, summary_),
-        restarts_(request.graph, surroundings.next_gpu),
+        worker_(surroundings.worker),
+        restarts_(request.graph, other_gpu(), request.device ? request.device->text() : ""),
         output_([this](const std::string& line) {
           display_.detail(line);
           record_.log(LogLevel::kInfo, "", line);
@@ -60,17 +62,37 @@ class Run {
       lost.insert(lost.end(), of_node.begin(), of_node.end());
     }
     if (!lost.empty()) return fail(lost);
+    const SignalSource between_workers;  // a signal that comes while none is at work waits for the next
     for (std::optional<Restart> restart;;) {
-      const auto ending = supervise(surroundings_.worker, worker_request(restart), conversation());
+      const auto ending = supervise(worker_, worker_request(restart), conversation());
       if (!ending) return fail(ending.errors());
       output_.take_rest();
       std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
+      if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
       if (!next) return judge(*ending);
       go_on(*next);
-      if (restart && next->device.empty()) next->device = restart->device;
       restart = std::move(next);
     }
   }
+
+  Ending stopped_between_workers(ExitCode exit) const {
+    return {.exit = has_saved_ ? ExitCode::kStoppedAfterSave : exit, .errors = {}};
+  }
+
+  /// Gives back the GPU that the run is on and takes another; empty where nobody can.
+  TakeOtherGpu other_gpu() {
+    if (!surroundings_.next_gpu) return {};
+    return [this]() -> Result<OwnDevice> {
+      OwnDevice* const own = own_device();
+      if (!own || !own->taken.device)
+        return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", "which one it is on only CUDA knows", ""};
+      left_.push_back(own->taken.device->uuid);
+      own->taken.lock.reset();
+      return surroundings_.next_gpu(left_);
+    };
+  }
+
+  OwnDevice* own_device() { return moved_to_ ? &*moved_to_ : request_.device; }
 
   Conversation conversation() {
     Conversation conversation;
@@ -91,20 +113,34 @@ class Run {
                     {"checkpoints", to_json(request_.trained)},
                     {"reuse", name(request_.reuse)},
                     {"index", surroundings_.node_index.string()}};
+    if (is_resumed() || restart) request["folder"] = record_.path().string();
     if (!restart) return request;
-    if (!restart->device.empty()) request["graph"]["device"] = restart->device;
-    request["restarts"] = {{"plans", restart->restarts.plans}, {"retries", restart->restarts.retries}};
+    if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
+    const Restarts& told = restart->restarts;
+    request["restarts"] = {{"plans", told.plans}, {"retries", told.retries}, {"has_moved", told.has_moved}};
     return request;
   }
 
   /// Another worker takes over.
-  void go_on(const Restart& restart) {
+  void go_on(Restart& restart) {
+    if (restart.device) move(*std::move(restart.device));
     display_.node_finished();
     show(Said{restart.node, restart.line});
     record_.see(Said{restart.node, restart.line});
     record_.see(Recovered{restart.node, restart.recovery});
     record_.sync_metrics();
     record_.restart();
+  }
+
+  void move(OwnDevice device) {
+    if (device.record.is_null()) {
+      const auto asked = request_.device ? request_.device->record.value("asked", "") : request_.graph.device;
+      device.record = device_record({.select = asked}, device.taken);
+    }
+    if (OwnDevice* const before = own_device()) before->taken.lock.reset();
+    moved_to_ = std::move(device);
+    hand_over(moved_to_->taken, worker_);
+    record_.move(moved_to_->record, worker_.variables);
   }
 
   void judge(const Ending& ending) {
@@ -244,6 +280,9 @@ class Run {
   ProgressDisplay display_;
   RunSummary summary_;
   LiveRecord record_;
+  WorkerCommand worker_;                // of the device that the run is on
+  std::optional<OwnDevice> moved_to_;   // nullopt: it is on the one that it began on
+  std::vector<std::string> left_ = {};  // UUIDs of GPUs
   RestartRule restarts_;
   WorkerOutput output_;
   ExitCode exit_ = ExitCode::kDone;

@@ -12,6 +12,7 @@
 
 #include "runner/config/compose.h"
 #include "runner/graph/graph.h"
+#include "runner/run/chosen_device.h"
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
 #include "runner/protocol/earlier_results.h"
@@ -31,7 +32,7 @@ struct RunRequest {
   CheckpointSources trained = {};     ///< trainings that the run in `source` has done; empty: all are to be done
   std::filesystem::path source = {};
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
-  nlohmann::ordered_json device_choice = {};  ///< for the record: how its device was chosen (chosen_device.h)
+  OwnDevice* device = nullptr;  ///< that the graph names; given back where the run leaves it. Null: nobody chose it
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.
@@ -44,9 +45,7 @@ struct RunSurroundings {
   std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
   std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
-  /// Where a run goes on that one GPU has no memory left for; to be connected to the choice of devices.
-  std::function<std::optional<std::string>(const std::vector<std::string>& tried)> next_gpu =
-      [](const std::vector<std::string>&) { return std::nullopt; };
+  NextGpu next_gpu = {};  ///< where a run goes on that one GPU has no memory left for; empty: nowhere
   Storage& storage = disk();
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };

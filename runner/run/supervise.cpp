@@ -199,7 +199,7 @@ Supervision::Supervision() = default;
 Supervision::~Supervision() = default;
 
 Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conversation conversation, OnEnd on_end) {
-  if (stop_signal_) return {{ErrorCode::kInterrupted, {}, "", "interrupted", ""}};
+  if (stop_signal_) return {stopped_by(*stop_signal_)};
   const auto worker = workers_.start(command);
   if (!worker) return worker.errors();
   request["log"] = name(command.log);

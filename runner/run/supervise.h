@@ -48,7 +48,7 @@ class Supervision {
   ~Supervision();
 
   /// Starts a worker, which gets `request` once it has greeted, and is told how much to log. Errors where it cannot be
-  /// started; kInterrupted once a signal has asked for the end. run() calls `on_end`, which may start the next worker.
+  /// started; stopped_by() once a signal has asked for the end. run() calls `on_end`, which may start the next worker.
   Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request, Conversation conversation,
                     OnEnd on_end);
   /// Follows all workers to their ends.

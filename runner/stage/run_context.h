@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runner/error/recovery.h"
+
 namespace runner {
 
 /// How far a stage is. Zero and empty members are unknown and not shown.
@@ -23,17 +25,6 @@ struct Progress {
 
   std::int64_t bytes = 0, bytes_in_all = 0;  ///< of a file that is fetched or read
   double bytes_per_second = 0;
-};
-
-/// A run went on after memory had run out, or after its worker had died.
-struct Recovery {
-  std::string cause;                  ///< "out of memory", "memory is free again", "device lost", "killed"
-  std::string phase;                  ///< of the step, "backward"; empty: unknown
-  std::int64_t step = 0;              ///< 1-based; 0: in none
-  std::int64_t tried = 0, taken = 0;  ///< bytes: asked for in vain, and held then; 0: unknown
-  std::int64_t limit = 0;             ///< bytes that may be held; 0: none was reached
-  std::string from, to;               ///< ways of computing the same, or devices; equal: it was done once more
-  bool operator==(const Recovery&) const = default;
 };
 
 /// Looks into a training, tensor by tensor. stages/ knows what can be seen (stages/train/step_observer.h).
@@ -57,6 +48,7 @@ struct CheckpointSource {
 struct Restarts {
   std::int64_t plans = 0;    ///< so many plans after its own a training continues with, since workers were killed
   std::int64_t retries = 0;  ///< of a batch, before it was moved to this device; for on_oom_policy: legacy
+  bool has_moved = false;    ///< from another device: how a step was computed there is no measure of this one
 };
 
 /// What a node is told about its run before it starts.

@@ -114,27 +114,32 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
     return (static_cast<std::uint64_t>(index) * kSplitParts + static_cast<std::uint64_t>(part_)) * 8 +
            static_cast<std::uint64_t>(eighths - 1);
   };
-  std::shared_ptr<const Image> decoded = cache_ ? cache_->find(key(8)) : nullptr;
-  if (decoded && options_.decode == Decode::kExact) {
-    const Cut cut = cut_of({decoded->width, decoded->height}, epoch, index);
+  const auto find = [&](int eighths) { return cache_ ? cache_->find(key(eighths)) : nullptr; };
+  const auto file_bytes = [&] { return read_image_file(list_->root / file(index).name); };
+  const auto decode = [&](Bytes bytes, int eighths) {
+    auto image = std::make_shared<const Image>(decode_image(bytes, eighths));
+    if (cache_) cache_->put(key(eighths), image);
+    return image;
+  };
+  const auto wanted = [&](const ImageHeader& header) {
+    const Cut cut = cut_of(header, epoch, index);
     mirrored = cut.mirrored;
-    return cut_out(cut, std::move(decoded), options_.resize.interpolation);
+    return cut;
+  };
+  if (options_.decode == Decode::kExact) {
+    std::shared_ptr<const Image> whole = find(8);
+    if (!whole) whole = decode(file_bytes(), 8);
+    const Cut cut = wanted({whole->width, whole->height});
+    return cut_out(cut, std::move(whole), options_.resize.interpolation);
   }
 
-  const std::vector<std::uint8_t> bytes = read_image_file(list_->root / file(index).name);
+  const std::vector<std::uint8_t> bytes = file_bytes();
   const ImageHeader header = read_image_header(bytes);
-  const Cut cut = cut_of(header, epoch, index);
-  mirrored = cut.mirrored;
-  int eighths = 8;
-  if (options_.decode == Decode::kFast) {
-    eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
-                               enough(header.shown_height(), cut.from.height, cut.height));
-    decoded = cache_ ? cache_->find(key(eighths)) : nullptr;
-  }
-  if (!decoded) {
-    decoded = std::make_shared<const Image>(decode_image(bytes, eighths));
-    if (cache_) cache_->put(key(eighths), decoded);
-  }
+  const Cut cut = wanted(header);
+  const int eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
+                                       enough(header.shown_height(), cut.from.height, cut.height));
+  std::shared_ptr<const Image> decoded = find(eighths);
+  if (!decoded) decoded = decode(bytes, eighths);
   const Cut used = at_size(cut, header, *decoded);
   return cut_out(used, std::move(decoded), options_.resize.interpolation);
 }

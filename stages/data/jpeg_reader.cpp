@@ -1,7 +1,9 @@
 #include "stages/data/jpeg_reader.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <iterator>
 
 #include <jpeglib.h>
 #include <jerror.h>
@@ -98,11 +100,13 @@ void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
 bool read_rows(Decoder& decoder, Image& image, std::vector<std::uint8_t>& inks) {
   if (setjmp(decoder.failed)) return false;
   const bool four_inks = decoder.state.out_color_space == JCS_CMYK;
+  std::uint8_t* rows[16];  // as many as a row of blocks has, where colours have half the height
   while (decoder.state.output_scanline < decoder.state.output_height) {
     const auto y = static_cast<int>(decoder.state.output_scanline);
-    std::uint8_t* row = four_inks ? inks.data() : image.row(y);
-    jpeg_read_scanlines(&decoder.state, &row, 1);
-    if (four_inks) add_inks(row, image.row(y), image.width);
+    const int most = four_inks ? 1 : std::min(static_cast<int>(std::size(rows)), image.height - y);
+    for (int i = 0; i < most; ++i) rows[i] = four_inks ? inks.data() : image.row(y + i);
+    jpeg_read_scanlines(&decoder.state, rows, static_cast<JDIMENSION>(most));
+    if (four_inks) add_inks(inks.data(), image.row(y), image.width);
   }
   return true;
 }

@@ -20,10 +20,11 @@ void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device, const s
     work();
   } catch (const std::exception& error) {
     std::vector<std::string> others = other_devices(policy, device);
-    if (others.empty() || !is_out_of_memory(error)) throw;
-    throw runner::StageError(runner::ErrorCode::kOutOfMemory, in_words(memory_incident(device)))
+    if (others.empty() || !is_out_of_memory(error, device)) throw;
+    runner::Recovery incident = memory_incident(device);
+    throw runner::StageError(runner::ErrorCode::kOutOfMemory, in_words(incident))
         .with_help("use a smaller memory.micro_batch or model")
-        .elsewhere(std::move(others));
+        .elsewhere(std::move(others), std::move(incident));
   }
 }
 

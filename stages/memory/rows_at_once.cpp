@@ -14,7 +14,7 @@ void RowsAtOnce::run(std::int64_t units, const std::function<void(std::int64_t a
     try {
       return run(at_once);
     } catch (const std::exception& error) {
-      if (!is_out_of_memory(error) || !retries(units, at_once, times)) throw;
+      if (!is_out_of_memory(error, device_) || !retries(units, at_once, times)) throw;
     }
   }
 }
@@ -43,7 +43,7 @@ void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::st
   try {
     return work();
   } catch (const std::exception& error) {
-    if (!is_out_of_memory(error) || !policy.recovery.allows_retry(0)) throw;
+    if (!is_out_of_memory(error, device) || !policy.recovery.allows_retry(0)) throw;
   }
   runner::Recovery incident = memory_incident(device);
   incident.from = incident.to = what;

@@ -65,9 +65,12 @@ class ProfileWalk {
     const bool is_in_step = is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
     if (!is_in_step) {
       current_.reset();
-      profile_.elsewhere = std::max(profile_.elsewhere, live);
+      // After a forward pass and until the backward pass the blocks hold what they have saved.
+      if (event.phase == StepPhase::kIdle && before_backward_) note(event, live, flops, was_forward_);
+      else profile_.elsewhere = std::max(profile_.elsewhere, live);
       return;
     }
+    before_backward_ = event.phase != StepPhase::kBackward;
     if (is_forward != was_forward_) {
       if (was_forward_) note_held();
       else entered_ = 0;
@@ -121,6 +124,7 @@ class ProfileWalk {
   std::optional<std::size_t> current_;
   std::size_t entered_ = 0;
   bool was_forward_ = false;
+  bool before_backward_ = false;  // what a forward pass has saved is there
   StepProfile profile_;
 };
 

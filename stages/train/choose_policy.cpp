@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -90,7 +89,11 @@ class WaySearch {
     };
     const std::size_t kept = first(false);
     if (kept == 0 || !may_recompute() || !attempt(way(0, true)).traced) return;
-    const std::size_t recomputed = first(true);
+    const std::size_t recomputed = first_that_fits(all.size(), [&](std::size_t i) {
+      const Tried& tried = attempt(way(i, true));
+      return tried.traced && without_loss(tried) <= search_.budget;
+    });
+    first(true);  // one way of them, where the allocator's losses count
     // Larger parts, of which fewer blocks are kept.
     const std::size_t count = kept - std::min(kept, recomputed), looked_at = std::min(count, kSizesWithBlocks);
     for (std::size_t n = 0; n < looked_at; ++n) {
@@ -122,35 +125,42 @@ class WaySearch {
     return attempt(way).traced.has_value();
   }
 
-  /// Keeps as many blocks as fit, where all of them do not and none does. What is reckoned from the two profiles is
-  /// traced, and corrected by what the trace says.
+  /// Keeps as many blocks as fit, where all of them do not. What is reckoned from the two profiles is traced: the
+  /// reckoning knows what is live, and not what the allocator loses, which may be the most where all blocks are
+  /// recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
-    if (!kept.traced || !fits(recomputed)) return;
+    if (!kept.traced || !recomputed.traced) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
     if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
     const std::int64_t besides =
-        recomputed.traced->plan.predicted - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    std::int64_t bytes = search_.budget - besides, step = search_.budget / 256;
-    std::set<std::vector<bool>> seen;
-    for (int i = 0; i < kRefinements; ++i) {
+        without_loss(recomputed) - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
+    // By the reckoning, ways of up to `low` bytes fit or there are none, and ways of `high` and more do not fit.
+    std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
+    for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
-      if (!blocks) return;
+      if (!blocks) {
+        low = bytes;
+        bytes = low + (high - low) / 2;
+        continue;
+      }
       PolicyWay way = kept.way;
       for (std::size_t block = 0; block < blocks->size(); ++block) {
         if ((*blocks)[block]) way.recomputed.modules.push_back(without.blocks[block].path);
       }
-      if (way.recomputed.modules.size() == blocks->size()) return;
+      if (way.recomputed.modules.size() == blocks->size()) way = recomputed.way;
       const Tried& tried = attempt(way);
       if (!tried.traced) return;
-      const std::int64_t spare = search_.budget - tried.traced->plan.predicted;
-      if (seen.insert(*blocks).second) {
-        bytes += spare;
-        continue;
-      }
-      if (spare >= 0) return;
-      bytes -= step;  // what is missing is too little for another choice
-      step *= 2;
+      if (fits(tried)) low = bytes;
+      else high = bytes_needed(without, with, *blocks);
+      const std::int64_t missing = tried.traced->plan.predicted - search_.budget;
+      bytes = low > 0 ? low + (high - low) / 2 : high - std::max<std::int64_t>(missing, 1);
     }
+  }
+
+  /// What would be needed if the allocator lost nothing.
+  static std::int64_t without_loss(const Tried& tried) {
+    const MemoryPlan& plan = tried.traced->plan;
+    return plan.predicted - (plan.reserved - plan.live);
   }
 
   const Tried& attempt(const PolicyWay& way) {

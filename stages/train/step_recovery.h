@@ -68,7 +68,8 @@ class StepRecovery {
 
   /// The plan in force, for a checkpoint, and where it is not the one that the recipe asks for how it differs.
   nlohmann::ordered_json state() const;
-  /// Continues under the plan of such a state; under its own where the recipe asks for another than it did then.
+  /// Continues under the plan of such a state; under its own where the recipe asks for another than it did then, or the
+  /// state is that of another device.
   void restore(const nlohmann::json& state);
 
  private:

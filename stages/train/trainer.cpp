@@ -10,6 +10,7 @@
 #include "stages/machine/device_error.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/memory/memory_budget.h"
+#include "stages/memory/memory_incident.h"
 #include "stages/memory/other_devices.h"
 #include "stages/memory/retried_loader.h"
 #include "stages/machine/memory_meter.h"
@@ -98,12 +99,14 @@ class Training {
     } catch (const std::exception& error) {
       if (is_device_lost(error)) throw;  // nothing there can be put back
       pending_.undo_unwritten();
-      if (!is_out_of_memory(error)) throw;
+      if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what =
           look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
+      runner::Recovery incident = memory_incident(device_);
+      incident.step = what.step;
       for (const std::string& line : live_table(what)) context_.say(line);
       save_what_is_done();
-      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_));
+      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_), std::move(incident));
     } catch (...) {
       pending_.undo_unwritten();
       throw;
@@ -224,7 +227,7 @@ class Training {
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing there can be put back
         if (before) before->restore();
-        if (!is_out_of_memory(error) || !recovery_.retries(done_.steps + 1)) throw;
+        if (!is_out_of_memory(error, device_) || !recovery_.retries(done_.steps + 1)) throw;
       } catch (...) {
         if (before) before->restore();
         throw;

@@ -209,7 +209,7 @@ class TrainingStage final : public runner::Stage {
         if (next->device != device)
           throw StageError(error.code, error.what())
               .with_help(error.help)
-              .elsewhere({next->device == "cpu" ? "cpu" : "gpu"}, retries.count());
+              .elsewhere({next->device == "cpu" ? "cpu" : "gpu"}, error.incident, retries.count());
         const std::int64_t before = std::exchange(options.batch_size, next->batch_size * parts);
         if (parts > 1) options.accumulated_micro_batch = policy.micro_batch = next->batch_size;
         const std::string from = "batch_size " + std::to_string(before),

@@ -80,12 +80,19 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
-/// "restarts": {"plans", "retries"}, where this is not the first worker of its run.
+/// "folder", that of a run that is resumed; empty: it begins.
+std::filesystem::path resumed_folder(const Json& request) {
+  const Json folder = request.value("folder", Json(""));
+  if (!folder.is_string()) throw std::runtime_error("its 'folder'");
+  return folder.get<std::string>();
+}
+
+/// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
   try {
-    return {.plans = restarts->at("plans"), .retries = restarts->at("retries")};
+    return {.plans = restarts->at("plans"), .retries = restarts->at("retries"), .has_moved = restarts->at("has_moved")};
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'restarts'");
   }
@@ -229,10 +236,14 @@ ExitCode Worker::run_or_plan(const Json& request) {
                     {"libtorch", versions()["libtorch"]}};
   }
   const runner::Restarts restarts = restarts_in(request);
-  const Diagnostics unfit = executor.plan(
-      {.smoke = is_set("smoke"), .resume = is_set("resume"), .trained = trained, .reuse = reuse, .restarts = restarts},
-      dry,
-      /*strict=*/is_plan, device->str());
+  const Diagnostics unfit = executor.plan({.smoke = is_set("smoke"),
+                                           .resume = is_set("resume"),
+                                           .trained = trained,
+                                           .reuse = reuse,
+                                           .restarts = restarts,
+                                           .resumed = resumed_folder(request)},
+                                          dry,
+                                          /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
     log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }

@@ -26,10 +26,10 @@ void decode_and_forget(const std::filesystem::path& path) {
   jpeg_read_header(&info, TRUE);
   info.out_color_space = JCS_RGB;
   jpeg_start_decompress(&info);
-  const std::size_t stride = std::size_t{3} * info.output_width;
-  std::vector<std::uint8_t> pixels(stride * info.output_height);
+  // In the memory that it is quickest with.
+  stages::Image image = stages::Image::unset(static_cast<int>(info.output_width), static_cast<int>(info.output_height));
   while (info.output_scanline < info.output_height) {
-    JSAMPROW row = pixels.data() + stride * info.output_scanline;
+    JSAMPROW row = image.row(static_cast<int>(info.output_scanline));
     jpeg_read_scanlines(&info, &row, 1);
   }
   jpeg_finish_decompress(&info);

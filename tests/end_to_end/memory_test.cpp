@@ -1,5 +1,6 @@
 // The memory limit of a run and how it is reported, through the real program.
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -57,6 +58,30 @@ TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
   const Ended too_low = retort("resume run memory.budget=1MiB", folder_.path());
   EXPECT_EQ(too_low.exit, 1);
   EXPECT_THAT(too_low.err, AllOf(HasSubstr("error[E0706]"), HasSubstr("may use 1.0 MiB (memory.budget)")));
+}
+
+TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
+  const std::string options =
+      " quickstart data.make=null data.root=many data.image_size=32 model.patch_size=8 model.num_hidden_layers=2 "
+      "train.batch_size=32 memory=auto ";
+  ASSERT_EQ(retort("data make image_folder --out many --classes 2 --per-class 30 --size 32 -q", folder_.path()).exit,
+            0);
+  const json plan = json::parse(retort("plan" + options + "--json", folder_.path()).out).at("result").at("plans").at(0);
+  double least = plan.at("predicted").get<double>();
+  for (const json& other : plan.at("alternatives")) least = std::min(least, other.at("predicted").get<double>());
+  const double budget = (plan.at("predicted").get<double>() + 2 * least) / 3;
+  const std::string text = std::to_string(static_cast<std::int64_t>(budget) >> 20) + "MiB";
+  const auto step = [&] { return json::parse(file_text(folder_ / "run/nodes/train/plan.json")).at("step"); };
+  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:3:kill_both " RETORT_BINARY_DIR "/bin/retort run" +
+                                     options + "run.dir=run memory.budget=" + text,
+                                 folder_.path());
+  ASSERT_THAT(killed.err, HasSubstr("train: chosen: micro_batch "));
+  const json chosen = step();
+  ASSERT_GT(chosen.at("micro_batch"), 0);
+  const Ended resumed = retort("resume run memory.budget=1GiB", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("train: chosen when the run started: "));
+  EXPECT_EQ(step(), chosen) << "it is part of the bits";
 }
 
 TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {

@@ -12,6 +12,7 @@ struct FakeMachine : runner::DeviceSource {
   std::chrono::steady_clock::time_point time{};
   std::vector<std::string> said;
   std::function<void()> on_sleep = [] {};  ///< what happens meanwhile; called after each sleep
+  std::optional<int> signal = {};          ///< that comes meanwhile
   runner::CudaVariables variables = {};
   std::string cuda = "13.0";
 
@@ -44,6 +45,7 @@ struct FakeMachine : runner::DeviceSource {
                 [this](std::chrono::steady_clock::duration span) {
                   time += span;
                   on_sleep();
+                  return signal;
                 }};
   }
 

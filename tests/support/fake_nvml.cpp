@@ -34,6 +34,8 @@ Device handle(const json& entry) { return reinterpret_cast<Device>(&handles.empl
 
 int answer(Device device, const char* field) {
   if (const int error = of(device).value("error", 0)) return error;
+  const bool is_memory = std::string_view(field) == "total" || std::string_view(field) == "reserved";
+  if (const int error = is_memory ? of(device).value("memory_error", 0) : 0) return error;
   return of(device).contains(field) ? kSuccess : kNotSupported;
 }
 

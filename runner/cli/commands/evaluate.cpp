@@ -113,9 +113,13 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   }
 
   const bool is_same_device = keep_machine(graph, before->graph, *run);
-  const auto device = take_own_device(
-      {.recipe = prepared->recipe.resolved, .graph = graph, .worker = *worker, .run = is_same_device ? &*run : nullptr},
-      console);
+  const DeviceUse use{.recipe = prepared->recipe.resolved,
+                      .graph = graph,
+                      .worker = *worker,
+                      .run = is_same_device ? &*run : nullptr,
+                      .trained = *trained,
+                      .reuse = flags.reuse.which()};
+  auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
@@ -124,8 +128,8 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which(),
-                           .device_choice = device->record};
-  return runner::run(request, surroundings(console, *worker));
+                           .device = &*device};
+  return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
 Invocation declare_evaluate() {

@@ -115,13 +115,6 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
   if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
-  const auto device = take_own_device({.recipe = request->recipe,
-                                       .graph = request->graph,
-                                       .worker = *worker,
-                                       .run = request->run ? &*request->run : nullptr},
-                                      console);
-  if (!device) return report(console, device.errors());
-  request->refresh_graph();
   std::vector<std::string> paths;
   for (const std::string& path : words.paths) paths.push_back(path_for(request->graph, path));
   request->json.update({{"paths", paths},
@@ -130,6 +123,15 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
                         {"flip", flags.flip},
                         {"skip_corrupt", flags.skip_corrupt}});
   if (!flags.support.empty()) request->json["support"] = path_for(request->graph, flags.support);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto device = take_own_device({.recipe = request->recipe,
+                                       .graph = request->graph,
+                                       .worker = *worker,
+                                       .run = request->run ? &*request->run : nullptr,
+                                       .need = planned_need_of_prediction(*worker, request->json, display)},
+                                      console);
+  if (!device) return report(console, device.errors());
+  request->refresh_graph();
   try {
     return predict(*worker, request->json, flags, console, request->recipe);
   } catch (const WriteError& error) {

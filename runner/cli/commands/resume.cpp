@@ -85,13 +85,13 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   // Both are part of the bits: what `auto` came to then, it comes to again.
   Graph& graph = prepared->graph;
   const bool is_same_device = keep_machine(graph, before->graph, *run);
-  const auto device = take_own_device({.recipe = new_recipe,
-                                       .graph = graph,
-                                       .worker = *worker,
-                                       .run = is_same_device ? &*run : nullptr,
-                                       .is_resumed = true,
-                                       .reuse = flags.reuse.which()},
-                                      console);
+  const DeviceUse use{.recipe = new_recipe,
+                      .graph = graph,
+                      .worker = *worker,
+                      .run = is_same_device ? &*run : nullptr,
+                      .is_resumed = true,
+                      .reuse = flags.reuse.which()};
+  auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
   const RunRequest request{.composition = prepared->composition,
                            .recipe = prepared->recipe,
@@ -100,8 +100,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .smoke = run->smoke,
                            .resume = run->folder,
                            .reuse = flags.reuse.which(),
-                           .device_choice = device->record};
-  return runner::run(request, surroundings(console, *worker));
+                           .device = &*device};
+  return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
 Invocation declare_resume() {

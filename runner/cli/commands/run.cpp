@@ -43,9 +43,9 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
-  const auto device = take_own_device(
-      {.recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()},
-      console);
+  const DeviceUse use{
+      .recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()};
+  auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
 
   const RunRequest request{.composition = prepared->composition,
@@ -54,8 +54,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .sources = sources,
                            .smoke = flags.smoke,
                            .reuse = flags.reuse.which(),
-                           .device_choice = device->record};
-  return run(request, surroundings(console, *worker));
+                           .device = &*device};
+  return run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
 Invocation declare_run() {

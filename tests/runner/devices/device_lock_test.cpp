@@ -1,5 +1,6 @@
 #include "runner/devices/device_lock.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +92,7 @@ TEST_F(DeviceLockTest, TicketsStandInTheOrderInWhichTheyCame) {
     const DeviceTicket third(folder_, large);
     EXPECT_THAT(DeviceTicket::wants_before(folder_, &third), ElementsAre(small, small));
   }
+  EXPECT_EQ(folder_.names().size(), 2U);
   EXPECT_EQ(DeviceTicket::wants_before(folder_, nullptr).size(), 2U);
 }
 
@@ -115,6 +117,10 @@ TEST_F(DeviceLockTest, LinkInThePlaceOfALockIsNotFollowed) {
   EXPECT_FALSE(fs::exists(temporary_.path() / "elsewhere"));
 }
 
+TEST_F(DeviceLockTest, NoProgramThatIsStartedKeepsALock) {
+  EXPECT_NE(fcntl(*folder_.file("GPU-a.lock"), F_GETFD) & FD_CLOEXEC, 0);
+}
+
 class LockFolderTest : public testing::Test {
  protected:
   std::string refusal(const fs::path& path) {
@@ -137,6 +143,20 @@ TEST_F(LockFolderTest, IsMadeForItsUserAlone) {
   ASSERT_TRUE(LockFolder::open(path));
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all);
   EXPECT_TRUE(LockFolder::open(path));
+}
+
+TEST_F(LockFolderTest, IsInTheRuntimeFolderWhereThatIsThere) {
+  const char* const before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string own = "/tmp/retort-" + std::to_string(geteuid()), runtime = temporary_.path().string();
+  const auto standard_with = [](const std::string& value) {
+    setenv("XDG_RUNTIME_DIR", value.c_str(), 1);
+    return LockFolder::standard_path();
+  };
+  const std::string kept = before ? before : "";
+  EXPECT_EQ(standard_with(runtime), runtime + "/retort");
+  EXPECT_EQ(standard_with(runtime + "/gone"), own);
+  EXPECT_EQ(standard_with("."), own);
+  before ? setenv("XDG_RUNTIME_DIR", kept.c_str(), 1) : unsetenv("XDG_RUNTIME_DIR");
 }
 
 TEST_F(LockFolderTest, OfSomebodyElseIsRefused) {

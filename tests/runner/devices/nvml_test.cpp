@@ -79,6 +79,15 @@ TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
                           "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root", "GPU 4: Unknown Error"));
 }
 
+TEST_F(NvmlTest, GpuThatIsLostWhileItIsAskedIsNamed) {
+  const DeviceReading reading = read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
+      {"uuid": "GPU-2", "total": 100, "memory_error": 16}, {"uuid": "GPU-3", "total": 100, "memory_error": 4}]})");
+  ASSERT_EQ(reading.devices.size(), 1U) << "one that only keeps its memory to itself is there";
+  EXPECT_EQ(reading.devices[0].uuid, "GPU-3");
+  EXPECT_EQ(reading.devices[0].total, std::nullopt);
+  EXPECT_THAT(reading.problems, ElementsAre(HasSubstr("GPU 0: it is lost"), HasSubstr("GPU 1: it must be reset")));
+}
+
 TEST_F(NvmlTest, DividedGpuIsItsInstances) {
   const DeviceReading reading = read(R"({"devices": [
       {"uuid": "GPU-1", "name": "NVIDIA A100", "total": 40000, "free": 40000, "mig": [

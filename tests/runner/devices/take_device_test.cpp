@@ -150,6 +150,7 @@ TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
 TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
   machine_.gpu(80, 80);
   wish_.wait = true;
+  wish_.fallback = {"cpu"};
   const auto refused = take([](const DeviceFacts&) {
     return Result<DeviceNeed>(Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
   });
@@ -167,6 +168,14 @@ TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
   EXPECT_EQ(told(take(81)), "taken: cpu");
   EXPECT_THAT(machine_.said,
               ElementsAre("device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
+}
+
+TEST_F(TakeDeviceTest, WhatTheDriverKeepsIsNoRoom) {
+  machine_.gpu(80, 20).reserved = FakeMachine::gib(2);
+  wish_.wait = true;
+  EXPECT_EQ(told(take(79)),
+            "no GPU here has 79 GiB (the plan of train)\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
 }
 
 TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
@@ -212,6 +221,19 @@ TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
             "no GPU has 41 GiB (the plan of train) free\n"
             "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
             "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
+}
+
+TEST_F(TakeDeviceTest, NamedGpuWithRoomIsTakenByItsName) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 40);
+  wish_.select = "cuda:1";
+  wish_.fallback = {"gpu"};
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:1");
+  EXPECT_EQ(taken->device->index, 1);
+  EXPECT_FALSE(taken->is_only_visible) << "then it would be cuda:0";
+  EXPECT_EQ(taken->why, "the recipe names it");
 }
 
 TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {

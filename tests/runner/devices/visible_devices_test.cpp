@@ -104,6 +104,11 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
   EXPECT_TRUE(in_cuda_order_);
 }
 
+TEST_F(VisibleDevicesTest, OrderOfGpusThatDifferInTheirMemoryIsKnownToCudaAlone) {
+  machine_.now.devices[2].total = FakeMachine::gib(40);  // the other A100
+  EXPECT_THAT(seen("1"), ElementsAre(-1));
+}
+
 TEST_F(VisibleDevicesTest, InstancesAreNamedByTheirOwnUuids) {
   DeviceFacts instance = machine_.now.devices[3];
   machine_.now.devices[3].instance = 0;
@@ -111,6 +116,8 @@ TEST_F(VisibleDevicesTest, InstancesAreNamedByTheirOwnUuids) {
   instance.instance = 1;
   instance.uuid = "MIG-22222222-0000";
   machine_.now.devices.push_back(instance);
+  EXPECT_THAT(seen(), ElementsAre(0, 1, 2, 3, 3));
+  EXPECT_FALSE(in_cuda_order_) << "CUDA counts GPUs, and not their instances";
   EXPECT_THAT(seen("MIG-2222"), ElementsAre(3));
   EXPECT_THAT(seen("MIG-2222,MIG-1111"), ElementsAre(3, 3));
   machine_.variables.visible = "3";

@@ -38,7 +38,9 @@ class AddingStage : public Stage {
     if (act_ == "stage error")
       throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     if (act_ == "stranded") {
-      throw StageError(ErrorCode::kOutOfMemory, "no memory").with_help("use less").elsewhere({"gpu", "cpu"}, 2);
+      throw StageError(ErrorCode::kOutOfMemory, "no memory")
+          .with_help("use less")
+          .elsewhere({"gpu", "cpu"}, {.cause = "out of memory", .taken = 60}, 2);
     }
     if (act_ == "bad_alloc") throw std::bad_alloc();
     if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
@@ -152,7 +154,10 @@ class PlannedStage : public Stage {
   std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
     if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     const bool has_input = inputs.find<Number>("in") != nullptr;
-    context.plan({.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"});
+    MemoryPlan plan{.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
+    plan.step = context.earlier_step();
+    if (needs_ < 50) plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
+    context.plan(std::move(plan));
     return Outputs{{"out", std::make_shared<Number>(0)}};
   }
   Outputs run(const Inputs&, RunContext& context) override {
@@ -361,6 +366,42 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
 }
 
+TEST_F(DryRunTest, WhatWasChosenIsSaidWhenItIsRun) {
+  const auto executor = made({planned("train", 40)});
+  executor->plan({}, {}, /*strict=*/false, "cpu");
+  EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
+  ASSERT_FALSE(all<Said>().empty());
+  EXPECT_EQ(all<Said>()[0].line, "chosen: the whole batch at once");
+}
+
+TEST_F(DryRunTest, ResumedRunTakesUpItsPlansAgain) {
+  MemoryPlan before;
+  before.step = {{"micro_batch", 3}};
+  std::filesystem::create_directories(folder_ / "nodes/train");
+  std::ofstream(folder_ / "nodes/train/plan.json") << to_json(before);
+  const auto step = [&](const RunOptions& options) {
+    const auto executor = made({planned("train", 60), planned("other", 60)});
+    EXPECT_TRUE(executor->plan(options, {}, /*strict=*/true, "cpu").empty());
+    EXPECT_TRUE(executor->planned()[1].plan->step.is_null());
+    return executor->planned()[0].plan->step;
+  };
+  EXPECT_EQ(step({.resume = true, .resumed = folder_}), before.step);
+  EXPECT_TRUE(step({.resumed = folder_}).is_null()) << "it begins anew";
+  EXPECT_TRUE(step({.resume = true}).is_null());
+  EXPECT_TRUE(events_.empty());
+}
+
+TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
+  std::filesystem::create_directories(folder_ / "nodes/train");
+  std::ofstream(folder_ / "nodes/train/plan.json") << "[1";
+  const auto executor = made({planned("train", 60)});
+  EXPECT_TRUE(executor->plan({.resume = true, .resumed = folder_}, {}, /*strict=*/true, "cpu").empty());
+  EXPECT_TRUE(executor->planned()[0].plan->step.is_null());
+  ASSERT_EQ(all<Said>().size(), 1U);
+  EXPECT_EQ(all<Said>()[0].node, "train");
+  EXPECT_THAT(all<Said>()[0].line, HasSubstr("cannot read how a step was computed before, so it is planned anew: "));
+}
+
 TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 101, {0})});
@@ -467,6 +508,7 @@ TEST_F(ExecutorTest, NodeThatMayGoOnElsewhereIsStranded) {
   EXPECT_EQ(stranded->node, "a");
   EXPECT_THAT(stranded->to, ElementsAre("gpu", "cpu"));
   EXPECT_EQ(stranded->retries, 2);
+  EXPECT_EQ(stranded->incident, (Recovery{.cause = "out of memory", .taken = 60}));
   EXPECT_EQ(stranded->error.code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(stranded->error.message, "no memory");
   EXPECT_EQ(stranded->error.pointer, "/a");

@@ -30,7 +30,7 @@ const char* const kEveryLine[] = {
     R"({"event":"say","node":"train","line":"epoch 1: 83 %"})",
     R"({"event":"log","level":"debug","node":"train","line":"layout: contiguous"})",
     R"({"event":"recovered","node":"train","cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"micro_batch 8","to":"micro_batch 4"})",
-    R"({"event":"stranded","node":"train","to":["gpu","cpu"],"retries":2,"error":{"severity":"error","code":"E0706","message":"m","pointer":"/train","help":"h","notes":[]}})",
+    R"({"event":"stranded","node":"train","to":["gpu","cpu"],"retries":2,"error":{"severity":"error","code":"E0706","message":"m","pointer":"/train","help":"h","notes":[]},"incident":{"cause":"out of memory","phase":"","step":3,"tried":4,"taken":5,"limit":6,"from":"","to":""}})",
     R"({"event":"flush","node":"train"})",
     R"({"event":"node_finished","node":"train","seconds":1.5,"peak_memory_bytes":1024})",
     R"({"event":"item","item":{"file":"a.jpg"}})",

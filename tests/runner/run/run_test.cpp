@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/error/stop.h"
 #include "runner/protocol/event.h"
 #include "runner/record/run_lock.h"
 #include "tests/support/forwarding_storage.h"
@@ -50,11 +51,12 @@ class RunTest : public testing::Test {
     request.trained = trained_;
     request.source = source_;
     request.resume = resume_;
-    request.device_choice = device_choice_;
+    request.device = device_ ? &*device_ : nullptr;
     WritingStorage storage(write_);
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
     surroundings.working_folder = folder_.path();
+    surroundings.next_gpu = next_gpu_;
     if (json_) {
       surroundings.on_end = [&](const nlohmann::ordered_json& summary, const Diagnostics&) { ended_ = summary; };
     }
@@ -76,7 +78,8 @@ class RunTest : public testing::Test {
   Graph graph_;
   CheckpointSources trained_;
   std::string source_, resume_;
-  nlohmann::ordered_json device_choice_;
+  std::optional<OwnDevice> device_;
+  NextGpu next_gpu_;
   std::vector<std::string> variables_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
@@ -241,7 +244,7 @@ TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
 }
 
 const std::string kStranded =
-    R"(line:{"event":"stranded","node":"data","to":["gpu","cpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]}})";
+    R"(line:{"event":"stranded","node":"data","to":["gpu","cpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]},"incident":{"cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"","to":""}})";
 
 TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
   graph_.device = "cuda";
@@ -249,16 +252,100 @@ TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
               "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("device":"cpu",)"));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("resume":true,)"));
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0})"));
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
+  EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
   EXPECT_THAT(talk_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
                                      "their last bits, and it is slower\n"));
   EXPECT_EQ(summary()["status"], "finished");
   EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["device"], "cpu");
 }
 
+/// The GPU `index`, held by a lock in the folder `locks`.
+OwnDevice held_gpu(int index, const LockFolder& locks) {
+  const std::string uuid = "GPU-" + std::to_string(index);
+  OwnDevice own{.taken = {.select = "cuda:0",
+                          .device = DeviceFacts{.index = index, .uuid = uuid, .name = "L4"},
+                          .is_only_visible = true,
+                          .lock = DeviceLock::take(locks, uuid)},
+                .record = {{"asked", "auto"}, {"index", index}, {"uuid", uuid}}};
+  EXPECT_TRUE(own.taken.lock) << uuid;
+  return own;
+}
+
+TEST_F(RunTest, StrandedRunGivesItsGpuBackAndGoesOnOnAnother) {
+  const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
+  device_ = held_gpu(0, locks);
+  graph_.device = "cuda:0";
+  variables_ = {"CUDA_VISIBLE_DEVICES=GPU-0"};
+  std::vector<std::string> left_then;
+  next_gpu_ = [&](const std::vector<std::string>& left) -> Result<OwnDevice> {
+    left_then = left;
+    EXPECT_TRUE(DeviceLock::take(locks, "GPU-0")) << "nobody waits for what is used no longer";
+    return held_gpu(1, locks);
+  };
+  run_script({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", "new|ready:cuda:0", "new|read", "new|" + kStranded,
+              "new|finished:80", "new|exit:80", "ready:cuda:0", "read", kStarted, kFinished, "finished:0"});
+  EXPECT_THAT(left_then, testing::ElementsAre("GPU-0"));
+  EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
+  EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the run is over";
+  EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-0'"));
+  EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-1'"));
+  EXPECT_THAT(talk_.str(), HasSubstr("data: continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory\n"));
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  EXPECT_EQ(environment["device_choice"]["uuid"], "GPU-1");
+  EXPECT_EQ(environment["variables"]["CUDA_VISIBLE_DEVICES"], "GPU-1");
+  EXPECT_EQ(summary()["status"], "finished");
+  const auto recoveries = summary()["recoveries"];
+  ASSERT_EQ(recoveries.size(), 1);
+  EXPECT_EQ(recoveries[0]["from"], "GPU 0 (L4)");
+  EXPECT_EQ(recoveries[0]["to"], "GPU 1 (L4)");
+  EXPECT_EQ(recoveries[0]["tried"], 4);
+  EXPECT_EQ(recoveries[0]["taken"], 60);
+  EXPECT_EQ(recoveries[0]["limit"], 64);
+  EXPECT_EQ(recoveries[0]["cause"], "out of memory");
+}
+
+TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
+  const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
+  device_ = held_gpu(0, locks);
+  int asked = 0;
+  next_gpu_ = [&](const std::vector<std::string>&) -> Result<OwnDevice> {
+    if (asked++ == 0) return held_gpu(1, locks);
+    EXPECT_FALSE(DeviceLock::take(locks, "GPU-2"));
+    EXPECT_TRUE(DeviceLock::take(locks, "GPU-1"));
+    return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", "there is none", ""};
+  };
+  const auto other = DeviceLock::take(locks, "GPU-2");
+  // The second worker is stranded as well, and the third is on the CPU.
+  EXPECT_EQ(run_script({"hello", "echo", "new|ready:cuda:0", "again|ready:cuda:0", "read", kStranded, "finished:80",
+                        "exit:80"}),
+            ExitCode::kRunFailed);
+  EXPECT_EQ(asked, 2);
+  EXPECT_THAT(talk_.str(), HasSubstr("continues on cpu in place of GPU 1 (L4): out of memory"));
+  EXPECT_THAT(talk_.str(), HasSubstr("no other GPU: there is none"));
+  EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the CPU needs no GPU";
+}
+
+TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
+  const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
+  device_ = held_gpu(0, locks);
+  next_gpu_ = [&](const std::vector<std::string>&) -> Result<OwnDevice> { return stopped_by(SIGINT, "after a wait"); };
+  const std::vector<std::string> stranded = {kStranded, "finished:80", "exit:80"};
+  std::vector<std::string> acts = {"hello", "read", "ready:cuda:0", "read", kStarted};
+  acts.insert(acts.end(), stranded.begin(), stranded.end());
+  EXPECT_EQ(run_script(acts), ExitCode::kInterrupted);
+  EXPECT_THAT(talk_.str(), HasSubstr("interrupted"));
+  EXPECT_EQ(summary()["status"], "interrupted");
+  recipe_.run_dir = "saved";
+  device_ = held_gpu(0, locks);
+  acts.insert(acts.begin() + 5, {kFlush, "read"});
+  EXPECT_EQ(run_script(acts), ExitCode::kStoppedAfterSave);
+  EXPECT_THAT(talk_.str(), HasSubstr("interrupted: continue with `retort resume "));
+}
+
 TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
   const std::string nowhere =
-      R"(line:{"event":"stranded","node":"data","to":["gpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]}})";
+      R"(line:{"event":"stranded","node":"data","to":["gpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]},"incident":{"cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"","to":""}})";
   EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80", "exit:80"}),
             ExitCode::kRunFailed);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0706]: out of memory"));
@@ -307,7 +394,8 @@ TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
 }
 
 TEST_F(RunTest, RecordHoldsWhichGpuWasChosen) {
-  device_choice_ = {{"asked", "auto"}, {"uuid", "GPU-1"}};
+  device_.emplace();
+  device_->record = {{"asked", "auto"}, {"uuid", "GPU-1"}};
   variables_ = {"CUDA_VISIBLE_DEVICES=GPU-1"};
   run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));

@@ -37,6 +37,42 @@ TEST(DeviceError, OutOfMemoryIsDistinguishedFromOtherErrors) {
   EXPECT_FALSE(runs_out_of_memory([] { throw std::runtime_error("can't allocate memory"); }));
 }
 
+TEST(DeviceError, LibraryThatSaysNothingOfMemoryIsBelievedWhereThereIsNone) {
+  const at::Device gpu(at::kCUDA, 0);
+  std::optional<std::int64_t> free = 0;
+  int asked = 0;
+  const auto means_memory = [&](const char* words) {
+    try {
+      TORCH_CHECK(false, words);
+    } catch (const std::exception& error) {
+      return is_out_of_memory(error, gpu, [&](c10::Device device) {
+        EXPECT_EQ(device, gpu);
+        ++asked;
+        return free;
+      });
+    }
+    return false;
+  };
+  for (const char* const words :
+       {"CUDA error: CUBLAS_STATUS_INTERNAL_ERROR when calling `cublasGemmEx(...)`",
+        "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED_CUDART"}) {
+    free = kNearlyNil - 1;
+    EXPECT_TRUE(means_memory(words)) << words;
+    free = kNearlyNil;
+    EXPECT_FALSE(means_memory(words)) << words;
+    free.reset();
+    EXPECT_FALSE(means_memory(words)) << words << ": the device does not answer";
+  }
+  free = 0;
+  asked = 0;
+  EXPECT_TRUE(means_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
+  EXPECT_FALSE(means_memory("CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(...)`"));
+  EXPECT_EQ(asked, 0) << "what is plain is not asked for";
+  EXPECT_EQ(free_device_bytes(at::kCPU), std::nullopt);
+}
+
 TEST(DeviceError, LostDeviceIsKnownByItsCode) {
   const auto is_lost = [](int code) {
     return is_device_lost(c10::AcceleratorError({__func__, __FILE__, __LINE__}, code, "CUDA error"));

@@ -37,6 +37,7 @@ TEST(OtherDevices, AreNamedByWhatIsThrown) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
     EXPECT_STREQ(error.what(), "out of memory");
     EXPECT_THAT(error.other_devices, ElementsAre("cpu"));
+    EXPECT_EQ(error.incident.cause, "out of memory");
   }
   EXPECT_THROW(run_or_go_elsewhere(policy, at::kCPU, run_out), c10::OutOfMemoryError);
   EXPECT_THROW(run_or_go_elsewhere({}, kGpu, run_out), c10::OutOfMemoryError);

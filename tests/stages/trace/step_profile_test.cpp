@@ -64,6 +64,12 @@ TEST(StepProfile, BlocksThatAreAlikeHoldAlmostTheSame) {
   EXPECT_LT(last.forward.flops, first.forward.flops);
 }
 
+TEST(StepProfile, WhatBlocksHoldBeforeTheBackwardPassIsNoNeedOfOtherPhases) {
+  const StepProfile kept = profiled({}).profile, recomputed = profiled({.recomputes_blocks = true}).profile;
+  ASSERT_GT(kept.blocks[0].held, 2 * recomputed.blocks[0].held);
+  EXPECT_LT(kept.elsewhere - recomputed.elsewhere, kept.blocks[2].held / 2);
+}
+
 TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
   const TowerTraining training{.batch = 8, .image_size = 64, .patch = 16, .width = 64};
   const StepProfile profile = profiled({.batch = 8, .recomputes_blocks = true}).profile;

@@ -10,6 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/trace/time_model.h"
 #include "stages/memory/memory_budget.h"
+#include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
 
 namespace stages {
@@ -68,12 +69,21 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   EXPECT_EQ(bit.policy.micro_batch, std::nullopt);
   EXPECT_TRUE(bit.policy.activation_checkpointing.recomputes());
   EXPECT_EQ(bit.plan.choice->exactness, "bit");
+  EXPECT_GT(bit.plan.choice->relative_time, 1);
   planning.policy.allow = Allow::kExact;
   planning.policy.checkpointing_is_open = false;
   const PlannedTraining cut = planning.under(whole - 1);
   EXPECT_GT(cut.policy.micro_batch.value_or(0), 0);
   EXPECT_FALSE(cut.policy.activation_checkpointing.recomputes());
   EXPECT_EQ(cut.plan.choice->exactness, "exact");
+}
+
+TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
+  OpenPlanning planning;
+  planning.policy.micro_batch = 8;
+  EXPECT_EQ(planning.under(1000).policy.micro_batch, 8);
+  planning.policy.micro_batch_is_most = true;
+  EXPECT_LT(planning.under(1000).policy.micro_batch.value_or(16), 8);
 }
 
 TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
@@ -114,9 +124,14 @@ TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
   EXPECT_FALSE(planning.under(planning.whole() / 2).policy.two_pass);
 }
 
+/// With so many threads, whose kernels' memory moves what the allocator loses.
+class ChoosePolicyOnThreads : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(ChoosePolicy, ChoosePolicyOnThreads, testing::Values(1, 2, 8));
+
 /// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does, takes hardly more time
 /// than the quickest, and splits the batch no further than needed.
-TEST(ChoosePolicy, IsAsGoodAsAnExhaustiveSearch) {
+TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
+  const ScopedThreads threads(GetParam());
   constexpr std::int64_t kLayers = 3;
   OpenPlanning planning(kLayers);
   const std::int64_t whole = planning.whole();

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "stages/train/step_execution.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
@@ -79,6 +81,24 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   EXPECT_THAT(resumed.context.said,
               Contains("goes on with micro_batch 32 in place of the whole batch of 64, as when memory had run out"));
   EXPECT_TRUE(resumed.context.recoveries.empty());
+}
+
+TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
+  SteadyTraining stopped, resumed;
+  stopped.policy.budget = peak_under(32);
+  stopped.policy.recovery.max_retries.reset();
+  const CountingAllocator counter;
+  stopped.context.on_progress = [&](const runner::Progress& progress) {
+    stopped.context.is_cancelled = progress.step == 6;
+  };
+  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  resumed.context.facts.resuming = true;
+  resumed.context.facts.restarts.has_moved = true;
+  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
+                        std::filesystem::copy_options::recursive);
+  resumed.run();
+  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+  EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
 TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
@@ -238,6 +258,111 @@ TEST_F(Recovering, PlansThatFailedAreNotProposedAgain) {
   EXPECT_TRUE(recovery.retries(1));
   EXPECT_EQ(execution_.plan().micro_batch, 2);
   EXPECT_FALSE(recovery.retries(1)) << "there is nothing else";
+}
+
+TEST_F(Recovering, GoodStepsAreCountedAnewUnderEachPlan) {
+  StepRecovery recovery = this->recovery();
+  free_ = 600;
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_EQ(after_steps(recovery, 2), 4);
+  EXPECT_EQ(fail_twice(recovery), 2);
+  free_ = 5000;
+  EXPECT_EQ(after_steps(recovery, 2), 2);
+  EXPECT_EQ(after_steps(recovery, 1), 0);
+}
+
+TEST_F(Recovering, RetriesAreCountedForEachStep) {
+  policy_.recovery.max_retries = 2;
+  StepRecovery recovery = this->recovery();
+  EXPECT_EQ(fail_twice(recovery), 4);
+  EXPECT_FALSE(recovery.retries(1));
+  recovery.begin_step();
+  EXPECT_TRUE(recovery.retries(2));
+  EXPECT_EQ(context_.said.back(), "step 2: out of memory: repeated as it was, retry 1 of 2");
+}
+
+TEST_F(Recovering, MakesRoomBeforeItAsksWhatIsFree) {
+  const CpuPool pool;
+  const CountingAllocator counter;
+  constexpr std::int64_t kUnused = 8 << 20;
+  std::int64_t reserved = 0;
+  options_.free_now = [&] {
+    reserved = pool.reserved();
+    return reserved;
+  };
+  StepRecovery recovery = this->recovery();
+  recovery.begin_step();
+  EXPECT_TRUE(recovery.retries(1));
+  torch::empty({kUnused}, torch::kByte);
+  ASSERT_GE(pool.reserved(), kUnused);
+  reserved = kUnused;
+  EXPECT_TRUE(recovery.retries(1));
+  EXPECT_LT(reserved, kUnused);
+}
+
+TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
+  StepRecovery recovery = this->recovery();
+  recovery.go_on_after_kills(0);
+  EXPECT_EQ(execution_.plan().micro_batch, 0);
+  EXPECT_TRUE(context_.recoveries.empty());
+  recovery.go_on_after_kills(2);
+  EXPECT_EQ(execution_.plan().micro_batch, 2);
+  EXPECT_EQ(recovery.policy().micro_batch, 2);
+  EXPECT_THAT(context_.said, ElementsAre("continues with micro_batch 2 in place of the whole batch of 8, under which "
+                                         "workers were killed"));
+  ASSERT_EQ(context_.recoveries.size(), 1U);
+  EXPECT_EQ(context_.recoveries[0].cause, "killed");
+  EXPECT_EQ(context_.recoveries[0].to, "micro_batch 2");
+  free_ = 5000;
+  EXPECT_EQ(after_steps(recovery, 100), 2);
+}
+
+TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
+  StepRecovery recovery = this->recovery();
+  try {
+    recovery.go_on_after_kills(4);  // 4, 2, 1
+    ADD_FAILURE() << "there is no fourth";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
+    EXPECT_STREQ(error.what(),
+                 "the worker was killed again and again, and no way takes less memory than micro_batch 1");
+  }
+}
+
+TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
+  options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
+    MemoryPolicy next = failed;
+    next.micro_batch = 4;
+    next.two_pass = true;
+    next.activation_checkpointing.modules = {"model.a"};
+    return std::optional(next);
+  };
+  options_.plan_under = [](const MemoryPolicy& policy) {
+    return StepPlan{.micro_batch = policy.micro_batch.value_or(0),
+                    .two_pass = policy.two_pass,
+                    .activation_checkpointing = policy.activation_checkpointing};
+  };
+  StepRecovery recovery = this->recovery();
+  fail_twice(recovery);
+  const nlohmann::json saved = recovery.state();
+  const StepPlan in_force = execution_.plan();
+  execution_.replace_plan({});
+  options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
+    MemoryPolicy whole = failed;
+    whole.micro_batch.reset();
+    whole.two_pass = false;
+    whole.activation_checkpointing.modules.clear();
+    return std::optional(whole);
+  };
+  StepRecovery resumed = this->recovery();
+  resumed.restore(saved);
+  EXPECT_EQ(execution_.plan(), in_force);
+  EXPECT_EQ(resumed.policy().micro_batch, 4);
+  EXPECT_TRUE(resumed.policy().two_pass);
+  EXPECT_THAT(resumed.policy().activation_checkpointing.modules, ElementsAre("model.a"));
+  resumed.begin_step();
+  EXPECT_TRUE(resumed.retries(1));
+  EXPECT_FALSE(resumed.retries(1)) << "the plan that the training began with has failed";
 }
 
 TEST_F(Recovering, ReplanIsToldWhatWasTaken) {
