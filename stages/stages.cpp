@@ -9,6 +9,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       // clang-format off
       &kDataCub200,
       &kDataFeatures,
+      &kDataFewShot,
       &kDataFlowers102,
       &kDataImageFolder,
       &kEvaluateClassification,

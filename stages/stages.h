@@ -13,6 +13,7 @@ std::span<const runner::StageKind* const> all_kinds();
 
 extern const runner::StageKind kDataCub200;
 extern const runner::StageKind kDataFeatures;
+extern const runner::StageKind kDataFewShot;
 extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;

@@ -50,6 +50,11 @@ bool is_image_path(std::string_view path);
 /// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
+/// Lists folder/CLASS/IMAGE, all in the first part, whatever the classes are called; their names are below `folder`,
+/// and links may lead anywhere below `bounds`, which holds it. Reports as list_images() does.
+runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder, const std::filesystem::path& bounds,
+                                             bool allow_outside);
+
 /// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in
 /// hexadecimal: another one where any of them, or their order, is another.
 std::string fingerprint(const ImageList& list);
