@@ -14,6 +14,8 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateClassification,
       &kMemoryPolicy,
       &kModelClipVision,
+      &kModelCrossTransformer,
+      &kModelFewShotTransformer,
       &kModelLinearProbe,
       &kModelLora,
       &kTrainSupervised,
