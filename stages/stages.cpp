@@ -16,6 +16,8 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateEpisodic,
       &kMemoryPolicy,
       &kModelClipVision,
+      &kModelCrossTransformer,
+      &kModelFewShotTransformer,
       &kModelLinearProbe,
       &kModelLora,
       &kTrainEpisodic,
