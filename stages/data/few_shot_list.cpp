@@ -272,32 +272,31 @@ class FewShotLister {
     });
     if (files.is_faultless() && lines.empty()) files.fault(file, "it names no class");
     FewShotPart part;
-    if (files.is_faultless()) {
-      std::error_code error;
-      const auto folders = folders_near(path);
-      const auto holds_some = [&](const fs::path& folder) {
-        return std::ranges::any_of(lines,
-                                   [&](const auto& line) { return fs::is_directory(folder / line.first, error); });
-      };
-      const auto folder = std::ranges::find_if(folders, holds_some);
-      const ImageList* const all = class_folders(folder == folders.end() ? folders.front() : *folder);
-      if (all) part.list = selected(*all, lines, files, file);
-    }
+    if (files.is_faultless()) part.list = classes_of(path, lines, files);
     for (const Diagnostic& error : files.errors()) fail(error.code, error.message, error.help);
     part.list.annotations = files.digest();
     return part;
   }
 
-  ImageList selected(const ImageList& all, const std::map<std::string, std::size_t>& lines, AnnotationFiles& files,
-                     const std::string& file) {
-    std::set<std::size_t> mine;
+  /// The classes that are named in these lines of a text, from the first of folders_near() that has one.
+  ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines, AnnotationFiles& files) {
+    std::error_code error;
+    std::set<std::string> names;
+    for (const auto& line : lines) names.insert(line.first);
+    const auto folders = folders_near(text);
+    const auto folder = std::ranges::find_if(folders, [&](const fs::path& folder) {
+      return std::ranges::any_of(names, [&](const auto& name) { return fs::is_directory(folder / name, error); });
+    });
+    const fs::path place = folder == folders.end() ? folders.front() : *folder;
     for (const auto& [name, number] : lines) {
-      const auto found = std::ranges::lower_bound(all.classes, name);
-      if (found != all.classes.end() && *found == name)
-        mine.insert(static_cast<std::size_t>(found - all.classes.begin()));
-      else files.fault(file, number, "there is no folder '" + (all.root / name).string() + "'");
+      if (fs::is_directory(place / name, error)) continue;
+      files.fault(text.filename().string(), number, "there is no folder '" + (shown(place) / name).string() + "'");
     }
-    return with_classes(all, mine, part_);
+    if (!files.is_faultless()) return {};
+    const std::optional<ImageList> found = list_folder(place, names);
+    std::set<std::size_t> all;
+    for (std::size_t i = 0; found && i < found->classes.size(); ++i) all.insert(i);
+    return found ? with_classes(*found, all, part_) : ImageList{};
   }
 
   /// What is in the folder, with the names of files below root; null, and errors at the first part that it is of, where
@@ -306,24 +305,28 @@ class FewShotLister {
     const fs::path place = normal_form(folder);
     const auto known = folders_.find(place);
     if (known != folders_.end()) return known->second ? &*known->second : nullptr;
-    std::optional<ImageList>& made = folders_[place];
+    const std::optional<ImageList>& made = folders_[place] = list_folder(place, {});
+    return made ? &*made : nullptr;
+  }
+
+  /// The classes `only`, or all, in a folder whose path is in normal form.
+  std::optional<ImageList> list_folder(const fs::path& place, const std::set<std::string>& only) {
     std::error_code error;
-    const std::string below = place == root_ ? "" : below_root(place).value_or("");
     if (!source_.allow_outside && !is_below(fs::canonical(place, error), real_root_)) {
-      fail(ErrorCode::kOutsideRoot, "'" + folder.string() + "' is not below '" + source_.root.string() + "'",
+      fail(ErrorCode::kOutsideRoot, "'" + shown(place).string() + "' is not below '" + source_.root.string() + "'",
            "choose another root, or set allow_outside: true");
-      return nullptr;
+      return std::nullopt;
     }
-    auto listed = list_class_folders(shown(place), source_.root, source_.allow_outside);
+    auto listed = list_class_folders(shown(place), source_.root, source_.allow_outside, only);
     if (!listed) {
       for (const Diagnostic& problem : listed.errors()) fail(problem.code, problem.message, problem.help);
-      return nullptr;
+      return std::nullopt;
     }
-    made = *std::move(listed);
-    if (!below.empty()) {
-      for (ImageFile& file : (*made)[Part::kTrain]) file.name.insert(0, below + "/");
+    if (place != root_) {
+      const std::string below = below_root(place).value_or("") + "/";
+      for (ImageFile& file : (*listed)[Part::kTrain]) file.name.insert(0, below);
     }
-    return &*made;
+    return *std::move(listed);
   }
 
   void fail(ErrorCode code, std::string message, std::string help) {

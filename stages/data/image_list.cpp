@@ -31,18 +31,24 @@ class FolderLister {
     list_.root = root;
   }
 
-  /// Where `may_be_divided` is false, folders called train, validation or test are classes too.
-  runner::Result<ImageList> list(bool may_be_divided) {
+  runner::Result<ImageList> list() {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     const std::vector<std::string> folders = folders_of("");
-    list_.divided = may_be_divided && std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
+    list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
     if (list_.divided) list_parts(folders);
     else list_classes(Part::kTrain, "", folders);
-    if (may_be_divided) list_.not_taken = runner::find_leftovers(list_.root).counts;
-    else list_.not_taken = std::move(passed_over_);
-    report();
-    if (!errors_.empty()) return std::move(errors_);
-    return std::move(list_);
+    list_.not_taken = runner::find_leftovers(list_.root).counts;
+    return reported();
+  }
+
+  /// Folders called train, validation or test are classes too. With `only` no other is listed.
+  runner::Result<ImageList> list_classes_alone(const std::set<std::string>& only) {
+    if (!root_.is_folder()) return runner::missing_images_error(list_.root);
+    std::vector<std::string> folders = folders_of("");
+    if (!only.empty()) std::erase_if(folders, [&](const std::string& folder) { return !only.contains(folder); });
+    list_classes(Part::kTrain, "", folders);
+    list_.not_taken = std::move(passed_over_);
+    return reported();
   }
 
  private:
@@ -131,6 +137,12 @@ class FolderLister {
       fail(ErrorCode::kMissingFolder,
            "the folder " + quoted((list_.root / below).string()) + " cannot be read: " + error.message(), "");
     return entries;
+  }
+
+  runner::Result<ImageList> reported() {
+    report();
+    if (!errors_.empty()) return std::move(errors_);
+    return std::move(list_);
   }
 
   void report() {
@@ -237,11 +249,12 @@ std::string fingerprint(const ImageList& list) {
 }
 
 runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {
-  return FolderLister(root, root, allow_outside).list(/*may_be_divided=*/true);
+  return FolderLister(root, root, allow_outside).list();
 }
 
-runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::path& bounds, bool allow_outside) {
-  return FolderLister(folder, bounds, allow_outside).list(/*may_be_divided=*/false);
+runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::path& bounds, bool allow_outside,
+                                             const std::set<std::string>& only) {
+  return FolderLister(folder, bounds, allow_outside).list_classes_alone(only);
 }
 
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,9 +52,10 @@ bool is_image_path(std::string_view path);
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// Lists folder/CLASS/IMAGE, all in the first part, whatever the classes are called; their names are below `folder`,
-/// and links may lead anywhere below `bounds`, which holds it. Reports as list_images() does.
+/// and links may lead anywhere below `bounds`, which holds it. Where `only` names classes, no other folder is looked
+/// at; those that are not there are left out. Reports as list_images() does.
 runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder, const std::filesystem::path& bounds,
-                                             bool allow_outside);
+                                             bool allow_outside, const std::set<std::string>& only = {});
 
 /// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in
 /// hexadecimal: another one where any of them, or their order, is another.

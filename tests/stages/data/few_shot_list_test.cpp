@@ -122,8 +122,17 @@ TEST_F(FewShotList, NamesOfClassesStandForTheirFolders) {
   EXPECT_THAT(classes(parts, Part::kTest), ElementsAre("d"));
 }
 
+TEST_F(FewShotList, FoldersThatATextDoesNotNameAreNotLookedAt) {
+  write_classes("");
+  write("lists/test.txt", "d\n");
+  write("lists/train.txt", "b\na\n");
+  fs::create_directory(root() / "empty");
+  EXPECT_THAT(classes(listed(source("lists/train.txt", "", "lists/test.txt")), Part::kTrain), ElementsAre("a", "b"));
+}
+
 TEST_F(FewShotList, FirstOfSeveralThatIsThereIsRead) {
   write_classes("pictures/");
+  write("images/a/1.jpg");
   write("novel.json", kTestList);
   write("a.txt", "a");
   FewShotSource several = source("", "", "novel.json");
@@ -300,8 +309,9 @@ TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
               ElementsAre(std::string("/train E0607: symlinks lead out of 'ROOT': 'link'") + allow));
   for (const std::string& folder : {std::string("link"), std::string("../elsewhere")}) {
     FewShotSource outside = source(folder, "", "novel.json");
+    const std::string shown = folder == "link" ? "ROOT/link" : (folder_ / "elsewhere").string();
     EXPECT_THAT(errors(outside),
-                ElementsAre("/train E0607: 'ROOT/" + folder +
+                ElementsAre("/train E0607: '" + shown +
                             "' is not below 'ROOT' (choose another root, or set allow_outside: true)"));
     outside.allow_outside = true;
     EXPECT_THAT(classes(listed(outside), Part::kTrain), ElementsAre("a"));
@@ -350,8 +360,9 @@ TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
                                       "have the 2 classes 'b', 'd'") +
                           help));
   write("a.txt", "a");
-  write("e.txt", "e");
-  EXPECT_THAT(errors(source("a.txt", "pictures", "e.txt")).front(),
+  write("images/a/3.jpg");
+  write("novel.json", R"({"image_names": ["other/e/3.jpg"], "image_labels": [0]})");
+  EXPECT_THAT(errors(source("a.txt", "pictures", "novel.json")).front(),
               std::string("/validation E0612: train, validation and test must share nothing: train and validation both "
                           "have the class 'a'") +
                   help);

@@ -121,7 +121,7 @@ TEST_F(ListedImagesTest, WhatIsNotOfThatForm) {
 }
 
 TEST_F(ListedImagesTest, BrokenJsonIsToldByItsLine) {
-  EXPECT_THAT(faults("{\"image_names\": [\n\"a.jpg\",\n"), ElementsAre("E0612: 'ROOT/list', line 3: it is not JSON"));
+  EXPECT_THAT(faults("{\"image_names\": [\n\"a.jpg\",\n"), ElementsAre("E0612: 'ROOT/list', line 2: it is not JSON"));
   EXPECT_THAT(faults(""), ElementsAre("E0612: 'ROOT/list', line 1: it is not JSON"));
   EXPECT_THAT(faults("{\"image_names\": [\"\xff.jpg\"]}"), ElementsAre("E0612: 'ROOT/list', line 1: it is not JSON"));
   EXPECT_THAT(faults(R"({"other": )" + std::string(200'000, '[')),
@@ -145,7 +145,7 @@ TEST_F(ListedImagesTest, FaultsOfATable) {
               ElementsAre("E0612: 'ROOT/list', line 2: it has 1 fields, and there are 2 columns",
                           "E0612: 'ROOT/list', line 3: its quotes do not match",
                           "E0612: 'ROOT/list', line 4: its label cannot be the name of a folder",
-                          "E0612: 'ROOT/list', line 5: it has 1 fields, and there are 2 columns"));
+                          "E0612: 'ROOT/list', line 5: its label cannot be the name of a folder"));
 }
 
 }  // namespace
