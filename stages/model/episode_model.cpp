@@ -20,7 +20,7 @@ EpisodeNetwork& as_episode_network(torch::nn::Module& network) {
   return *episodic;
 }
 
-std::shared_ptr<EpisodeHead> make_head(const EpisodeModelConfig& config, const EpisodeShape& episode,
+std::shared_ptr<EpisodeHead> make_head(const EpisodeModelConfig& config, const EpisodeImages& episode,
                                        const MapShape& map, const at::TensorOptions& options) {
   if (const auto* few_shot = std::get_if<FewShotHeadOptions>(&config.head))
     return std::make_shared<FewShotHead>(*few_shot, episode, map, options);
@@ -56,7 +56,7 @@ void shrink_head(FewShotHeadOptions& head) {
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
 /// Episodes of as many supports, a few queries and small images.
-DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeShape& episode, std::int64_t image_size) {
+DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode, std::int64_t image_size) {
   const std::int64_t queries = std::min(episode.queries, episode.ways);
   for (TensorSpec& tensor : data.tensors) {
     if (tensor.name == "image") tensor.shape = {episode.supports() + queries, 3, image_size, image_size};
@@ -73,7 +73,7 @@ DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeShape
 std::shared_ptr<EpisodeNetwork> EpisodeModel::make(const DatasetDescription& data, at::Device device) const {
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
   const EpisodeBackbone& backbone = config_.backbone;
-  const EpisodeShape episode = fitting_episode(data, config_.pointer);
+  const EpisodeImages episode = fitting_episode(data, config_.pointer);
   const auto maps = backbone.make(options);
   const MapShape map = fitting_map(backbone, *maps, episode.height, episode.width);
   auto network = std::make_shared<EpisodeNetwork>(maps, make_head(config_, episode, map, options));
@@ -124,7 +124,7 @@ NamedTensors EpisodeModel::forward(torch::nn::Module& network, const NamedTensor
 }
 
 Shrunken EpisodeModel::shrunken(const DatasetDescription& data) const {
-  const EpisodeShape episode = fitting_episode(data, config_.pointer);
+  const EpisodeImages episode = fitting_episode(data, config_.pointer);
   EpisodeModelConfig config = config_;
   const std::int64_t image_size = shrink_backbone(config.backbone);
   std::visit([](auto& head) { shrink_head(head); }, config.head);

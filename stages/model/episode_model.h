@@ -28,7 +28,7 @@ struct EpisodeModelConfig {
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
 
-/// A model whose samples are episodes (stages/model/episode_shape.h). build() makes an EpisodeNetwork.
+/// A model whose samples are episodes (stages/model/episode_images.h). build() makes an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:
   /// `saved` are the shapes of the backbone's weights and their digest: each build() reads the numbers anew, so that

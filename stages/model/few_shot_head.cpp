@@ -107,7 +107,7 @@ at::Tensor PairScore::forward(const at::Tensor& input) const {
   return scores.squeeze(-1) * score_.scale;
 }
 
-FewShotHead::FewShotHead(const FewShotHeadOptions& head, const EpisodeShape& episode, const MapShape& map,
+FewShotHead::FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode, const MapShape& map,
                          const at::TensorOptions& options)
     : options_(head),
       map_(map),

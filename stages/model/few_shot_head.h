@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "stages/model/episode_network.h"
-#include "stages/model/episode_shape.h"
+#include "stages/model/episode_images.h"
 #include "stages/model/layers.h"
 #include "stages/model/transformer_block.h"
 
@@ -100,7 +100,7 @@ class PairScore : public PrecisionModule {
 /// and score; parameter prototype_weight (ways, shots, 1), where prototypes are learned.
 class FewShotHead : public EpisodeHead {
  public:
-  FewShotHead(const FewShotHeadOptions& head, const EpisodeShape& episode, const MapShape& map,
+  FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode, const MapShape& map,
               const at::TensorOptions& options);
   at::Tensor forward(const EpisodeFeatures& features) const override;
   /// (ways, features) of (ways, shots, features).

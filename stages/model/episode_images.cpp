@@ -1,4 +1,4 @@
-#include "stages/model/episode_shape.h"
+#include "stages/model/episode_images.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ const TensorSpec* tensor_named(const DatasetDescription& data, std::string_view 
 
 }  // namespace
 
-EpisodeShape fitting_episode(const DatasetDescription& data, const std::string& pointer) {
+EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer) {
   const TensorSpec *support = tensor_named(data, "support"), *label = tensor_named(data, "label");
   if (!support || !label || support->shape.size() != 2 || label->shape.size() != 1) {
     refuse_episode("this model learns from episodes, and the data gives single samples",
@@ -29,11 +29,11 @@ EpisodeShape fitting_episode(const DatasetDescription& data, const std::string& 
     refuse_episode("the episodes have no images of three channels",
                    "this model classifies colour images: wire it to a data stage that gives them", pointer);
   }
-  const EpisodeShape episode{.ways = support->shape[0],
-                             .shots = support->shape[1],
-                             .queries = label->shape[0],
-                             .height = image->shape[2],
-                             .width = image->shape[3]};
+  const EpisodeImages episode{.ways = support->shape[0],
+                              .shots = support->shape[1],
+                              .queries = label->shape[0],
+                              .height = image->shape[2],
+                              .width = image->shape[3]};
   if (image->shape[0] != episode.supports() + episode.queries) {
     refuse_episode("an episode has " + std::to_string(image->shape[0]) + " images, and " +
                        std::to_string(episode.supports()) + " supports and " + std::to_string(episode.queries) +
