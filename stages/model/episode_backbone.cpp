@@ -14,7 +14,7 @@ using runner::ConfigReader;
 using runner::ErrorCode;
 using runner::StageError;
 
-enum class EpisodeBackboneKind { kConv, kResNet };
+enum class EpisodeBackboneKind { kConv, kResNet, kTower };
 
 ConvNetworkOptions read_conv(ConfigReader& reader) {
   ConvNetworkOptions options;
@@ -62,8 +62,18 @@ EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   ConfigReader& reader = parent.section("backbone");
   EpisodeBackbone backbone;
   backbone.pointer = reader.pointer();
-  const auto kind = runner::choice<EpisodeBackboneKind>(
-      reader, "kind", {{"conv", EpisodeBackboneKind::kConv}, {"resnet", EpisodeBackboneKind::kResNet}});
+  const auto kind = runner::choice<EpisodeBackboneKind>(reader, "kind",
+                                                        {{"conv", EpisodeBackboneKind::kConv},
+                                                         {"resnet", EpisodeBackboneKind::kResNet},
+                                                         {"clip_vision", EpisodeBackboneKind::kTower},
+                                                         {"vit", EpisodeBackboneKind::kTower}});
+  if (kind == EpisodeBackboneKind::kTower) {
+    parent.raw("backbone");
+    parent.fail("backbone", ErrorCode::kOptionConflict,
+                "this model takes maps of features, and a vision tower gives none",
+                "set the backbone's kind to conv or resnet");
+    return backbone;
+  }
   reader.read("trainable", backbone.is_trainable);
   const bool is_by_batch = runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
   const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);

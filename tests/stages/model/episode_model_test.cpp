@@ -109,7 +109,12 @@ TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
     for (const at::Tensor& parameter : outline->parameters()) EXPECT_TRUE(parameter.is_meta()) << name;
     NamedTensors inputs;
     for (const auto& [input, tensor] : episode_inputs(data, 2)) inputs.set(input, tensor.to(at::kMeta));
-    EXPECT_EQ(model->forward(*outline, inputs).at("logits").sizes(), (std::vector<std::int64_t>{2, 4, 3})) << name;
+    const NamedTensors outputs = model->forward(*outline, inputs);
+    EXPECT_EQ(outputs.at("logits").sizes(), (std::vector<std::int64_t>{2, 4, 3})) << name;
+    (outputs.at("logits").sum() + outputs.at("support_features").sum()).backward();
+    for (const auto& [weight, tensor] : trained_parameters(*outline)) {
+      EXPECT_TRUE(tensor.grad().defined()) << name << " " << weight;
+    }
   }
 }
 
