@@ -9,13 +9,18 @@ std::span<const runner::StageKind* const> all_kinds() {
       // clang-format off
       &kDataCub200,
       &kDataFeatures,
+      &kDataFewShot,
       &kDataFlowers102,
       &kDataImageFolder,
       &kEvaluateClassification,
+      &kEvaluateEpisodic,
       &kMemoryPolicy,
       &kModelClipVision,
+      &kModelCrossTransformer,
+      &kModelFewShotTransformer,
       &kModelLinearProbe,
       &kModelLora,
+      &kTrainEpisodic,
       &kTrainSupervised,
       // clang-format on
   };

@@ -13,13 +13,18 @@ std::span<const runner::StageKind* const> all_kinds();
 
 extern const runner::StageKind kDataCub200;
 extern const runner::StageKind kDataFeatures;
+extern const runner::StageKind kDataFewShot;
 extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;
+extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kMemoryPolicy;
 extern const runner::StageKind kModelClipVision;
+extern const runner::StageKind kModelCrossTransformer;
+extern const runner::StageKind kModelFewShotTransformer;
 extern const runner::StageKind kModelLinearProbe;
 extern const runner::StageKind kModelLora;
+extern const runner::StageKind kTrainEpisodic;
 extern const runner::StageKind kTrainSupervised;
 
 }  // namespace stages

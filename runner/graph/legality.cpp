@@ -93,6 +93,7 @@ class Legality {
     }
     const std::int64_t* micro_batch = number(memory, "micro_batch");
     const std::int64_t* batch_size = number(train, "batch_size");
+    if (!batch_size) batch_size = number(train, "episodes_per_step");
     const std::int64_t* accumulated = number(train, "gradient_accumulation_steps");
     const std::int64_t batch = (batch_size ? *batch_size : 0) * (accumulated ? *accumulated : 1);
     const bool is_cut = micro_batch && *micro_batch < batch;

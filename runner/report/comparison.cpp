@@ -10,7 +10,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/stage/family.h"
 #include "runner/text/printable.h"
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 #include "runner/report/run_report.h"
 #include "runner/report/table.h"
 #include "runner/text/duration.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 #include "runner/svg/plot.h"
 
 namespace runner {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 #include "runner/report/table.h"
 #include "runner/text/bytes.h"
 #include "runner/text/printable.h"

@@ -57,6 +57,14 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
   result.loss = fields.number("log_loss");
   result.samples = whole(fields.at("samples"), "'samples'");
   result.is_smoke = fields.flag("smoke");
+  if (json.contains("accuracies")) {
+    for (const Json& one : fields.list("accuracies")) {
+      if (!one.is_number() || !(one.get<double>() >= 0 && one.get<double>() <= 1))
+        throw Damage("one of its 'accuracies' is not between 0 and 1");
+      result.episodes.push_back(one.get<double>());
+    }
+    result.drawn = fields.text("drawn");
+  }
   for (const Json& item : fields.list("per_class")) {
     const Fields one = fields_of(item);
     result.classes.push_back(

@@ -37,6 +37,8 @@ struct RecordedEvaluation {
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;
+  std::vector<double> episodes;  ///< the accuracy of each, of a few-shot model; then the interval is that of their mean
+  std::string drawn;             ///< which episodes they were; equal for the same ones
   std::vector<Class> classes;
   std::vector<std::vector<std::int64_t>> confusion;  ///< rows: true classes; empty where there are too many
 

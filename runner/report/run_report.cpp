@@ -8,7 +8,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/printable.h"
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 #include "runner/record/metrics_file.h"
 #include "runner/text/duration.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 #include "runner/svg/plot.h"
 
 namespace runner {

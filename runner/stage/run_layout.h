@@ -14,7 +14,7 @@ namespace runner {
 ///   plan.json              what its memory was planned to be
 ///   training_metrics.json  of a training: what its epochs measured; by retort
 ///   checkpoints/           of a training: step-00001234/ and so on (checkpoint_name.h)
-///   metrics.json           of an evaluation, and its curves.json
+///   metrics.json           of an evaluation, and its curves.json, or its episodes.csv
 class NodeLayout {
  public:
   explicit NodeLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -27,6 +27,7 @@ class NodeLayout {
   std::filesystem::path checkpoints() const;
   std::filesystem::path metrics() const;
   std::filesystem::path curves() const;
+  std::filesystem::path episodes() const;
 
   /// Is the file `name`, below such a folder, an account that the executor keeps, and no result of the stage?
   static bool is_account(std::string_view name);

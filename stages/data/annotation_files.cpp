@@ -13,7 +13,6 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
-constexpr const char* kHelp = "use the file as published";
 
 }  // namespace
 
@@ -76,12 +75,12 @@ void AnnotationFiles::for_lines(const std::string& name, std::size_t limit,
 }
 
 void AnnotationFiles::fault(const std::string& name, const std::string& what) {
-  add(name, ErrorCode::kBadAnnotations, "'" + (folder_ / name).string() + "': " + what, kHelp);
+  add(name, ErrorCode::kBadAnnotations, "'" + (folder_ / name).string() + "': " + what, help_);
 }
 
 void AnnotationFiles::fault(const std::string& name, std::size_t line, const std::string& what) {
   add(name, ErrorCode::kBadAnnotations,
-      "'" + (folder_ / name).string() + "', line " + std::to_string(line) + ": " + what, kHelp);
+      "'" + (folder_ / name).string() + "', line " + std::to_string(line) + ": " + what, help_);
 }
 
 void AnnotationFiles::add(const std::string& name, ErrorCode code, std::string message, std::string help) {
@@ -100,7 +99,7 @@ runner::Diagnostics AnnotationFiles::errors() const {
                       {},
                       "",
                       "'" + (folder_ / faults.name).string() + "' has " + std::to_string(faults.more) + " more faults",
-                      kHelp});
+                      help_});
   }
   return errors;
 }

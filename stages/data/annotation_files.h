@@ -22,7 +22,9 @@ std::optional<std::filesystem::path> published_folder(const std::filesystem::pat
 /// collects what is wrong with them.
 class AnnotationFiles {
  public:
-  explicit AnnotationFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  /// `help` is what to do about a fault.
+  explicit AnnotationFiles(std::filesystem::path folder, std::string help = "use the file as published")
+      : folder_(std::move(folder)), help_(std::move(help)) {}
 
   bool has(const std::string& name) const;
   /// The file's bytes; nullopt, and an error, where it is not there, no regular file, or larger than `limit`.
@@ -51,6 +53,7 @@ class AnnotationFiles {
   void add(const std::string& name, runner::ErrorCode code, std::string message, std::string help);
 
   std::filesystem::path folder_;
+  std::string help_;
   std::vector<Faults> faults_;
   runner::Digest sha256_;
 };

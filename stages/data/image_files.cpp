@@ -37,15 +37,15 @@ class FileCheck {
     if (status.type() != fs::file_type::regular) missing_.push_back(below);
   }
 
-  void report(runner::Diagnostics& errors) const {
+  void report(runner::Diagnostics& errors, std::size_t most, const std::string& help) const {
     root_.report(errors);
     if (missing_.empty()) return;
     errors.push_back({ErrorCode::kMissingImage,
                       {},
                       "",
                       std::to_string(missing_.size()) + " of " + std::to_string(seen_) + " images are not in '" +
-                          root_.path().string() + "': " + runner::listed(missing_, kListedFiles, "'"),
-                      "unpack the data set's archive again: it was not unpacked completely"});
+                          root_.path().string() + "': " + runner::listed(missing_, most, "'"),
+                      help});
   }
 
  private:
@@ -84,12 +84,13 @@ class FileCheck {
 
 }  // namespace
 
-void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors) {
+void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors, std::size_t most,
+                 const std::string& help) {
   FileCheck check(list.root, allow_outside);
   for (const auto& part : list.parts) {
     for (const ImageFile& file : part) check.file(file.name);
   }
-  check.report(errors);
+  check.report(errors, most, help);
 }
 
 }  // namespace stages

@@ -27,7 +27,9 @@ std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
 class FolderLister {
  public:
-  FolderLister(const fs::path& root, bool allow_outside) : root_(root, allow_outside) { list_.root = root; }
+  FolderLister(const fs::path& root, const fs::path& bounds, bool allow_outside) : root_(root, allow_outside, bounds) {
+    list_.root = root;
+  }
 
   runner::Result<ImageList> list() {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
@@ -36,9 +38,17 @@ class FolderLister {
     if (list_.divided) list_parts(folders);
     else list_classes(Part::kTrain, "", folders);
     list_.not_taken = runner::find_leftovers(list_.root).counts;
-    report();
-    if (!errors_.empty()) return std::move(errors_);
-    return std::move(list_);
+    return reported();
+  }
+
+  /// Folders called train, validation or test are classes too. With `only` no other is listed.
+  runner::Result<ImageList> list_classes_alone(const std::set<std::string>& only) {
+    if (!root_.is_folder()) return runner::missing_images_error(list_.root);
+    std::vector<std::string> folders = folders_of("");
+    if (!only.empty()) std::erase_if(folders, [&](const std::string& folder) { return !only.contains(folder); });
+    list_classes(Part::kTrain, "", folders);
+    list_.not_taken = std::move(passed_over_);
+    return reported();
   }
 
  private:
@@ -85,12 +95,21 @@ class FolderLister {
     const auto before = static_cast<std::ptrdiff_t>(files.size());
     for (const auto& entry : entries_of(folder)) {
       std::string file = entry.path().filename().string();
-      if (!runner::is_image_name(file)) continue;
+      if (!runner::is_image_name(file)) {
+        pass_over(entry, file);
+        continue;
+      }
       if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
       files.push_back({folder + "/" + file, label});
     }
     if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
     std::sort(files.begin() + before, files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  }
+
+  void pass_over(const fs::directory_entry& entry, const std::string& name) {
+    std::error_code error;
+    if (entry.is_directory(error)) passed_over_.folder(name);
+    else passed_over_.file(name);
   }
 
   /// The folders in a folder below the root, sorted; hidden ones are left out.
@@ -120,6 +139,12 @@ class FolderLister {
     return entries;
   }
 
+  runner::Result<ImageList> reported() {
+    report();
+    if (!errors_.empty()) return std::move(errors_);
+    return std::move(list_);
+  }
+
   void report() {
     root_.report(errors_);
     const std::string not_taken = list_.not_taken.text();
@@ -143,6 +168,7 @@ class FolderLister {
   ImageRoot root_;
   ImageList list_;
   std::vector<std::string> empty_, unknown_;
+  runner::NotTaken passed_over_;  // in the folders of classes
   Diagnostics errors_;
 };
 
@@ -223,7 +249,12 @@ std::string fingerprint(const ImageList& list) {
 }
 
 runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) {
-  return FolderLister(root, allow_outside).list();
+  return FolderLister(root, root, allow_outside).list();
+}
+
+runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::path& bounds, bool allow_outside,
+                                             const std::set<std::string>& only) {
+  return FolderLister(folder, bounds, allow_outside).list_classes_alone(only);
 }
 
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {

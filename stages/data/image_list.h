@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,12 @@ bool is_image_path(std::string_view path);
 /// not `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
 /// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
+
+/// Lists folder/CLASS/IMAGE, all in the first part, whatever the classes are called; their names are below `folder`,
+/// and links may lead anywhere below `bounds`, which holds it. Where `only` names classes, no other folder is looked
+/// at; those that are not there are left out. Reports as list_images() does.
+runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder, const std::filesystem::path& bounds,
+                                             bool allow_outside, const std::set<std::string>& only = {});
 
 /// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in
 /// hexadecimal: another one where any of them, or their order, is another.

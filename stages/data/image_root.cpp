@@ -12,16 +12,17 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ErrorCode;
 
+}  // namespace
+
 bool is_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-}  // namespace
-
-ImageRoot::ImageRoot(fs::path root, bool allow_outside) : root_(std::move(root)), allow_outside_(allow_outside) {
+ImageRoot::ImageRoot(fs::path root, bool allow_outside, fs::path bounds)
+    : root_(std::move(root)), bounds_(std::move(bounds)), allow_outside_(allow_outside) {
   std::error_code error;
-  real_root_ = fs::canonical(root_, error);
-  is_folder_ = !error && fs::is_directory(real_root_, error);
+  real_bounds_ = fs::canonical(bounds_, error);
+  is_folder_ = !error && fs::is_directory(root_, error);
 }
 
 bool ImageRoot::follows(const std::string& below) {
@@ -31,7 +32,7 @@ bool ImageRoot::follows(const std::string& below) {
     broken_.push_back(below);
     return false;
   }
-  if (allow_outside_ || is_below(real, real_root_)) return true;
+  if (allow_outside_ || is_below(real, real_bounds_)) return true;
   outside_.push_back(below);
   return false;
 }
@@ -41,7 +42,7 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
     errors.push_back({ErrorCode::kOutsideRoot,
                       {},
                       "",
-                      "symlinks lead out of '" + root_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
+                      "symlinks lead out of '" + bounds_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
                       "set allow_outside: true to follow them"});
   }
   if (!broken_.empty()) {

@@ -8,13 +8,18 @@
 
 namespace stages {
 
+/// Does `path` lead down from `folder`, or to it? By their names alone: both are in normal form.
+bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// How many names of files a message lists.
 inline constexpr std::size_t kListedFiles = 20;
 
 /// The folder that images lie in: which links in it are followed, and what was found to be wrong with them.
 class ImageRoot {
  public:
-  ImageRoot(std::filesystem::path root, bool allow_outside);
+  ImageRoot(std::filesystem::path root, bool allow_outside) : ImageRoot(root, allow_outside, root) {}
+  /// Links may lead anywhere below `bounds`, which holds `root`.
+  ImageRoot(std::filesystem::path root, bool allow_outside, std::filesystem::path bounds);
 
   const std::filesystem::path& path() const { return root_; }
   bool is_folder() const { return is_folder_; }
@@ -27,7 +32,7 @@ class ImageRoot {
   void report(runner::Diagnostics& errors) const;
 
  private:
-  std::filesystem::path root_, real_root_;
+  std::filesystem::path root_, bounds_, real_bounds_;
   bool allow_outside_, is_folder_;
   std::vector<std::string> outside_, broken_;
 };

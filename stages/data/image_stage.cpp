@@ -65,24 +65,7 @@ class ImageStage final : public runner::Stage {
     context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
                 count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
     if (const std::string not_taken = list->not_taken.text(); !not_taken.empty()) context.say(not_taken);
-    return datasets(list, context);
-  }
-
-  runner::Outputs datasets(const std::shared_ptr<const ImageList>& list, runner::RunContext& context) const {
-    ImageDatasetOptions images = options_.images;
-    if (images.loader.pinned && !(context.node().device.starts_with("cuda") && torch::cuda::is_available())) {
-      context.say("loader.pinned has no effect: nothing is copied to a GPU");
-      images.loader.pinned = false;
-    }
-    context.debug("opened '" + list->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
-                  " threads; cache of decoded images: " + std::to_string(options_.cache_mib) + " MiB");
-    const auto cache = options_.cache_mib > 0 ? std::make_shared<ImageCache>(options_.cache_mib << 20) : nullptr;
-    const auto part = [&](Part part) {
-      return std::make_shared<const ImageDataset>(list, part, images, context.node().seed, cache);
-    };
-    runner::Outputs outputs = {{"train", part(Part::kTrain)}, {"test", part(Part::kTest)}};
-    if (!(*list)[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);
-    return outputs;
+    return image_datasets({list, list, list}, options_, context);
   }
 
   const ImageOptions options_;
@@ -110,6 +93,26 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
   options.images.stage = reader.pointer();
   return std::unique_ptr<runner::Stage>(
       std::make_unique<ImageStage>(std::move(options), std::move(source), std::move(list)));
+}
+
+runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
+                               const ImageOptions& options, runner::RunContext& context) {
+  ImageDatasetOptions images = options.images;
+  if (images.loader.pinned && !(context.node().device.starts_with("cuda") && torch::cuda::is_available())) {
+    context.say("loader.pinned has no effect: nothing is copied to a GPU");
+    images.loader.pinned = false;
+  }
+  context.debug("opened '" + lists.front()->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
+                " threads; cache of decoded images: " + std::to_string(options.cache_mib) + " MiB");
+  const auto cache = options.cache_mib > 0 ? std::make_shared<ImageCache>(options.cache_mib << 20) : nullptr;
+  const auto part = [&](Part part) {
+    return std::make_shared<const ImageDataset>(lists[static_cast<std::size_t>(part)], part, images,
+                                                context.node().seed, cache);
+  };
+  runner::Outputs outputs = {{"train", part(Part::kTrain)}, {"test", part(Part::kTest)}};
+  const ImageList& validation = *lists[static_cast<std::size_t>(Part::kValidation)];
+  if (!validation[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);
+  return outputs;
 }
 
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader, std::string_view name,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -39,6 +40,11 @@ struct ImageSource {
 ///   }
 runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader& reader, ImageOptions options,
                                                            ImageSource source);
+
+/// The datasets of some lists, one for each part, of which only that part is used; the same list may be there more than
+/// once. Without images for validation there is none.
+runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
+                               const ImageOptions& options, runner::RunContext& context);
 
 /// Reads the option `download`. Gives back what fetches the published data set `name` into `root`; empty where the
 /// recipe does not want that, or the data set is there.

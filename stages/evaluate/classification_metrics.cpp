@@ -15,12 +15,6 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-ClassQuality quality(const ConfusionMatrix& confusion, std::int64_t label) {
-  const std::int64_t correct = confusion.count(label, label);
-  const std::int64_t support = confusion.support(label), predictions = confusion.predictions(label);
-  return {ratio(correct, predictions), ratio(correct, support), ratio(2 * correct, support + predictions)};
-}
-
 /// The mean of the classes' qualities under the given weights.
 template <typename Weight>
 ClassQuality mean(const std::vector<ClassQuality>& qualities, Weight weight) {
@@ -48,6 +42,12 @@ double mean_recall_of_present(const ConfusionMatrix& confusion, const std::vecto
 }
 
 }  // namespace
+
+ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label) {
+  const std::int64_t correct = confusion.count(label, label);
+  const std::int64_t support = confusion.support(label), predictions = confusion.predictions(label);
+  return {ratio(correct, predictions), ratio(correct, support), ratio(2 * correct, support + predictions)};
+}
 
 Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
   assert(trials > 0);
@@ -77,7 +77,7 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
   }
 
   const ConfusionMatrix& confusion = metrics.confusion;
-  for (std::int64_t label = 0; label < classes; ++label) metrics.of_class.push_back(quality(confusion, label));
+  for (std::int64_t label = 0; label < classes; ++label) metrics.of_class.push_back(class_quality(confusion, label));
   const auto may_occur = [&](std::int64_t label) {
     return present.empty() || (label < std::ssize(present) && present[static_cast<std::size_t>(label)]);
   };

@@ -16,6 +16,9 @@ struct ClassQuality {
   double precision = 0, recall = 0, f1 = 0;
 };
 
+/// Of one class, as scikit-learn has it with zero_division=0.
+ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label);
+
 /// A range that holds the true share with some confidence.
 struct Interval {
   double low = 0, high = 0;

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "runner/text/decimal.h"
+
 namespace stages {
 namespace {
 
-std::string decimal(double value, int places) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.*f", places, value);
-  return text.data();
-}
+using runner::decimal;
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 

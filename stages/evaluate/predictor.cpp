@@ -8,6 +8,7 @@
 #include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
+#include "stages/artifact/episode_set.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/memory/other_devices.h"
 #include "stages/memory/plan_forward.h"
@@ -27,18 +28,20 @@ constexpr std::int64_t kBatchesOfSmoke = 2;
 std::int64_t first_row(const at::Tensor& is_bad) { return is_bad.to(at::kByte).argmax().item<std::int64_t>(); }
 
 void check(const at::Tensor& logits, const at::Tensor& labels, const std::vector<std::string>& names) {
+  const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several
+  const auto name_of = [&](std::int64_t row) { return names[static_cast<std::size_t>(row / rows_each)]; };
   const at::Tensor outside = labels.lt(0).logical_or(labels.ge(logits.size(1)));
   if (outside.any().item<bool>()) {
     const std::int64_t row = first_row(outside);
-    throw StageError(ErrorCode::kLabelOutOfRange, "'" + names[static_cast<std::size_t>(row)] + "' has label " +
+    throw StageError(ErrorCode::kLabelOutOfRange, "'" + name_of(row) + "' has label " +
                                                       std::to_string(labels[row].item<std::int64_t>()) +
                                                       ", the network " + std::to_string(logits.size(1)) + " classes")
         .with_help("evaluate on the classes the model was trained on");
   }
   const at::Tensor broken = logits.isfinite().all(1).logical_not();
   if (broken.any().item<bool>()) {
-    throw StageError(ErrorCode::kStageFailed, "the network gives a logit that is not a finite number for '" +
-                                                  names[static_cast<std::size_t>(first_row(broken))] + "'")
+    throw StageError(ErrorCode::kStageFailed,
+                     "the network gives a logit that is not a finite number for '" + name_of(first_row(broken)) + "'")
         .with_help("the weights or the sample are damaged, or the training diverged: look at train/loss");
   }
 }
@@ -60,6 +63,13 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
        "labels, shares and curves over all samples and classes"});
 }
 
+/// The shape of one sample. An episode may have another number of them than in training: that its model is asked about.
+std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDescription& test) {
+  if (!episode_shape(test)) return spec.shape;
+  if (spec.name == "label" || spec.name == "support") return {};
+  return {spec.shape.begin() + 1, spec.shape.end()};
+}
+
 }  // namespace
 
 Predictor::Predictor(const runner::Inputs& inputs, Options options)
@@ -73,6 +83,7 @@ Predictor::Predictor(const runner::Inputs& inputs, Options options)
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help("give the data stage samples for testing, or a share of them");
   }
+  if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(test.tensors, "image", &TensorSpec::name);
   const bool has_pixels = image != test.tensors.end() && image->shape.size() == 3;
   if (options_.flip == TestTimeFlip::kNone || has_pixels) return;
@@ -83,7 +94,8 @@ Predictor::Predictor(const runner::Inputs& inputs, Options options)
 
 at::Tensor Predictor::logits(torch::nn::Module& network, const NamedTensors& inputs) const {
   return flipped_mean(inputs, options_.flip, [&](const NamedTensors& seen) {
-    return checkpoint_->model->forward(network, seen).at("logits");
+    const at::Tensor logits = checkpoint_->model->forward(network, seen).at("logits");
+    return logits.flatten(0, -2);
   });
 }
 
@@ -93,7 +105,7 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   const DatasetDescription test = test_->describe();
   for (const TensorSpec& trained : checkpoint_->inputs) {
     const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
-    if (tested == test.tensors.end() || tested->shape == trained.shape) continue;
+    if (tested == test.tensors.end() || sample_shape(*tested, test) == sample_shape(trained, test)) continue;
     throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
                                                      " in the test set, and was " + in_words(trained.shape) +
                                                      " in training")
@@ -125,7 +137,7 @@ Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
       /*keeps_results=*/true, context);
   context.plan(std::move(planned.plan));
   std::vector<std::int64_t> shape = planned.output.sizes().vec();
-  shape[0] = data.size;
+  shape[0] = shape[0] / std::min(planned.batch_size, data.size) * data.size;
   return {torch::empty(shape, planned.output.options()), planned.batch_size};
 }
 
@@ -146,6 +158,8 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   RetriedLoader loader({test_, sequential_order(samples), batch_size_}, *policy_, context);
   const PassProgress progress("evaluate", loader.batches());
   RowsAtOnce rows(*policy_, device, "evaluation", context);
+  const auto episode = episode_shape(test_->describe());
+  const std::int64_t samples_each = episode ? episode->samples() : 1;
 
   ClassifiedSamples result;
   std::vector<at::Tensor> outputs, labels;
@@ -167,10 +181,10 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
       outputs.push_back(parts.size() == 1 ? parts.front() : torch::cat(parts));
     };
     run_or_go_elsewhere(*policy_, device, [&] { rows.run(batch->units(), forward); });
-    labels.push_back((*batch)["label"].to(at::kCPU, at::kLong));
+    labels.push_back((*batch)["label"].to(at::kCPU, at::kLong).flatten());
     check(outputs.back(), labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
-    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size())));
+    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
   }
   result.skipped = loader.skipped();
   if (outputs.empty()) {

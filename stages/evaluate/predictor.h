@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@ namespace stages {
 
 /// What a classifier said about every sample of a dataset, in the dataset's order.
 struct ClassifiedSamples {
-  std::vector<std::string> names;
-  at::Tensor logits;         ///< (n, classes) on the CPU, of the network's type; all finite
+  std::vector<std::string> names;  ///< of the samples
+  at::Tensor logits;         ///< (n, classes) on the CPU, of the network's type; all finite; of an episode its queries
   at::Tensor labels;         ///< (n) int64 on the CPU, each in [0, classes)
   std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
 };
@@ -40,6 +41,9 @@ class Predictor {
     std::int64_t batch_size = 1;              ///< samples that are run at once, at most
     TestTimeFlip flip = TestTimeFlip::kNone;  ///< a sample's logits are the mean over its mirrors
     std::string pointer = {};                 ///< where the recipe says this, "/evaluate"
+    /// What is gone through in place of the test set: episodes of it. Null: the test set itself.
+    std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test, const Checkpoint& checkpoint)>
+        draw = {};
   };
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
   /// test set is empty, or is to be flipped and holds no images.
@@ -68,7 +72,7 @@ class Predictor {
   void check_inputs(runner::RunContext& context) const;
   at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 
-  const std::shared_ptr<const Dataset> test_;
+  std::shared_ptr<const Dataset> test_;
   const std::shared_ptr<const Checkpoint> checkpoint_;
   const std::shared_ptr<const MemoryPolicy> policy_;
   const Options options_;

@@ -136,7 +136,8 @@ class Policy final : public runner::Stage {
     policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");
     policy->two_pass = read_switch(reader, "two_pass");
     policy->two_pass_is_open = says_auto(reader, "two_pass");
-    policy->loss_form_is_open = runner::choice<bool>(reader, "loss_form", {{"direct", false}, {"auto", true}});
+    policy->loss_form = runner::choice<LossForm>(
+        reader, "loss_form", {{"direct", LossForm::kDirect}, {"gram", LossForm::kGram}, {"auto", LossForm::kAuto}});
     policy->recovery = read_recovery_options(reader);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));

@@ -16,6 +16,10 @@ namespace stages {
 /// arithmetic.
 enum class Allow { kNothing, kBit, kExact };
 
+/// How a loss that can be written in several ways is computed: as its formula is written, by products of samples, or in
+/// the form that takes the least memory, where `allow` has it: they are equal in exact arithmetic.
+enum class LossForm { kDirect, kGram, kAuto };
+
 /// What a run is allowed to do with memory. Data, not deeds: the trainer and the planner read it.
 class MemoryPolicy : public runner::Artifact {
  public:
@@ -33,20 +37,24 @@ class MemoryPolicy : public runner::Artifact {
   bool two_pass = false;          ///< encode micro-batches twice, so that a loss over the whole batch can be cut
   bool two_pass_is_open = false;  ///< that is to be chosen
   ActivationCheckpointing activation_checkpointing;
-  bool checkpointing_is_open = false;  ///< which blocks are recomputed is to be chosen
-  bool offloads_optimizer = false;     ///< its state lies in the host's memory, where that is not the device's
-  bool offload_is_open = false;        ///< that is to be chosen
-  bool optimizer_in_backward = false;  ///< weights are stepped, and gradients freed, in the backward pass
-  bool in_backward_is_open = false;    ///< that is to be chosen
-  bool loss_form_is_open = false;      ///< likewise the form of the losses, where one has several
-  std::optional<std::int64_t> budget;  ///< bytes; nullopt: what the device has
-  std::optional<double> budget_share;  ///< of what the device has, as a budget of "80%" says it
-  double memory_fraction = 1;          ///< of what the device has; the smaller of it and the budget holds
+  bool checkpointing_is_open = false;      ///< which blocks are recomputed is to be chosen
+  bool offloads_optimizer = false;         ///< its state lies in the host's memory, where that is not the device's
+  bool offload_is_open = false;            ///< that is to be chosen
+  bool optimizer_in_backward = false;      ///< weights are stepped, and gradients freed, in the backward pass
+  bool in_backward_is_open = false;        ///< that is to be chosen
+  LossForm loss_form = LossForm::kDirect;  ///< of a loss that has several
+  std::optional<std::int64_t> budget;      ///< bytes; nullopt: what the device has
+  std::optional<double> budget_share;      ///< of what the device has, as a budget of "80%" says it
+  double memory_fraction = 1;              ///< of what the device has; the smaller of it and the budget holds
   EmptyCacheEvery empty_cache_every;
   AllocatorSettings allocator;
   RecoveryOptions recovery;  ///< once memory has run out
 
   NumericsOptions numerics() const { return {precision, tf32, layout, pointer}; }
+  /// True where a covariance is computed by products of samples.
+  bool uses_gram_form() const {
+    return loss_form == LossForm::kGram || (loss_form == LossForm::kAuto && allow == Allow::kExact);
+  }
   /// True where the plan of a training has something to choose.
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||

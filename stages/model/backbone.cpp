@@ -90,8 +90,16 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   ConfigReader& reader = parent.section("backbone");
   BackboneConfig backbone;
   backbone.pointer = reader.pointer();
-  backbone.family = runner::choice<BackboneFamily>(
-      reader, "kind", {{"clip_vision", BackboneFamily::kClip}, {"vit", BackboneFamily::kVit}});
+  backbone.family = runner::choice<BackboneFamily>(reader, "kind",
+                                                   {{"clip_vision", BackboneFamily::kClip},
+                                                    {"vit", BackboneFamily::kVit},
+                                                    {"conv", BackboneFamily::kOfEpisodes},
+                                                    {"resnet", BackboneFamily::kOfEpisodes}});
+  if (backbone.family == BackboneFamily::kOfEpisodes) {
+    parent.fail("backbone", ErrorCode::kOptionConflict, "this backbone is for models that learn from episodes",
+                "set the backbone's kind to clip_vision or vit");
+    return backbone;
+  }
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
   reader.read("hidden_size", tower.block.hidden_size);

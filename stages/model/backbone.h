@@ -19,7 +19,11 @@ class ConfigReader;
 namespace stages {
 
 /// Which of the families of vision transformers a backbone is of.
-enum class BackboneFamily { kClip, kVit };
+enum class BackboneFamily {
+  kClip,
+  kVit,
+  kOfEpisodes,  ///< of a model of another kind; refused where it is read
+};
 
 /// The options of schemas/model/backbone: what turns an image into features.
 struct BackboneConfig {

@@ -39,6 +39,25 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   return {Distribution::Kind::kZero};
 }
 
+void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
+                 std::uint64_t seed) {
+  const torch::NoGradGuard no_graph;
+  switch (distribution.kind) {
+    case Distribution::Kind::kZero:
+      weight.zero_();
+      break;
+    case Distribution::Kind::kOne:
+      weight.fill_(1);
+      break;
+    case Distribution::Kind::kNormal:
+      weight.normal_(0, distribution.scale, weight_generator(name, seed));
+      break;
+    case Distribution::Kind::kUniform:
+      weight.uniform_(-distribution.scale, distribution.scale, weight_generator(name, seed));
+      break;
+  }
+}
+
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view)>& wanted) {
   const torch::NoGradGuard no_graph;
@@ -48,22 +67,8 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
   for (const auto& item : weights) {
     if (wanted && !wanted(item.key())) continue;
     const bool is_narrow = item.value().scalar_type() != at::kFloat;
-    at::Tensor weight = is_narrow ? torch::empty_like(item.value(), at::kFloat) : item.value();
-    const Distribution distribution = initial_distribution(item.key(), options, head_inputs);
-    switch (distribution.kind) {
-      case Distribution::Kind::kZero:
-        weight.zero_();
-        break;
-      case Distribution::Kind::kOne:
-        weight.fill_(1);
-        break;
-      case Distribution::Kind::kNormal:
-        weight.normal_(0, distribution.scale, weight_generator(item.key(), seed));
-        break;
-      case Distribution::Kind::kUniform:
-        weight.uniform_(-distribution.scale, distribution.scale, weight_generator(item.key(), seed));
-        break;
-    }
+    const at::Tensor weight = is_narrow ? torch::empty_like(item.value(), at::kFloat) : item.value();
+    draw_weight(weight, initial_distribution(item.key(), options, head_inputs), item.key(), seed);
     if (is_narrow) item.value().copy_(weight);
   }
 }

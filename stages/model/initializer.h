@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 namespace torch::nn {
 class Module;
@@ -41,6 +42,9 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
 
 /// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
+
+/// Draws the weight `name` of a network in place, without a graph; a function of the seed, the name and the shape.
+void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name, std::uint64_t seed);
 
 /// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU; one
 /// that is held in half precision is rounded from what it would be in float32.

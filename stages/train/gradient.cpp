@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
@@ -35,6 +36,21 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   }
   return names;
 }
+
+/// What the layers of a network have collected (the statistics of BatchNorm) when this is made.
+class Collected {
+ public:
+  explicit Collected(const torch::nn::Module& network) {
+    for (const at::Tensor& buffer : network.buffers()) buffers_.emplace_back(buffer, buffer.detach().clone());
+  }
+  void put_back() const {
+    const torch::NoGradGuard no_graph;
+    for (const auto& [buffer, values] : buffers_) buffer.copy_(values);
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
+};
 
 /// One call of accumulate_gradient().
 class Accumulation {
@@ -101,11 +117,13 @@ class Accumulation {
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
+    const Collected before(network_.module());  // each pass would collect the same once more
     const auto first_pass = [&](const Batch& part) {
       const torch::NoGradGuard no_graph;
       return encode(part);
     };
     for_each_part(first_pass, [&](NamedTensors encoded) { parts.add(std::move(encoded)); });
+    before.put_back();
     const NamedTensors gradients = gradients_by(parts.join());
     std::size_t number = 0;
     const auto second_pass = [&](const Batch& part) {

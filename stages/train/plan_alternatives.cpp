@@ -30,6 +30,7 @@ std::string option_text(const EmptyCacheEvery& every) {
 struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
+  bool gram = false;
   bool offloads = false, in_backward = false;  // the optimizer, whatever the policy says
   auto operator<=>(const Alternative&) const = default;
 };
@@ -49,6 +50,8 @@ class Alternatives {
 
   void add() {
     const bool has_blocks = policy_.activation_checkpointing.blocks;
+    if (batch_.has_loss_forms && !policy_.uses_gram_form())
+      consider({policy_.micro_batch.value_or(0), has_blocks, policy_.two_pass, /*gram=*/true});
     for (const bool blocks : {false, true}) {
       if (has_blocks && !blocks) continue;
       if (blocks != has_blocks) consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
@@ -88,6 +91,7 @@ class Alternatives {
     if (way.micro_batch > 0 && way.micro_batch < units_) policy.optimizer_in_backward = false;
     policy.offloads_optimizer |= way.offloads;
     policy.optimizer_in_backward |= way.in_backward;
+    if (way.gram) policy.loss_form = LossForm::kGram;
     return policy;
   }
 
@@ -126,7 +130,7 @@ class Alternatives {
     const auto listed = std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
-    alternative.exactness = is_cut ? "exact" : "bit";
+    alternative.exactness = is_cut || way.gram ? "exact" : "bit";
     const Outcome& other = outcome(way);
     alternative.refused = other.refused;
     if (other.refused.empty()) {
@@ -219,8 +223,17 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
         "empty_cache_every", option_text(policy.empty_cache_every),
         "unused blocks are returned, which does not lower the peak: the allocator does the same before it gives up");
   }
-  if (written.loss_form_is_open) {
-    add_without_effect("loss_form", "auto", "each loss of this training has one form");
+  if (written.loss_form != LossForm::kDirect) {
+    const char* const word = written.loss_form == LossForm::kAuto ? "auto" : "gram";
+    if (!batch.has_loss_forms) {
+      add_without_effect("loss_form", word, "each loss of this training has one form");
+    } else if (!policy.uses_gram_form()) {
+      add_without_effect("loss_form", word, "direct: another form is equal in exact arithmetic, which allow excludes");
+    } else {
+      without.loss_form = LossForm::kDirect;
+      add("loss_form", word, without);
+      without = policy;
+    }
   }
   if (policy.activation_checkpointing.updates_twice && !policy.activation_checkpointing.recomputes()) {
     add_without_effect("recompute_batch_norm", "twice", "nothing is recomputed");

@@ -33,13 +33,15 @@ class TracedTraining {
         backend_(backend),
         context_(context),
         trace_(backend, micro_batches),
+        own_step_(training.step_under ? training.step_under(policy) : nullptr),
+        step_(own_step_ ? *own_step_ : training.step),
         network_(training.model.outline(training.network_data)),
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
     const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
     StepExecution execution =
-        assemble_step(training_.step, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
+        assemble_step(step_, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
     std::size_t second_step = 0, end_of_step = 0;
     double flops = 0;             // of a step
@@ -117,7 +119,7 @@ class TracedTraining {
     const StepPlan& plan = execution.plan();
     const std::int64_t units =
         std::min(validation_batch_size(plan, training_.options.batch_size), training_.validation->size);
-    if (units > 0) measure(training_.step, execution.network(), make_batch(*training_.validation, units), plan);
+    if (units > 0) measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
   }
 
   /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that are kept come back
@@ -152,6 +154,8 @@ class TracedTraining {
   const Backend backend_;
   runner::PlanContext& context_;
   MemoryTrace trace_;
+  const std::unique_ptr<TrainingStep> own_step_;  // null: as for any policy
+  const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
 };
@@ -196,7 +200,10 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, 
                         .threads = at::get_num_threads(),
                         .model = context.dry().device_model};
   return {.written = training.policy,
-          .batch = {options.batch_size, std::min(options.batch_size, training.data.size), options.accumulated_by},
+          .batch = {.size = options.batch_size,
+                    .units = std::min(options.batch_size, training.data.size),
+                    .accumulated_by = options.accumulated_by,
+                    .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
           .budget = budget,
           .has_host = backend.device != at::kCPU,
           .trace =

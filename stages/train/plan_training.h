@@ -26,6 +26,8 @@ struct TrainingToPlan {
   LoaderOptions loader;
   const TrainerOptions& options;
   const MemoryPolicy& policy;
+  /// The step as another policy has it, where that makes a difference; null: `step`.
+  std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
 };
 
 struct PlannedTraining {

@@ -10,9 +10,10 @@ namespace stages {
 
 /// A logical batch, and where the recipe says that it is cut.
 struct CutBatch {
-  std::int64_t size;           ///< that the recipe asks for
-  std::int64_t units;          ///< that there are at most: the data may have fewer
-  std::string accumulated_by;  ///< as TrainerOptions has it
+  std::int64_t size;            ///< that the recipe asks for
+  std::int64_t units;           ///< that there are at most: the data may have fewer
+  std::string accumulated_by;   ///< as TrainerOptions has it
+  bool has_loss_forms = false;  ///< a term of its loss can be written in several ways
 };
 
 /// "memory.micro_batch": an option of the stage at `stage`, a place in the recipe such as "/memory".

@@ -6,6 +6,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
+#include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/loss.h"
 #include "stages/train/mixing.h"
@@ -120,14 +121,20 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
   const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
-  const auto make_step = [options](const Model& model, const TrainingData& data) {
+  const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
     check_labels(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     return std::make_unique<ClassificationStep>(model, classes, options,
                                                 class_weights_of(options.class_weights, *data.train));
   };
-  return make_training_stage(reader, {.make_step = make_step, .scores = {"accuracy"}, .balances_classes = balances});
+  const auto balance = [](TrainingData data, std::uint64_t) {
+    data.train = std::make_shared<BalancedSamples>(data.train);
+    return data;
+  };
+  TrainingKind kind{.make_step = make_step, .scores = {"accuracy"}};
+  if (balances) kind.draw = balance;
+  return make_training_stage(reader, std::move(kind));
 }
 
 }  // namespace

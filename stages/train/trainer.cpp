@@ -8,6 +8,7 @@
 #include "runner/stage/stage.h"
 #include "runner/disk/fault.h"
 #include "stages/machine/device_error.h"
+#include "stages/artifact/episode_set.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/memory_incident.h"
 #include "stages/memory/other_devices.h"
@@ -30,15 +31,16 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, std::int64_t batch_size) {
+std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, const TrainerOptions& options) {
+  const std::int64_t batch_size = options.batch_size;
   const std::int64_t whole = size / batch_size;
   const bool rest = size % batch_size != 0 && !data.loader().drop_last;
   const std::int64_t steps = rest ? whole + 1 : whole;
   if (steps > 0) return steps;
   throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
                                                   " samples, which make no batch of " + std::to_string(batch_size))
-      .at("/batch_size")
-      .with_help(size == 0 ? "" : "lower batch_size, or set drop_last: false");
+      .at("/" + options.batch_option)
+      .with_help(size == 0 ? "" : "lower " + options.batch_option + ", or set drop_last: false");
 }
 
 /// What a test asks for by RETORT_FAULT.
@@ -62,7 +64,7 @@ class Training {
         observer_(dynamic_cast<StepObserver*>(context.node().observer)),
         device_(context.node().device),
         description_(data.train->describe()),
-        planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options.batch_size)),
+        planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
@@ -72,7 +74,14 @@ class Training {
                         options.higher_is_better),
         stopping_(options.higher_is_better, options.patience),
         meter_(device_),
-        log_(context, {epochs_, steps_, options.log_every, unit(), meter_.budget(), [this] { return meter_.in_use(); }},
+        log_(context,
+             {.epochs = epochs_,
+              .steps = steps_,
+              .log_every = options.log_every,
+              .unit = unit(),
+              .budget_bytes = meter_.budget(),
+              .memory_in_use = [this] { return meter_.in_use(); },
+              .samples_in_unit = episode_shape(description_).value_or(EpisodeShape{1, 1, 0}).samples()},
              steady_seconds),
         memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
                 [this](std::int64_t live) {

@@ -18,10 +18,12 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
 
 }  // namespace
 
-TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores) {
+TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
+                                    std::string_view batch_option) {
   TrainerOptions options;
   reader.read("epochs", options.epochs);
-  reader.read("batch_size", options.batch_size);
+  options.batch_option = batch_option;
+  reader.read(batch_option, options.batch_size);
   reader.read("gradient_clip_norm", options.gradient_clip_norm);
   options.average = read_weight_average(reader);
   reader.read("validate_every", options.validate_every);

@@ -25,7 +25,8 @@ enum class Keep { kAuto, kBest, kLast };
 /// What a recipe says about the course of a training, whatever is trained.
 struct TrainerOptions {
   std::int64_t epochs = 0;
-  std::int64_t batch_size = 0;  ///< the logical batch
+  std::int64_t batch_size = 0;              ///< the logical batch
+  std::string batch_option = "batch_size";  ///< where the recipe says it
   OptimizerOptions optimizer;
   std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
@@ -47,8 +48,9 @@ struct TrainerOptions {
 };
 
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions
-/// become errors of `reader`. `scores` may be monitored beside the loss.
-TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores);
+/// become errors of `reader`. `scores` may be monitored beside the loss; `batch_option` says the logical batch.
+TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
+                                    std::string_view batch_option = "batch_size");
 
 /// Throws runner::StageError, kOptionConflict, where an option is about validation data and there is none.
 void check_without_validation(const TrainerOptions& options);

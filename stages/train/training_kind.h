@@ -27,6 +27,8 @@ class Module;
 
 namespace stages {
 
+class MemoryPolicy;
+
 // What a kind of training brings, beside its schema: how a batch becomes a loss, and a function that makes its stage.
 
 using Coupling = runner::LossCoupling;
@@ -34,6 +36,7 @@ using Coupling = runner::LossCoupling;
 struct LossTerm {
   std::string name;  ///< shown as train/<name>
   Coupling coupling;
+  bool has_forms = false;  ///< of which the policy's loss_form chooses
 };
 
 /// Why a batch cannot be trained on, and the first unit of which that is true.
@@ -86,15 +89,20 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train, validation;
 };
 
-/// What one kind of training brings beside its schema; its own options are in `make_step`.
+/// What one kind of training brings beside its schema; its own options are in its functions.
 struct TrainingKind {
+  /// What is gone through in place of the data that is wired in: as many samples of each class, or episodes. `seed` is
+  /// the node's. Throws runner::StageError where the data do not suit it. Null: the data itself.
+  std::function<TrainingData(TrainingData data, std::uint64_t seed)> draw = {};
   /// The step that is trained, of a model that runs on such data; both outlive it. Throws runner::StageError where the
   /// model or the data do not suit the kind: that is the place of its checks, and the first thing that is done.
-  std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data)> make_step;
+  /// `data` as `draw` gives it.
+  std::function<std::unique_ptr<TrainingStep>(const Model& model, const TrainingData& data, const MemoryPolicy& policy)>
+      make_step;
   /// The scores of the step that the option `monitor` may name beside "loss". More of them is better.
   std::vector<std::string_view> scores = {};
-  /// An epoch sees as many samples of every class (balanced_samples.h).
-  bool balances_classes = false;
+  /// What the kind calls the number of units of a step.
+  std::string_view batch_option = "batch_size";
 };
 
 /// The stage of a kind of training. All of them plan, certify, train, accumulate, warm-start, resume, validate and take
@@ -104,7 +112,7 @@ struct TrainingKind {
 ///   runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
 ///     double margin = 0;
 ///     reader.read("margin", margin);
-///     return make_training_stage(reader, {.make_step = [margin](const Model& model, const TrainingData& data) {
+///     return make_training_stage(reader, {.make_step = [margin](const Model& model, const auto&, const auto&) {
 ///       return std::make_unique<MarginStep>(model, margin);
 ///     }});
 ///   }

@@ -72,8 +72,9 @@ void TrainingLog::begin_epoch() {
 
 void TrainingLog::step(const StepRecord& record) {
   trained_until_ = clock_();
-  epoch_samples_ += record.samples;
-  throughput_.add(trained_until_, record.samples);
+  const std::int64_t samples = record.samples * options_.samples_in_unit;
+  epoch_samples_ += samples;
+  throughput_.add(trained_until_, samples);
 
   runner::Progress progress;
   progress.phase = "train";

@@ -61,6 +61,7 @@ class TrainingLog {
     std::string unit;                             ///< "images"
     std::int64_t budget_bytes = 0;                ///< the device's memory; 0: unknown
     std::function<std::int64_t()> memory_in_use;  ///< empty: unknown
+    std::int64_t samples_in_unit = 1;             ///< of a batch: an episode has several
   };
   /// `context` must outlive this.
   TrainingLog(runner::RunContext& context, Options options, Clock clock);

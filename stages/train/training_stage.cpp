@@ -17,7 +17,6 @@
 #include "stages/memory/unseen_plan.h"
 #include "stages/trace/summarize.h"
 #include "stages/memory/rows_at_once.h"
-#include "stages/train/balanced_samples.h"
 #include "stages/train/certify.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/legacy_retries.h"
@@ -52,7 +51,7 @@ class TrainingStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
     const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
-    const Setup setup = set_up(inputs, trained);
+    const Setup setup = set_up(inputs, trained, context.node().seed);
     if (!trained) plan_training_of(setup, inputs, context);
     setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
     const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
@@ -62,7 +61,7 @@ class TrainingStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
-    const Setup setup = set_up(inputs, trained);
+    const Setup setup = set_up(inputs, trained, context.node().seed);
     Checkpoint& checkpoint = *setup.checkpoint;
     TrainingResult result;
     do_with_retry(*inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
@@ -87,21 +86,20 @@ class TrainingStage final : public runner::Stage {
     std::unique_ptr<TrainingStep> step;      // null there
   };
 
-  Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained) const {
+  Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained, std::uint64_t seed) const {
     const auto model = inputs.get<Model>("model");
     Setup setup{.checkpoint = std::make_shared<Checkpoint>()};
     if (trained) {
       setup.network_data = trained->data;
     } else {
       setup.data = {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
-      const DatasetDescription data = setup.data.train->describe();
-      if (data.size == 0) {
+      if (setup.data.train->describe().size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
             .with_help("give it a share of the data, such as data.split.train=0.7");
       }
-      if (kind_.balances_classes) setup.data.train = std::make_shared<BalancedSamples>(setup.data.train);
-      setup.network_data = source_of(data);
-      setup.step = kind_.make_step(*model, setup.data);
+      if (kind_.draw) setup.data = kind_.draw(std::move(setup.data), seed);
+      setup.network_data = source_of(setup.data.train->describe());
+      setup.step = kind_.make_step(*model, setup.data, *inputs.get<MemoryPolicy>("memory"));
     }
     setup.checkpoint->model = model;
     setup.checkpoint->model_stage = inputs.source("model");
@@ -149,8 +147,14 @@ class TrainingStage final : public runner::Stage {
   };
 
   /// All are borrowed.
-  static TrainingToPlan to_plan(const Setup& setup, const DescribedData& data, const runner::Inputs& inputs,
-                                const TrainerOptions& options, const MemoryPolicy& policy) {
+  TrainingToPlan to_plan(const Setup& setup, const DescribedData& data, const runner::Inputs& inputs,
+                         const TrainerOptions& options, const MemoryPolicy& policy) const {
+    std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under;
+    if (std::ranges::any_of(setup.step->terms(), &LossTerm::has_forms)) {
+      step_under = [this, &setup](const MemoryPolicy& other) {
+        return kind_.make_step(*setup.checkpoint->model, setup.data, other);
+      };
+    }
     return {.step = *setup.step,
             .model = *setup.checkpoint->model,
             .data = data.train,
@@ -160,7 +164,8 @@ class TrainingStage final : public runner::Stage {
             .kept_validation = setup.data.validation.get(),
             .loader = setup.data.train->loader(),
             .options = options,
-            .policy = policy};
+            .policy = policy,
+            .step_under = std::move(step_under)};
   }
 
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {
@@ -251,9 +256,10 @@ class TrainingStage final : public runner::Stage {
 
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader, TrainingKind kind) {
   TrainingOptions options;
-  options.trainer = read_trainer_options(reader, kind.scores);
+  options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option);
   options.pointer = reader.pointer();
-  reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);
+  if (kind.batch_option == "batch_size")
+    reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);
   reader.read("warm_start", options.warm_start);
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<TrainingStage>(std::move(options), std::move(kind)));

@@ -14,10 +14,11 @@ std::string base_of(const torch::nn::Module& network) {
 NamedTensors weights(const torch::nn::Module& network) {
   const auto* based = dynamic_cast<const OnFrozenBase*>(&network);
   NamedTensors result;
-  for (const auto& item : network.named_parameters()) {
+  const auto add = [&](const auto& item) {
     if (!based || !based->is_base(item.key())) result.set(item.key(), item.value());
-  }
-  for (const auto& item : network.named_buffers()) result.set(item.key(), item.value());
+  };
+  for (const auto& item : network.named_parameters()) add(item);
+  for (const auto& item : network.named_buffers()) add(item);
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/test_time_flip.h"
+#include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
@@ -19,6 +20,7 @@
 #include "stages/memory/unseen_plan.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/worker/network_of_run.h"
+#include "stages/worker/support_examples.h"
 
 namespace stages {
 namespace {
@@ -30,9 +32,16 @@ using runner::StageError;
 /// Says what the network takes each picture for.
 class Prediction {
  public:
-  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, std::int64_t top,
-             TestTimeFlip flip, const RequestContext& context)
-      : checkpoint_(checkpoint), pictures_(std::move(pictures)), top_(top), flip_(flip), context_(context) {}
+  /// `examples` are those of a few-shot model; null for any other.
+  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures,
+             std::optional<SupportExamples> examples, std::int64_t top, TestTimeFlip flip,
+             const RequestContext& context)
+      : checkpoint_(checkpoint),
+        pictures_(std::move(pictures)),
+        examples_(std::move(examples)),
+        top_(top),
+        flip_(flip),
+        context_(context) {}
 
   Json run(std::int64_t batch_size, at::Device device) {
     const auto say = [&](std::string_view line) { context_.say(line); };
@@ -55,13 +64,12 @@ class Prediction {
 
  private:
   at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
-    const Batch placed = network.placed(batch);
+    const Batch placed = network.placed(examples_ ? examples_->asked_about(batch) : batch);
     const ScopedInference inference(network);
-    return flipped_mean(placed.tensors(), flip_,
-                        [&](const NamedTensors& seen) {
-                          return checkpoint_.model->forward(network.module(), seen).at("logits");
-                        })
-        .cpu();
+    const at::Tensor logits = flipped_mean(placed.tensors(), flip_, [&](const NamedTensors& seen) {
+      return checkpoint_.model->forward(network.module(), seen).at("logits");
+    });
+    return logits.flatten(0, -2).cpu();
   }
 
   void give(const Batch& batch, const at::Tensor& logits) {
@@ -101,11 +109,13 @@ class Prediction {
 
   std::string name_of(std::int64_t label) const {
     const auto index = static_cast<std::size_t>(label);
-    return index < checkpoint_.classes.size() ? checkpoint_.classes[index] : "output " + std::to_string(label);
+    const std::vector<std::string>& names = examples_ ? examples_->classes() : checkpoint_.classes;
+    return index < names.size() ? names[index] : "output " + std::to_string(label);
   }
 
   const Checkpoint& checkpoint_;
   const std::shared_ptr<const PictureFiles> pictures_;
+  const std::optional<SupportExamples> examples_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
   const RequestContext& context_;
@@ -114,8 +124,9 @@ class Prediction {
 };
 
 /// The bytes that this takes of a GPU named `device_model`.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures, std::int64_t batch_size,
-                           TestTimeFlip flip, const std::string& device_model) {
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures,
+                           const std::optional<SupportExamples>& examples, std::int64_t batch_size, TestTimeFlip flip,
+                           const std::string& device_model) {
   MemoryPolicy policy;
   policy.precision = checkpoint.numerics.precision;
   policy.tf32 = checkpoint.numerics.tf32;
@@ -125,8 +136,11 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
                            trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes};
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
-    return flipped_mean(
-        inputs, flip, [&](const NamedTensors& seen) { return checkpoint.model->forward(network, seen).at("logits"); });
+    const NamedTensors asked =
+        examples ? examples->asked_about(Batch(inputs, inputs.at("image").size(0))).tensors() : inputs;
+    return flipped_mean(asked, flip, [&](const NamedTensors& seen) {
+      return checkpoint.model->forward(network, seen).at("logits").flatten(0, -2);
+    });
   };
   return plan_forward({.name = checkpoint.model_stage,
                        .data = data,
@@ -140,11 +154,31 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
       .plan.predicted;
 }
 
+/// The examples in a folder; none where it is empty, which a few-shot model cannot do without.
+runner::Result<std::optional<SupportExamples>> support_of(const std::string& folder, const Checkpoint& checkpoint,
+                                                          const ImageDatasetOptions& transform,
+                                                          const RequestContext& context) {
+  const auto trained = episode_shape({.tensors = checkpoint.inputs});
+  const auto refused = [](std::string message, std::string help) {
+    return runner::Diagnostic{ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+  };
+  if (trained && folder.empty()) {
+    return refused("the network learnt to tell classes apart by examples, and there are none",
+                   "give a folder with a folder of photographs for each class: --support FOLDER");
+  }
+  if (!trained && !folder.empty())
+    return refused("--support is for few-shot models, and this network has classes of its own", "leave it out");
+  if (!trained) return std::optional<SupportExamples>();
+  auto examples = read_support(folder, *trained, transform, context.say);
+  if (!examples) return examples.errors();
+  return std::optional(*std::move(examples));
+}
+
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(
-      request, {"graph", "node", "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip", "plan_for"});
+  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
+                                               "skip_corrupt", "flip", "plan_for", "support"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
@@ -173,10 +207,14 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   if (!*checkpoint) return Json{{"predicted", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+  auto examples =
+      support_of(request.contains("support") ? fields.text("support") : "", **checkpoint, transform, context);
+  if (!examples) return examples.errors();
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, batch_size, flip->second, plan_for)}};
-  Json answer = Prediction(**checkpoint, std::move(pictures), top, flip->second, context).run(batch_size, *device);
+    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *examples, batch_size, flip->second, plan_for)}};
+  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(examples), top, flip->second, context)
+                    .run(batch_size, *device);
   if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
   return answer;
 }

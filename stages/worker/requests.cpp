@@ -15,6 +15,7 @@
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_flowers102.h"
 #include "stages/data/make_image_folder.h"
+#include "stages/data/make_mini_imagenet.h"
 #include "stages/worker/export.h"
 #include "stages/fetch/hub.h"
 #include "stages/worker/predict.h"
@@ -30,8 +31,10 @@ runner::Result<Json> answer_versions(const Json&, const RequestContext&) { retur
 
 using Make = void (*)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 
-constexpr std::array<std::pair<std::string_view, Make>, 3> kMakers = {
-    {{"cub200", make_cub200}, {"flowers102", make_flowers102}, {"image_folder", make_image_folder}}};
+constexpr std::array<std::pair<std::string_view, Make>, 4> kMakers = {{{"cub200", make_cub200},
+                                                                       {"flowers102", make_flowers102},
+                                                                       {"image_folder", make_image_folder},
+                                                                       {"mini_imagenet", make_mini_imagenet}}};
 
 /// {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
 runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {

@@ -5,6 +5,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/run_selection.h"
 #include "runner/report/comparison.h"
+#include "runner/report/paired_comparison.h"
 #include "runner/report/picture_folder.h"
 
 namespace runner {
@@ -14,6 +15,7 @@ struct CompareFlags {
   RunSelection runs;
   std::string sort;  ///< a column; empty: in the order named
   std::string out;   ///< empty: nothing is drawn
+  bool paired = false;
 };
 
 ExitCode compare(const CompareFlags& flags, Console& console) {
@@ -32,6 +34,12 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
+  std::vector<PairedDifference> paired;
+  if (flags.paired) {
+    auto differences = paired_differences(*comparison);
+    if (!differences) return report(console, differences.errors());
+    paired = *std::move(differences);
+  }
   try {
     std::vector<std::string> pictures;
     if (!flags.out.empty()) {
@@ -41,10 +49,12 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     }
     if (console.json) {
       nlohmann::ordered_json json = to_json(*comparison);
+      if (flags.paired) json["paired"] = to_json(paired);
       json["pictures"] = pictures;
       print_result(console, "compare/1", json);
     } else {
       console.out << comparison_text(*comparison);
+      if (flags.paired) console.out << '\n' << paired_text(paired);
       for (const std::string& path : pictures) console.out << path << '\n';
     }
   } catch (const WriteError& error) {
@@ -62,6 +72,9 @@ Invocation declare_compare() {
             .summary = "The best first, by this column",
             .type = "COLUMN",
             .choices = {"accuracy", "per_class", "loss", "time"}});
+  verb.add({.name = "--paired",
+            .value = &flags->paired,
+            .summary = "Test the differences of few-shot models to the first, episode by episode"});
   verb.add(
       {.name = "--out", .value = &flags->out, .summary = "Draw model_comparison.svg into this folder", .type = "DIR"});
   verb.run = [flags](Console& console) { return compare(*flags, console); };

@@ -25,7 +25,7 @@ constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISI
 
 struct DataFlags {
   std::string action;  ///< "make" or "fetch"
-  std::string what;    ///< image_folder (make), cub200 or hf:ORG/NAME@REVISION (fetch)
+  std::string what;    ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
   std::string out;     ///< the folder to write, or to fetch into
   std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< make
   std::vector<std::string> from_files;                             ///< fetch: files of a data set that are here already
@@ -144,7 +144,7 @@ Invocation declare_data() {
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
-            .summary = "image_folder (make), flowers102, cub200, or hf:ORG/NAME[@REVISION] (fetch)",
+            .summary = "image_folder or mini_imagenet (make), flowers102, cub200, or hf:ORG/NAME[@REVISION] (fetch)",
             .type = "DATA",
             .required = true});
   verb.add({.name = "--out",

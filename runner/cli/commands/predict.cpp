@@ -28,6 +28,7 @@ struct PredictFlags {
   std::int64_t top = 5, batch_size = 64;
   std::string out;            ///< a file; empty: standard output
   std::string flip = "none";  ///< mirrors to average over
+  std::string support;        ///< examples of each class, for a few-shot model; empty: none
   bool skip_corrupt = false;  ///< continue after an image that cannot be read
   LogFlags log;
 };
@@ -121,6 +122,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
                         {"batch_size", flags.batch_size},
                         {"flip", flags.flip},
                         {"skip_corrupt", flags.skip_corrupt}});
+  if (!flags.support.empty()) request->json["support"] = path_for(request->graph, flags.support);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto device = take_own_device({.recipe = request->recipe,
                                        .graph = request->graph,
@@ -166,6 +168,10 @@ Invocation declare_predict() {
             .type = "HOW",
             .choices = {"none", "horizontal", "vertical", "both"},
             .shows_default = true});
+  verb.add({.name = "--support",
+            .value = &flags->support,
+            .summary = "For a few-shot model: a folder with a folder of a few photographs for each class",
+            .type = "DIR"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The file to write when all images are done, instead of standard output",

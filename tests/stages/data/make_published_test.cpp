@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,9 @@
 #include "stages/data/flowers102_list.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/make_cub200.h"
+#include "stages/data/few_shot_list.h"
 #include "stages/data/make_flowers102.h"
+#include "stages/data/make_mini_imagenet.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
@@ -58,21 +61,24 @@ TEST_P(MakePublished, CancelledLeavesNothing) {
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
                                 .cancelled = [&] { return made == 3; }};
-  EXPECT_THROW(GetParam()(folder_ / "a", {.classes = 2, .per_class = 4, .size = 16}, callbacks), runner::Cancelled);
+  EXPECT_THROW(GetParam()(folder_ / "a", {.classes = 3, .per_class = 4, .size = 16}, callbacks), runner::Cancelled);
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
   folder_.add("a/mine.jpg");
-  EXPECT_EQ(failure({.classes = 2, .per_class = 4, .size = 16}).substr(0, 6), "E0610:");
+  EXPECT_EQ(failure({.classes = 3, .per_class = 4, .size = 16}).substr(0, 6), "E0610:");
   fs::remove_all(folder_ / "a");
   EXPECT_EQ(failure({.classes = 25}).substr(0, 6), "E0304:");
-  EXPECT_EQ(failure({.classes = 2, .per_class = 1}).substr(0, 55),
-            "E0304: cannot make 1 images of 64 pixels a class (make ");
+  EXPECT_EQ(failure({.classes = 3, .per_class = 0}).substr(0, 55),
+            "E0304: cannot make 0 images of 64 pixels a class (make ");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MakePublished, testing::Values(make_flowers102, make_cub200),
-                         [](const auto& info) { return info.param == make_cub200 ? "cub200" : "flowers102"; });
+INSTANTIATE_TEST_SUITE_P(All, MakePublished, testing::Values(make_flowers102, make_cub200, make_mini_imagenet),
+                         [](const auto& info) {
+                           if (info.param == make_mini_imagenet) return "mini_imagenet";
+                           return info.param == make_cub200 ? "cub200" : "flowers102";
+                         });
 
 TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
   const PictureFolder folder;
@@ -126,6 +132,42 @@ TEST(MakeCub200, IsReadAsThePublishedSetIs) {
     EXPECT_LE(file.box->left + file.box->width, 40);
   }
   EXPECT_EQ(read_image_header(file_bytes(list->root / (*list)[Part::kTrain][0].name)).width, 40);
+}
+
+TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
+  const PictureFolder folder;
+  make_mini_imagenet(folder / "data", {.classes = 9, .per_class = 4, .size = 24, .seed = 2});
+  FewShotSource source{.root = folder / "data", .candidates = {{{"base.json"}, {"val.json"}, {"novel.json"}}}};
+  const auto parts = list_few_shot(source);
+  ASSERT_TRUE(parts) << parts.errors().front().message;
+  std::set<std::string> names;
+  for (const FewShotPart& part : *parts) names.insert(part.list.classes.begin(), part.list.classes.end());
+  EXPECT_EQ(names.size(), 9u);
+  EXPECT_EQ((*parts)[0].list.classes.size(), 5u);
+  EXPECT_EQ((*parts)[1].list[Part::kValidation].size(), 8u);
+  const ImageList& novel = (*parts)[2].list;
+  EXPECT_EQ(novel[Part::kTest].size(), 8u);
+  const std::string& name = novel.classes[0];
+  EXPECT_EQ(novel[Part::kTest][0].name, "Dataset/" + name + "/" + name + "00000001.jpg");
+  EXPECT_EQ(read_image_header(file_bytes(novel.root / novel[Part::kTest][0].name)).width, 24);
+  // All of them, to train on before a test on other data.
+  source.candidates = {{{"all.json"}, {}, {"other"}}};
+  folder.add("data/other/bird/1.jpg");
+  const auto all = list_few_shot(source);
+  ASSERT_TRUE(all) << all.errors().front().message;
+  EXPECT_EQ((*all)[0].list[Part::kTrain].size(), 36u);
+  EXPECT_EQ((*all)[0].list.classes.size(), 9u);
+}
+
+TEST(MakeMiniImagenet, EachPartNeedsAClass) {
+  const PictureFolder folder;
+  try {
+    make_mini_imagenet(folder / "a", {.classes = 2, .per_class = 4, .size = 16});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "cannot make 2 classes of this form");
+    EXPECT_EQ(error.help, "each part has classes of its own: make at least three; 20 are enough for five ways");
+  }
 }
 
 }  // namespace

@@ -173,5 +173,34 @@ TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
   EXPECT_GT(std::abs(naive.loss - whole.loss), 1e-3);
 }
 
+/// Normalises the points of each unit among themselves, one unit after the other.
+class NormalisingStep final : public TinyStep {
+ public:
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    auto& norm = *network.named_children()["norm"]->as<torch::nn::BatchNorm1dImpl>();
+    std::vector<at::Tensor> logits;
+    for (std::int64_t unit = 0; unit < part.units(); ++unit)
+      logits.push_back(norm.forward(part["image"][unit]).mean(0));
+    return {{"logits", torch::stack(logits)}};
+  }
+};
+
+TEST(TwoPass, WhatLayersCollectIsCollectedOnce) {
+  torch::nn::Module network;
+  network.register_module("norm", torch::nn::BatchNorm1d(3));
+  network.to(torch::kDouble);
+  const Batch batch({{"image", torch::randn({6, 4, 3}, torch::kDouble)}, {"label", torch::randint(0, 3, {6})}}, 6);
+  const auto collected = [&](const StepPlan& plan) {
+    for (at::Tensor& buffer : network.buffers()) buffer.zero_();
+    const NormalisingStep step;
+    accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, 6, plan, {7, 1}, {});
+    std::vector<at::Tensor> buffers;
+    for (const at::Tensor& buffer : network.buffers()) buffers.push_back(buffer.clone());
+    return buffers;
+  };
+  const std::vector<at::Tensor> once = collected({}), twice = collected(two_passes(2));
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(twice[i].equal(once[i])) << i;
+}
+
 }  // namespace
 }  // namespace stages

@@ -1,4 +1,4 @@
-#include "runner/report/decimal.h"
+#include "runner/text/decimal.h"
 
 #include <array>
 #include <cstdio>

@@ -1,0 +1,93 @@
+#include <string>
+#include <utility>
+
+#include "runner/disk/digest.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/image_folder.h"
+#include "runner/stage/stage.h"
+#include "stages/data/few_shot_list.h"
+#include "stages/data/image_stage.h"
+
+namespace stages {
+namespace {
+
+using FewShotLists = std::array<std::shared_ptr<const ImageList>, kSplitParts>;
+
+constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
+
+class FewShotStage final : public runner::Stage {
+ public:
+  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts) : options_(std::move(options)) {
+    for (std::size_t i = 0; i < kSplitParts; ++i) {
+      places_[i] = std::move(parts[i].place);
+      lists_[i] = std::make_shared<const ImageList>(std::move(parts[i].list));
+    }
+  }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    for (std::size_t i = 0; i < kSplitParts; ++i) {
+      const ImageList& list = *lists_[i];
+      const std::string part(name(kFewShotParts[i]));
+      if (places_[i].empty()) continue;
+      context.say(part + ": " + std::to_string(list[kFewShotParts[i]].size()) + " images of " +
+                  std::to_string(list.classes.size()) + " classes, from " + places_[i]);
+      if (const std::string not_taken = list.not_taken.text(); !not_taken.empty()) context.say(part + ": " + not_taken);
+    }
+    return image_datasets(lists_, options_, context);
+  }
+
+  std::string fingerprint() const override {
+    std::string all;
+    for (const auto& list : lists_) all += stages::fingerprint(*list) + '\n';
+    return runner::sha256(all);
+  }
+
+  bool uses_seed() const override { return changes_images(options_.images.augment); }
+
+ private:
+  const ImageOptions options_;
+  FewShotLists lists_;
+  std::array<std::string, kSplitParts> places_;
+};
+
+/// A path, several, or null.
+std::vector<std::string> read_candidates(runner::ConfigReader& reader, std::string_view key) {
+  std::vector<std::string> paths;
+  const runner::Value* const value = reader.raw(key);
+  if (value && value->list()) reader.read(key, paths);
+  else if (value && value->text()) reader.read(key, paths.emplace_back());
+  return paths;
+}
+
+runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigReader& reader) {
+  ImageOptions options = read_image_options(reader);
+  FewShotSource source{.root = options.root, .allow_outside = options.allow_outside};
+  for (std::size_t i = 0; i < kSplitParts; ++i) source.candidates[i] = read_candidates(reader, name(kFewShotParts[i]));
+  source.classes = runner::choice<FolderClasses>(
+      reader, "classes",
+      {{"all", FolderClasses::kAll}, {"alternating", FolderClasses::kAlternating}, {"random", FolderClasses::kRandom}});
+  std::int64_t seed = 0;
+  reader.read("split_seed", seed);
+  source.split_seed = static_cast<std::uint64_t>(seed);
+  auto parts = list_few_shot(source);
+  if (!parts) {
+    for (const runner::Diagnostic& error : parts.errors())
+      reader.fail(error.pointer.substr(1), error.code, error.message, error.help);
+  }
+  for (std::size_t i = 0; parts && i < kSplitParts; ++i) {
+    const FewShotPart& part = (*parts)[i];
+    if (options.images.on_corrupt == OnCorrupt::kSkip || part.list.not_taken.count_other_images() == 0) continue;
+    const auto problem = runner::other_images_error(source.root / part.place, part.list.not_taken);
+    reader.fail(name(kFewShotParts[i]), problem.code, problem.message, problem.help);
+    break;  // parts may be of the same folder
+  }
+  if (auto errors = reader.finish(); !errors.empty()) return errors;
+  options.images.stage = reader.pointer();
+  return std::unique_ptr<runner::Stage>(std::make_unique<FewShotStage>(std::move(options), *std::move(parts)));
+}
+
+}  // namespace
+
+extern const runner::StageKind kDataFewShot = {.name = "data.few_shot", .create = create_few_shot};
+
+}  // namespace stages

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "stages/numerics/precision_module.h"
+
+namespace stages {
+
+// Layers of convolutional networks. As those of layers.h they leave their weights unset.
+
+struct ConvolutionSizes {
+  std::int64_t in = 0, out = 0;  ///< channels
+  std::int64_t size = 3;         ///< of the square kernel
+  std::int64_t stride = 1, padding = 0;
+  bool has_bias = false;
+};
+
+/// A convolution of maps; `weight` (out, in, size, size), `bias` (out) or undefined.
+class Convolution : public PrecisionModule {
+ public:
+  Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options);
+  /// (n, in, h, w) to (n, out, h', w').
+  at::Tensor forward(const at::Tensor& x) const;
+
+  at::Tensor weight, bias;
+
+ private:
+  const ConvolutionSizes shape_;
+};
+
+/// By which statistics a BatchNorm normalises.
+enum class BatchNormStatistics {
+  kCollected,  ///< in training by those of the batch, which it collects; in eval mode by what it has collected
+  kOfBatch,    ///< always by those of the batch; nothing is collected
+  kFixed,      ///< always by those that it was given; nothing is collected
+};
+
+/// Normalisation of each channel (Ioffe and Szegedy, 2015), as torch's, with its momentum of 0.1 and epsilon of 1e-5;
+/// parameters `weight` and `bias` (channels), buffers running_mean, running_var and num_batches_tracked.
+class BatchNorm : public PrecisionModule {
+ public:
+  BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options);
+  /// (n, channels, h, w) to the same. The result shares no memory with `x`, and no gradient needs it.
+  at::Tensor forward(const at::Tensor& x) const;
+
+  at::Tensor weight, bias;
+
+ private:
+  at::Tensor running_mean_, running_var_, num_batches_tracked_;
+  const BatchNormStatistics statistics_;
+};
+
+}  // namespace stages

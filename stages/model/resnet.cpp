@@ -1,0 +1,104 @@
+#include "stages/model/resnet.h"
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include <torch/torch.h>
+
+namespace stages {
+namespace {
+
+constexpr std::size_t kStages = 4;
+
+/// How many blocks each stage has.
+std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
+  if (depth == 12) return {2, 1, 1, 1};
+  if (depth == 18) return {2, 2, 2, 2};
+  if (depth == 34) return {3, 4, 6, 3};
+  throw std::logic_error("no ResNet of depth " + std::to_string(depth));
+}
+
+/// Each bin of an adaptive pooling; where all are of one size, the mean over them, whose gradient a GPU adds up in one
+/// order.
+at::Tensor pooled_to(const at::Tensor& x, std::int64_t size) {
+  if (x.size(2) == size && x.size(3) == size) return x;
+  if (x.size(2) % size != 0 || x.size(3) % size != 0) return torch::adaptive_avg_pool2d(x, {size, size});
+  return x.reshape({x.size(0), x.size(1), size, x.size(2) / size, size, x.size(3) / size}).mean({3, 5});
+}
+
+std::shared_ptr<Convolution> square_convolution(std::int64_t in, std::int64_t out, std::int64_t size,
+                                                std::int64_t stride, std::int64_t padding,
+                                                const at::TensorOptions& options) {
+  return std::make_shared<Convolution>(
+      ConvolutionSizes{.in = in, .out = out, .size = size, .stride = stride, .padding = padding}, options);
+}
+
+}  // namespace
+
+BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
+                       const at::TensorOptions& options)
+    : conv1_(register_module("conv1", square_convolution(in, out, 3, stride, 1, options))),
+      conv2_(register_module("conv2", square_convolution(out, out, 3, 1, 1, options))),
+      bn1_(register_module("bn1", std::make_shared<BatchNorm>(out, statistics, options))),
+      bn2_(register_module("bn2", std::make_shared<BatchNorm>(out, statistics, options))) {
+  if (in == out && stride == 1) return;
+  const auto list = register_module("downsample", std::make_shared<torch::nn::ModuleListImpl>());
+  shortcut_ = square_convolution(in, out, 1, stride, 0, options);
+  shortcut_norm_ = std::make_shared<BatchNorm>(out, statistics, options);
+  list->push_back(shortcut_);
+  list->push_back(shortcut_norm_);
+}
+
+at::Tensor BasicBlock::compute(const at::Tensor& input) const {
+  const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
+  const at::Tensor y = bn2_->forward(conv2_->forward(bn1_->forward(conv1_->forward(x)).relu_()));
+  const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
+  return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
+}
+
+ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) : options_(network) {
+  const bool is_feti = network.stem == ResNetStem::kFeti;
+  conv1_ = register_module("conv1", square_convolution(3, network.width, is_feti ? 5 : 7, 2, is_feti ? 1 : 3, options));
+  bn1_ = register_module("bn1", std::make_shared<BatchNorm>(network.width, network.statistics, options));
+  const auto blocks = blocks_of_depth(network.depth);
+  std::int64_t in = network.width;
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    const std::int64_t out = network.width << stage;
+    const auto list =
+        register_module("layer" + std::to_string(stage + 1), std::make_shared<torch::nn::ModuleListImpl>());
+    for (std::int64_t block = 0; block < blocks[stage]; ++block) {
+      const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
+      blocks_.push_back(std::make_shared<BasicBlock>(in, out, stride, network.statistics, options));
+      list->push_back(blocks_.back());
+      in = out;
+    }
+  }
+}
+
+at::Tensor ResNet::forward(const at::Tensor& images) const {
+  const OwnPrecision own(*this);
+  at::Tensor x = bn1_->forward(conv1_->forward(own(images))).relu_();
+  if (options_.stem == ResNetStem::kImageNet) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+  for (const auto& block : blocks_) x = block->forward(x);
+  return options_.stem == ResNetStem::kFeti ? pooled_to(x, options_.pooled_size) : x;
+}
+
+std::optional<MapShape> ResNet::shape(std::int64_t height, std::int64_t width) const {
+  const std::int64_t channels = options_.width << (kStages - 1);
+  const auto halved = [](std::int64_t size) { return (size + 1) / 2; };
+  const auto in_stages = [&](std::int64_t size) { return halved(halved(halved(size))); };
+  if (options_.stem == ResNetStem::kFeti) {
+    const std::int64_t pooled = options_.pooled_size;
+    const auto last = [&](std::int64_t size) { return size < 3 ? 0 : in_stages((size - 3) / 2 + 1); };
+    if (last(height) < pooled || last(width) < pooled) return std::nullopt;
+    return MapShape{channels, pooled, pooled};
+  }
+  constexpr std::int64_t kPixelsOfLastFeature = 32;
+  if (height < kPixelsOfLastFeature || width < kPixelsOfLastFeature) return std::nullopt;
+  const auto last = [&](std::int64_t size) { return in_stages(halved(halved(size))); };
+  return MapShape{channels, last(height), last(width)};
+}
+
+}  // namespace stages

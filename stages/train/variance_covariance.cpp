@@ -1,0 +1,37 @@
+#include "stages/train/variance_covariance.h"
+
+#include <cassert>
+#include <stdexcept>
+
+#include <torch/torch.h>
+
+#include "stages/numerics/precision.h"
+
+namespace stages {
+namespace {
+
+/// Squares of halves overflow, and their sums lose what is looked for.
+at::Tensor in_full_precision(const at::Tensor& features) {
+  assert(features.dim() == 3);
+  const bool is_half = features.scalar_type() == at::kHalf || features.scalar_type() == at::kBFloat16;
+  return is_half ? features.to(at::kFloat) : features;
+}
+
+}  // namespace
+
+at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation) {
+  const bool is_unbiased = deviation == Deviation::kUnbiased;
+  if (is_unbiased && features.size(1) < 2) {
+    throw std::invalid_argument("the unbiased deviation of one shot is not a number");
+  }
+  const ScopedPrecision full(Precision::kFp32, features.device());
+  const at::Tensor deviations = in_full_precision(features).std(/*dim=*/1, is_unbiased);
+  return (target - deviations).clamp_min(0).mean();
+}
+
+at::Tensor support_covariance_loss(const at::Tensor& features, CovarianceForm form) {
+  const ScopedPrecision full(Precision::kFp32, features.device());
+  return covariance_loss(in_full_precision(features).flatten(0, 1), form);
+}
+
+}  // namespace stages

@@ -1,0 +1,110 @@
+// The few-shot recipe by the real programs: trained, stopped, resumed, evaluated, compared and asked.
+
+#include <algorithm>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kRun =
+    "run fsct backbone=Conv4 data.root=mini data.image_size=32 data.loader.workers=0 n_way=3 k_shot=2 n_query=3 "
+    "train.episodes=4 train.validation_episodes=3 num_epoch=2 test_iter=40 ";
+
+class FewShot : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  Ended run(const std::string& name, const std::string& more = "", const std::string& fault = "") const {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR "/bin/retort " + kRun +
+                         "run.dir=" + name + ' ' + more,
+                     folder_.path());
+  }
+  json metrics(const std::string& name) const {
+    return json::parse(file_text(folder_ / (name + "/nodes/evaluate/metrics.json")));
+  }
+  std::string weights(const std::string& name) const {
+    const std::filesystem::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
+    std::string best = file_text(checkpoints / "best");
+    if (!best.empty()) best.pop_back();
+    return file_text(checkpoints / best / "model.safetensors");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
+  const Ended ended = run("run");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("evaluate: accuracy "));
+  EXPECT_THAT(ended.err, HasSubstr(" over 40 episodes (95 % interval), chance 33.3 %"));
+  const json measured = metrics("run");
+  EXPECT_EQ(measured["accuracies"].size(), 40u);
+  EXPECT_EQ(measured["per_class"].size(), 3u);
+  EXPECT_EQ(retort("analyze run -q", folder_.path()).exit, 0);
+}
+
+TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
+  ASSERT_EQ(run("whole").exit, 0);
+  ASSERT_NE(run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "retort-worker/step:6").exit, 0);
+  const Ended resumed = retort("resume killed", folder_.path());
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_EQ(weights("killed"), weights("whole"));
+  EXPECT_EQ(metrics("killed"), metrics("whole"));
+}
+
+TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
+  ASSERT_EQ(run("cosine", "method=FSCT_cosine").exit, 0);
+  ASSERT_EQ(run("softmax", "method=FSCT_softmax seed=9").exit, 0);
+  const Ended compared = retort("compare cosine softmax --paired", folder_.path());
+  ASSERT_EQ(compared.exit, 0) << compared.err;
+  EXPECT_THAT(compared.out, HasSubstr("over the same episodes"));
+  EXPECT_THAT(compared.out, HasSubstr("softmax against cosine"));
+  ASSERT_EQ(run("other", "evaluate.seed=1").exit, 0);
+  const Ended refused = retort("compare cosine other --paired", folder_.path());
+  EXPECT_NE(refused.exit, 0);
+  EXPECT_THAT(refused.err, HasSubstr("was evaluated over other episodes than"));
+}
+
+TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
+  ASSERT_EQ(run("run").exit, 0);
+  ASSERT_EQ(
+      retort("data make image_folder --out album --classes 3 --per-class 3 --size 32 --seed 8 -q", folder_.path()).exit,
+      0);
+  const Ended asked = retort("predict run --support album album --top 3", folder_.path());
+  ASSERT_EQ(asked.exit, 0) << asked.err;
+  EXPECT_THAT(asked.err, HasSubstr("3 classes by 2 examples each; 3 more are not looked at"));
+  EXPECT_EQ(std::ranges::count(asked.out, '\n'), 10);
+
+  const Ended without = retort("predict run album", folder_.path());
+  EXPECT_NE(without.exit, 0);
+  EXPECT_THAT(without.err, HasSubstr("--support FOLDER"));
+  const Ended loose =
+      retort("predict run --support album/" +
+                 std::filesystem::directory_iterator(folder_ / "album")->path().filename().string() + " album",
+             folder_.path());
+  EXPECT_THAT(loose.err, HasSubstr("lies in no folder of a class"));
+}
+
+TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
+  const Ended one_shot = run("a", "k_shot=1 lambda_V=0.5");
+  EXPECT_EQ(one_shot.exit, 78);
+  EXPECT_THAT(one_shot.err, HasSubstr("With one shot the deviation within a class is not defined"));
+  const Ended other_shape = run("b", "evaluate.shots=1");
+  EXPECT_NE(other_shape.exit, 0);
+  const Ended many = run("c", "n_query=9");
+  EXPECT_NE(many.exit, 0);
+  EXPECT_THAT(many.err, HasSubstr("an episode takes 11 images of a class"));
+  for (const char* name : {"a", "b", "c"}) EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
+}
+
+}  // namespace

@@ -1,0 +1,125 @@
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/data/make_cub200.h"
+#include "stages/data/make_mini_imagenet.h"
+#include "stages/stages.h"
+#include "tests/support/image_stage_fixture.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+using testing::SizeIs;
+
+class FewShot : public ImageStageTest {
+ protected:
+  FewShot() : ImageStageTest(kDataFewShot) {}
+  void SetUp() override { make_mini_imagenet(data(), {.classes = 8, .per_class = 5, .size = 24, .seed = 3}); }
+};
+
+TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
+  const auto outputs = run({{"image_size", 16}});
+  EXPECT_THAT(context_.said, ElementsAre("train: 20 images of 4 classes, from base.json",
+                                         "validation: 10 images of 2 classes, from val.json",
+                                         "test: 10 images of 2 classes, from novel.json"));
+  const auto test = part(outputs, "test");
+  EXPECT_EQ(test->describe().size, 10);
+  EXPECT_THAT(test->describe().classes, SizeIs(2));
+  EXPECT_THAT(test->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
+  EXPECT_EQ(label(*test, 9), 1);
+  EXPECT_THAT(test->sample_name(9),
+              testing::StartsWith("Dataset/" + test->describe().classes[1] + "/" + test->describe().classes[1]));
+  EXPECT_THAT(image(*test).sizes(), ElementsAre(3, 16, 16));
+  EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
+}
+
+TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
+  const Json cached = {{"image_size", 16}, {"cache_mib", 64}}, plain = {{"image_size", 16}};
+  const auto with = run(cached), without = run(plain);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const char* const port : {"train", "validation", "test"})
+      EXPECT_TRUE(image(*part(with, port)).equal(image(*part(without, port)))) << port;
+  }
+}
+
+TEST_F(FewShot, AugmentsTheTrainingAlone) {
+  const auto outputs = run({{"image_size", 16}, {"augment", {{"random_resized_crop", Json::object()}}}});
+  EXPECT_TRUE(part(outputs, "train")->describe().augmented);
+  EXPECT_FALSE(image(*part(outputs, "train"), 0).equal(image(*part(outputs, "train"), 1)));
+  for (const char* const port : {"validation", "test"}) {
+    EXPECT_FALSE(part(outputs, port)->describe().augmented);
+    EXPECT_TRUE(image(*part(outputs, port), 0).equal(image(*part(outputs, port), 1)));
+  }
+  EXPECT_TRUE((*create({{"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
+  EXPECT_FALSE((*create())->uses_seed());
+}
+
+TEST_F(FewShot, ValidationMayBeLeftOut) {
+  const auto outputs = run({{"validation", nullptr}});
+  EXPECT_EQ(part(outputs, "validation"), nullptr);
+  EXPECT_THAT(context_.said, SizeIs(2));
+}
+
+TEST_F(FewShot, OrderOfAListHasNoEffect) {
+  const auto first = names(*part(run(), "test"));
+  std::ifstream file(data() / "novel.json");
+  Json list = Json::parse(file);
+  std::reverse(list["image_names"].begin(), list["image_names"].end());
+  std::reverse(list["image_labels"].begin(), list["image_labels"].end());
+  std::ofstream(data() / "novel.json") << list;
+  EXPECT_EQ(names(*part(run(), "test")), first);
+}
+
+TEST_F(FewShot, FingerprintIsOfAllLists) {
+  const std::string before = (*create())->fingerprint();
+  EXPECT_EQ((*create())->fingerprint(), before);
+  std::filesystem::copy_file(data() / "novel.json", data() / "same.json");
+  EXPECT_EQ((*create({{"train", {"gone.json", "base.json"}}}))->fingerprint(), before);
+  std::ofstream(data() / "novel.json", std::ios::app) << "\n";
+  EXPECT_NE((*create())->fingerprint(), before);
+}
+
+TEST_F(FewShot, BirdsAreDividedByTheirFolders) {
+  make_cub200(folder_ / "birds", {.classes = 8, .per_class = 2, .size = 16});
+  const char* const images = "CUB_200_2011/images";
+  const Json options = {{"root", (folder_ / "birds").string()},
+                        {"train", {"base.json", images}},
+                        {"validation", {"val.json", images}},
+                        {"test", images},
+                        {"classes", "alternating"}};
+  const auto outputs = run(options);
+  EXPECT_EQ(part(outputs, "train")->describe().size, 8);
+  EXPECT_THAT(part(outputs, "validation")->describe().classes, SizeIs(2));
+  EXPECT_THAT(part(outputs, "test")->describe().classes[0], testing::StartsWith("004."));
+  EXPECT_EQ(context_.said.back(), "test: 4 images of 2 classes, from CUB_200_2011/images");
+}
+
+TEST_F(FewShot, ErrorsAreAtTheirOptions) {
+  const std::string root = data().string();
+  EXPECT_THAT(errors({{"train", "all.json"}, {"test", "gone.json"}, {"validation", {"no.csv", "base.mat"}}}),
+              ElementsAre("E0611 /data/validation: there is no file or folder '" + root + "/no.csv', nor '" + root +
+                              "/base.mat'",
+                          "E0611 /data/test: there is no file or folder '" + root + "/gone.json'"));
+  EXPECT_THAT(errors({{"root", "gone"}}), ElementsAre("E0601 /data/root: there is no folder 'gone'"));
+}
+
+TEST_F(FewShot, ImagesInOtherFormatsAreAnErrorUnlessSkipped) {
+  folder_.add("photos/train/a/1.jpg");
+  folder_.add("photos/test/b/1.jpg", 1);
+  folder_.add("photos/train/a/2.gif", 2);
+  folder_.add("photos/train/a/notes.txt", 2);
+  Json options = {
+      {"root", (folder_ / "photos").string()}, {"train", "train"}, {"validation", nullptr}, {"test", "test"}};
+  EXPECT_THAT(errors(options), ElementsAre("E0609 /data/train: '" + (folder_ / "photos/train").string() +
+                                           "' holds 1 image in an unsupported format: 1 .gif"));
+  options["on_corrupt"] = "skip";
+  run(options);
+  EXPECT_THAT(context_.said, testing::Contains("train: 2 files ignored: 1 .gif, 1 .txt"));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/episode_set.h"
+#include "stages/artifact/results.h"
+#include "stages/stages.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/prototype_model.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using testing::HasSubstr;
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class EpisodicEvaluation : public testing::Test {
+ protected:
+  EpisodicEvaluation() {
+    const EpisodeSet trained(data_, {.shape = {.ways = 3, .shots = 2, .queries = 3}}, "the training data");
+    checkpoint_->model = model_;
+    checkpoint_->network = model_->build({}, 3);
+    checkpoint_->inputs = trained.describe().tensors;
+    checkpoint_->classes = {"other"};
+    checkpoint_->step = 9;
+  }
+  std::unique_ptr<runner::Stage> stage(const std::string& options) const {
+    const runner::Value value = stage_options("evaluate/episodic", options);
+    runner::ConfigReader reader(value, "/evaluate");
+    return *kEvaluateEpisodic.create(reader);
+  }
+  runner::Inputs inputs() const { return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}}); }
+  runner::Outputs run(const std::string& options) { return stage(options)->run(inputs(), context_); }
+
+  std::shared_ptr<TinyDataset> data_ = std::make_shared<TinyDataset>(60, 5);
+  const std::shared_ptr<PrototypeModel> model_ = std::make_shared<PrototypeModel>();
+  const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
+  RecordingContext context_;
+};
+
+TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
+  const runner::Outputs outputs = run(R"({"episodes": 30})");
+  const auto metrics = nlohmann::json::parse(text_of(context_.node().folder / "metrics.json"));
+  EXPECT_EQ(metrics["episodes"], 30);
+  EXPECT_GT(metrics["top1"], 0.6);  // the points of a class lie together
+  EXPECT_EQ(metrics["per_class"].size(), 5u);
+  EXPECT_THAT(context_.said.back(), testing::StartsWith("accuracy "));
+  EXPECT_EQ(context_.values("evaluate/top1").front(), metrics["top1"]);
+
+  const std::string lines = text_of(context_.node().folder / "episodes.csv");
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 31);
+  double sum = 0;
+  std::istringstream stream(lines);
+  std::string line;
+  std::getline(stream, line);
+  while (std::getline(stream, line)) sum += std::stod(line.substr(line.find(',') + 1));
+  EXPECT_NEAR(sum / 30, metrics["top1"].get<double>(), 1e-12);
+  EXPECT_THAT(text_of(context_.node().folder / "confusion_matrix.csv"), HasSubstr("class4"));
+}
+
+TEST_F(EpisodicEvaluation, EpisodesAreTheSameForAnyModel) {
+  run(R"({"episodes": 8})");
+  const std::string first = text_of(context_.node().folder / "episodes.csv");
+  const auto classes = [](const std::string& csv) {
+    std::vector<std::string> all;
+    std::istringstream stream(csv);
+    for (std::string line; std::getline(stream, line);) all.push_back(line.substr(line.rfind(',')));
+    return all;
+  };
+  checkpoint_->network = model_->build({}, 99);
+  run(R"({"episodes": 8})");
+  EXPECT_EQ(classes(text_of(context_.node().folder / "episodes.csv")), classes(first));
+}
+
+TEST_F(EpisodicEvaluation, OtherShapesThanInTrainingCanBeAsked) {
+  run(R"({"episodes": 4, "ways": 5, "shots": 1, "queries": 2})");
+  const auto metrics = nlohmann::json::parse(text_of(context_.node().folder / "metrics.json"));
+  EXPECT_DOUBLE_EQ(metrics["chance"], 0.2);
+}
+
+TEST_F(EpisodicEvaluation, IsPlannedEpisodeByEpisode) {
+  PlanningContext few, many;
+  stage(R"({"episodes": 4})")->plan(inputs(), few);
+  stage(R"({"episodes": 600})")->plan(inputs(), many);
+  ASSERT_TRUE(few.planned && many.planned);
+  EXPECT_EQ(few.planned->live, many.planned->live);
+  EXPECT_LT(few.planned->predicted, many.planned->predicted);  // by what is kept of each
+}
+
+TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
+  checkpoint_->classes = {"class0", "class3", "other"};
+  run(R"({"episodes": 2})");
+  EXPECT_EQ(context_.said.front(),
+            "2 of the 5 test classes were trained on, such as 'class0': this measures no new classes");
+}
+
+TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {
+  checkpoint_->inputs = data_->describe().tensors;
+  try {
+    run("{}");
+    FAIL() << "ran";
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "the model was not trained on episodes");
+  }
+}
+
+}  // namespace
+}  // namespace stages
