@@ -86,20 +86,24 @@ InitializerOptions BackboneConfig::initializer() const {
           family == BackboneFamily::kVit ? InitializerRule::kVit : InitializerRule::kClip};
 }
 
+bool refuse_backbone(ConfigReader& parent, std::initializer_list<std::string_view> kinds, const std::string& why,
+                     const std::string& help) {
+  const runner::Value* const backbone = parent.raw("backbone");
+  const runner::Value* const kind = backbone ? backbone->find("kind") : nullptr;
+  if (!kind || !kind->text() || std::ranges::find(kinds, *kind->text()) == kinds.end()) return false;
+  parent.fail("backbone", ErrorCode::kOptionConflict, "a backbone '" + *kind->text() + "' " + why, help);
+  return true;
+}
+
 BackboneConfig read_backbone(ConfigReader& parent) {
+  if (refuse_backbone(parent, {"conv", "resnet"}, "is for models that learn from episodes",
+                      "set the backbone's kind to clip_vision or vit"))
+    return {};
   ConfigReader& reader = parent.section("backbone");
   BackboneConfig backbone;
   backbone.pointer = reader.pointer();
-  backbone.family = runner::choice<BackboneFamily>(reader, "kind",
-                                                   {{"clip_vision", BackboneFamily::kClip},
-                                                    {"vit", BackboneFamily::kVit},
-                                                    {"conv", BackboneFamily::kOfEpisodes},
-                                                    {"resnet", BackboneFamily::kOfEpisodes}});
-  if (backbone.family == BackboneFamily::kOfEpisodes) {
-    parent.fail("backbone", ErrorCode::kOptionConflict, "this backbone is for models that learn from episodes",
-                "set the backbone's kind to clip_vision or vit");
-    return backbone;
-  }
+  backbone.family = runner::choice<BackboneFamily>(
+      reader, "kind", {{"clip_vision", BackboneFamily::kClip}, {"vit", BackboneFamily::kVit}});
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
   reader.read("hidden_size", tower.block.hidden_size);

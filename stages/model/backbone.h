@@ -19,11 +19,12 @@ class ConfigReader;
 namespace stages {
 
 /// Which of the families of vision transformers a backbone is of.
-enum class BackboneFamily {
-  kClip,
-  kVit,
-  kOfEpisodes,  ///< of a model of another kind; refused where it is read
-};
+enum class BackboneFamily { kClip, kVit };
+
+/// True, and an error of `parent`, where its backbone is of one of these kinds, which another kind of model takes.
+/// `why` goes on after "a backbone 'vit' ".
+bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::string_view> kinds,
+                     const std::string& why, const std::string& help);
 
 /// The options of schemas/model/backbone: what turns an image into features.
 struct BackboneConfig {

@@ -4,6 +4,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
+#include "stages/model/backbone.h"
 #include "stages/model/resnet_weights.h"
 #include "stages/weights/saved_weights.h"
 
@@ -14,7 +15,7 @@ using runner::ConfigReader;
 using runner::ErrorCode;
 using runner::StageError;
 
-enum class EpisodeBackboneKind { kConv, kResNet, kTower };
+enum class EpisodeBackboneKind { kConv, kResNet };
 
 ConvNetworkOptions read_conv(ConfigReader& reader) {
   ConvNetworkOptions options;
@@ -59,21 +60,14 @@ std::string EpisodeBackbone::name() const {
 }
 
 EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
+  if (refuse_backbone(parent, {"clip_vision", "vit"}, "gives no maps of features, which this model takes",
+                      "set the backbone's kind to conv or resnet"))
+    return {};
   ConfigReader& reader = parent.section("backbone");
   EpisodeBackbone backbone;
   backbone.pointer = reader.pointer();
-  const auto kind = runner::choice<EpisodeBackboneKind>(reader, "kind",
-                                                        {{"conv", EpisodeBackboneKind::kConv},
-                                                         {"resnet", EpisodeBackboneKind::kResNet},
-                                                         {"clip_vision", EpisodeBackboneKind::kTower},
-                                                         {"vit", EpisodeBackboneKind::kTower}});
-  if (kind == EpisodeBackboneKind::kTower) {
-    parent.raw("backbone");
-    parent.fail("backbone", ErrorCode::kOptionConflict,
-                "this model takes maps of features, and a vision tower gives none",
-                "set the backbone's kind to conv or resnet");
-    return backbone;
-  }
+  const auto kind = runner::choice<EpisodeBackboneKind>(
+      reader, "kind", {{"conv", EpisodeBackboneKind::kConv}, {"resnet", EpisodeBackboneKind::kResNet}});
   reader.read("trainable", backbone.is_trainable);
   const bool is_by_batch = runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
   const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);
