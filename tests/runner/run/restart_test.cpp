@@ -133,7 +133,7 @@ TEST_F(RestartRuleTest, PolicyIsThatOfTheNodeAtWork) {
   graph_.nodes.push_back(other);
   graph_.nodes.push_back({.id = "again", .stage = "again", .kind = "train.fake", .options = {}, .pointer = "/again"});
   graph_.nodes[3].inputs.push_back({.input = "memory", .from = 2, .output = "memory", .type = {}});
-  RestartRule rule(graph_, next_gpu_);
+  RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
   EXPECT_TRUE(rule.after(killed()));
   begin(rule, 0, 2);
@@ -314,7 +314,7 @@ TEST_F(RestartRuleTest, WorkerKnowsThatItMovedUntilItHasSaved) {
 }
 
 TEST_F(RestartRuleTest, WhatIsStrandedOnTheCpuDoesNotGoThereAgain) {
-  RestartRule rule(graph_, next_gpu_);
+  RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 1, "cpu");
   rule.see(stranded({"cpu"}));
   EXPECT_FALSE(rule.after(needs_another()));
