@@ -45,12 +45,9 @@ HostBlock& HostBlock::operator=(HostBlock&&) noexcept = default;
 
 std::vector<at::Tensor> HostBlock::within(const at::Tensor& block) const {
   std::vector<at::Tensor> tensors;
-  at::Tensor typed;
-  for (const Place& place : places_) {
-    if (!typed.defined() || typed.scalar_type() != place.type) typed = block.view(place.type);
-    const auto size = static_cast<std::int64_t>(typed.element_size());
-    tensors.push_back(typed.as_strided(place.sizes, place.strides, place.offset / size));
-  }
+  for (const Place& place : places_)
+    tensors.push_back(
+        block.narrow(0, place.offset, place.bytes).view(place.type).as_strided(place.sizes, place.strides));
   return tensors;
 }
 

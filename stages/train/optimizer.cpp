@@ -195,18 +195,16 @@ void Optimizer::update_piece(Piece& piece, const at::Tensor& scratch, const std:
                              const std::optional<at::Tensor>& divisor) {
   const std::vector<Slot*> slots = with_gradient(piece.slots);
   if (slots.empty()) return;
-  std::vector<at::Tensor> others = piece.block.bring(scratch);
-  const std::vector<Part> moved = movable_parts();
-  const auto swap = [&] {
-    auto other = others.begin();
+  const auto place = [&](const std::vector<at::Tensor>& tensors) {
+    std::size_t next = 0;
     for (const std::size_t i : piece.slots) {
-      for (const Part& part : moved) std::swap(slots_[i].*part.second, *other++);
+      for (const Part& part : movable_parts()) slots_[i].*part.second = tensors[next++];
     }
   };
-  swap();
+  place(piece.block.bring(scratch));
   update(slots, skip, divisor);
-  swap();
   piece.block.put_back(scratch);
+  place(piece.block.tensors());
 }
 
 void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,

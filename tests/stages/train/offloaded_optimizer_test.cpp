@@ -38,10 +38,7 @@ constexpr Way kOtherWays[] = {Way::kOffloaded, Way::kOneByOne, Way::kOffloadedOn
 
 /// Parameters of many sizes and two types in two groups, one of which gets its first gradient late and one never.
 struct ManyParameters {
-  ManyParameters(const OptimizerOptions& rule, Way way) : way(way), optimizer(groups(rule), offloads(way)) {
-    const auto* sgd = std::get_if<SgdOptions>(&rule);
-    if (!sgd || sgd->momentum > 0) momentum = 0.7;
-  }
+  ManyParameters(const OptimizerOptions& rule, Way way) : way(way), optimizer(groups(rule), offloads(way)) {}
 
   void run(std::int64_t from, std::int64_t to) {
     for (std::int64_t step = from; step < to; ++step) {
@@ -52,7 +49,7 @@ struct ManyParameters {
         if (i == 0 || (i == 3 && step < 3)) continue;
         all[i].mutable_grad() = (all[i].detach() * 3 + step).cos();
       }
-      optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}, {.learning_rate = 0.02, .momentum = momentum}});
+      optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}, {.learning_rate = 0.02, .momentum = 0.7}});
       if (way == Way::kOneByOne || way == Way::kOffloadedOneByOne) {
         optimizer.begin_steps();
         for (std::size_t i = all.size(); i-- > 0;) {
@@ -71,7 +68,6 @@ struct ManyParameters {
   }
 
   Way way;
-  std::optional<double> momentum;  // of the second group
   std::vector<at::Tensor> all;
   Optimizer optimizer;
 
@@ -225,9 +221,7 @@ TEST(OffloadedOptimizer, SmallParametersAreBroughtTogether) {
   there.step(trace);
   const std::int64_t begun = trace.launches();
   there.step(trace);
-  const std::int64_t of_gradients = 11, at_once = trace.launches() - begun - of_gradients;
-  // Of each piece a look at the whole of it and at its tensors, two copies, and the same update as of all at once.
-  EXPECT_LE(offloaded - of_gradients, 3 * (at_once + 8) + 22);
+  EXPECT_LT(offloaded, 11 * (trace.launches() - begun)) << "not one by one";
 }
 
 }  // namespace
