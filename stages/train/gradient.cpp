@@ -57,8 +57,7 @@ class Accumulation {
  public:
   Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-               const std::function<void()>& after_micro_batch,
-               const std::function<void(const at::Tensor&)>& before_backward)
+               const std::function<void()>& after_micro_batch)
       : step_(step),
         network_(network),
         batch_(batch),
@@ -66,7 +65,6 @@ class Accumulation {
         key_(key),
         scale_(scale),
         after_micro_batch_(after_micro_batch),
-        before_backward_(before_backward),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
         numbers_(weight, batch.units()) {}
@@ -100,7 +98,6 @@ class Accumulation {
         const ScopedPrecision precision(base(), part.device());
         measured = measured_loss(encoded_in_scope(part), part);
       }
-      if (before_backward_) before_backward_(measured.loss);
       backward(measured.loss);
       return NamedTensors{{"sums", measured.sums}};
     };
@@ -206,7 +203,6 @@ class Accumulation {
   const StepKey& key_;
   const std::optional<at::Tensor>& scale_;
   const std::function<void()>& after_micro_batch_;
-  const std::function<void(const at::Tensor&)>& before_backward_;
   const std::int64_t size_;  // units of a micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -216,9 +212,9 @@ class Accumulation {
 
 StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                                 double weight, const StepPlan& plan, const StepKey& key,
-                                const std::optional<at::Tensor>& scale, const std::function<void()>& after_micro_batch,
-                                const std::function<void(const at::Tensor& loss)>& before_backward) {
-  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch, before_backward).run();
+                                const std::optional<at::Tensor>& scale,
+                                const std::function<void()>& after_micro_batch) {
+  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch).run();
 }
 
 }  // namespace stages
