@@ -1,6 +1,7 @@
 #include "stages/train/variance_covariance.h"
 
 #include <cassert>
+#include <cmath>
 #include <stdexcept>
 
 #include <torch/torch.h>
@@ -25,7 +26,11 @@ at::Tensor support_variance_loss(const at::Tensor& features, double target, Devi
     throw std::invalid_argument("the unbiased deviation of one shot is not a number");
   }
   const ScopedPrecision full(Precision::kFp32, features.device());
-  const at::Tensor deviations = in_full_precision(features).std(/*dim=*/1, is_unbiased);
+  // By a norm, for which there is a Meta kernel, and whose gradient is 0 where nothing varies.
+  const at::Tensor full_features = in_full_precision(features);
+  const at::Tensor apart = full_features - full_features.mean(/*dim=*/1, /*keepdim=*/true);
+  const auto count = static_cast<double>(features.size(1) - (is_unbiased ? 1 : 0));
+  const at::Tensor deviations = at::linalg_vector_norm(apart, 2, /*dim=*/1) / std::sqrt(count);
   return (target - deviations).clamp_min(0).mean();
 }
 

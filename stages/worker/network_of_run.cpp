@@ -89,7 +89,9 @@ runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const r
   return checkpoint_of_run(graph, id, trained, device,
                            [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
                              UnseenPlan unseen(std::move(facts));
-                             return stage.plan(inputs, unseen);
+                             auto planned = stage.plan(inputs, unseen);
+                             // What has no dry run of its own computes nothing: a policy, or what a model is to be.
+                             return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
                            });
 }
 

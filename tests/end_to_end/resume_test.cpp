@@ -181,7 +181,7 @@ TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
 
 TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
   // The planner's own option, which it may be without.
-  const std::string robust = "memory=robust memory.activation_checkpointing=none ";
+  const std::string robust = "memory=robust memory.activation_checkpointing=none memory.max_retries=3 ";
   ASSERT_EQ(train("whole", "", robust).exit, 0);
   const Ended ended = train("run", "retort-worker/alloc:450:fail", robust);
   EXPECT_EQ(ended.exit, 0) << ended.err;

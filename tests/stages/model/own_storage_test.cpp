@@ -25,7 +25,15 @@ struct SharedModel {
   const runner::StageKind* kind;
   Json options;
   bool has_weights = true;
+  bool learns_from_episodes = false;
 };
+
+/// Two classes by two examples each, and four queries.
+DatasetDescription small_episodes() {
+  return {4,
+          {{"image", {8, 3, 16, 16}, at::kFloat}, {"support", {2, 2}, at::kLong}, {"label", {4}, at::kLong}},
+          {"one", "other"}};
+}
 
 std::shared_ptr<const Model> made(const SharedModel& shared, const SavedTower& saved) {
   Json options = shared.options;
@@ -56,7 +64,9 @@ std::set<const void*> storages(const torch::nn::Module& network) {
 
 class NetworksOfOneModel : public testing::TestWithParam<SharedModel> {
  protected:
-  std::shared_ptr<torch::nn::Module> build() const { return model_->build(flowers(), 1); }
+  std::shared_ptr<torch::nn::Module> build() const {
+    return model_->build(GetParam().learns_from_episodes ? small_episodes() : flowers(), 1);
+  }
   void expect_as_before(const std::map<std::string, at::Tensor>& before) const {
     const auto after = values(*build());
     ASSERT_EQ(after.size(), before.size());
@@ -103,6 +113,7 @@ std::vector<SharedModel> every_model() {
     options["backbone"] = backbone;
     return SharedModel{std::move(name), &kModelLora, std::move(options)};
   };
+  const Json conv = {{"kind", "conv"}, {"channels", 4}};
   Json tower = small({{"num_classes", 3}});
   return {{"clip_vision", &kModelClipVision, std::move(tower), /*has_weights=*/false},
           {"linear_probe", &kModelLinearProbe, {{"backbone", small()}}},
@@ -113,7 +124,9 @@ std::vector<SharedModel> every_model() {
           lora("lora_with_its_biases", {{"bias", "lora_only"}}),
           lora("lora_with_a_saved_norm", {{"modules_to_save", {"post_layernorm"}}}),
           lora("lora_with_a_saved_layer", {{"modules_to_save", {"fc2"}}, {"bias", "all"}}),
-          lora("lora_in_half", {{"bias", "all"}}, small({{"dtype", "bf16"}}))};
+          lora("lora_in_half", {{"bias", "all"}}, small({{"dtype", "bf16"}})),
+          {"few_shot_transformer", &kModelFewShotTransformer, {{"backbone", conv}}, false, true},
+          {"cross_transformer", &kModelCrossTransformer, {{"backbone", conv}}, false, true}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, NetworksOfOneModel, testing::ValuesIn(every_model()),

