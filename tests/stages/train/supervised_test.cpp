@@ -140,38 +140,6 @@ class GreedyModel final : public Model {
   TinyModel inner_;
 };
 
-TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
-  SupervisedRun supervised;
-  supervised.train = std::make_shared<TinyDataset>(240);
-  supervised.train->options.workers = 0;
-  supervised.validation = nullptr;
-  supervised.policy->pointer = "/memory";
-  supervised.policy->allow = Allow::kExact;
-  supervised.policy->recovery.max_retries = 3;
-  const std::string options = R"({"epochs": 1, "batch_size": 64, "optimizer": {"learning_rate": 0.05}})";
-  const auto chosen_within = [&](std::int64_t budget) {
-    const runner::MemoryPlan plan = supervised.plan(options, budget);
-    return std::pair(plan.predicted, plan.step.at("micro_batch").get<std::int64_t>());
-  };
-  const auto [whole, uncut] = chosen_within(std::int64_t{1} << 40);
-  ASSERT_EQ(uncut, 0);
-  const auto [less, part] = chosen_within(static_cast<std::int64_t>(kShrunk * static_cast<double>(whole)));
-  ASSERT_GT(part, 0);
-
-  CountingAllocator counter;
-  bool has_begun = false;
-  supervised.context.on_progress = [&](const runner::Progress&) {
-    if (!std::exchange(has_begun, true)) counter.refuse(40);
-  };
-  supervised.context.on_say = [&](std::string_view line) {
-    if (line.ends_with("repeated as it was, retry 1 of 3")) counter.refuse(40);
-  };
-  supervised.run_planned(options);
-  ASSERT_EQ(supervised.context.recoveries.size(), 2);
-  EXPECT_EQ(supervised.context.recoveries[0].to, "the whole batch of 64");
-  EXPECT_EQ(supervised.context.recoveries[1].to, "micro_batch " + std::to_string(part));
-}
-
 TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   SupervisedRun supervised;
   supervised.validation = nullptr;
