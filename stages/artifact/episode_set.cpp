@@ -41,6 +41,14 @@ std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors, 
   return result;
 }
 
+DatasetDescription described_episodes(DatasetDescription data, const EpisodeSet::Options& options) {
+  if (data.source) data.source = std::make_shared<DatasetDescription>(described_episodes(*data.source, options));
+  data.size = options.episodes;
+  data.tensors = episode_tensors(data.tensors, options.shape);
+  data.augmented = data.augmented || options.draws_anew;
+  return data;
+}
+
 const TensorSpec* find_spec(const DatasetDescription& data, std::string_view name) {
   const auto found = std::ranges::find(data.tensors, name, &TensorSpec::name);
   return found == data.tensors.end() ? nullptr : &*found;
@@ -58,7 +66,7 @@ std::optional<EpisodeShape> episode_shape(const DatasetDescription& data) {
 }
 
 EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part)
-    : source_(std::move(source)), options_(options) {
+    : source_(std::move(source)), options_(options), description_(described_episodes(source_->describe(), options)) {
   const EpisodeShape& shape = options_.shape;
   const DatasetDescription data = source_->describe();
   const std::vector<std::int64_t> labels = source_->labels();
@@ -97,18 +105,6 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options, c
   }
 }
 
-DatasetDescription EpisodeSet::describe() const {
-  const auto in_episodes = [this](DatasetDescription data) {
-    data.size = options_.episodes;
-    data.tensors = episode_tensors(data.tensors, options_.shape);
-    return data;
-  };
-  DatasetDescription data = in_episodes(source_->describe());
-  if (data.source) data.source = std::make_shared<DatasetDescription>(in_episodes(*data.source));
-  data.augmented = data.augmented || options_.draws_anew;
-  return data;
-}
-
 std::uint64_t EpisodeSet::key(std::int64_t epoch, std::int64_t index) const {
   const std::int64_t drawn = options_.draws_anew ? epoch : 0;
   return Random({options_.seed, static_cast<std::uint64_t>(drawn), static_cast<std::uint64_t>(index)}).next();
@@ -133,11 +129,10 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
   // An epoch of the source for each episode, so that what is drawn twice is augmented anew.
   const std::int64_t source_epoch = (options_.draws_anew ? epoch : 0) * options_.episodes + index;
 
-  const DatasetDescription data = describe();
   NamedTensors episode;
-  for (const TensorSpec& spec : data.tensors) episode.set(spec.name, torch::empty(spec.shape, spec.dtype));
+  for (const TensorSpec& spec : description_.tensors) episode.set(spec.name, torch::empty(spec.shape, spec.dtype));
   const auto put = [&](const NamedTensors& sample, std::int64_t place) {
-    for (const TensorSpec& spec : data.tensors) {
+    for (const TensorSpec& spec : description_.tensors) {
       if (spec.name != "support" && spec.name != "label") episode.at(spec.name)[place].copy_(sample.at(spec.name));
     }
   };

@@ -48,7 +48,7 @@ class EpisodeSet final : public Dataset {
   /// data".
   EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part);
 
-  DatasetDescription describe() const override;
+  DatasetDescription describe() const override { return description_; }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   /// "episode 12".
   std::string sample_name(std::int64_t index) const override;
@@ -69,6 +69,7 @@ class EpisodeSet final : public Dataset {
 
   const std::shared_ptr<const Dataset> source_;
   const Options options_;
+  const DatasetDescription description_;
   std::vector<std::int64_t> labels_;                // of the classes that have samples, ascending
   std::vector<std::vector<std::int64_t>> samples_;  // of each of them, as the source counts them
 };
