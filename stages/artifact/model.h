@@ -32,6 +32,8 @@ class Model : public runner::Artifact {
   virtual NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const = 0;
   /// True if one row's output depends on other rows (train-mode BatchNorm).
   virtual bool mixes_samples() const = 0;
+  /// Puts back a weight that an optimizer step has moved out of the range that it must be in. It allocates nothing.
+  virtual void constrain(torch::nn::Module& /*network*/) const {}
   /// Lines for the person who watches, about a network made by build(): where its weights are from.
   virtual std::vector<std::string> notes(const torch::nn::Module& /*network*/) const { return {}; }
 
@@ -42,6 +44,25 @@ class Model : public runner::Artifact {
   virtual NamedTensors frozen_features(torch::nn::Module& /*network*/, const NamedTensors& /*inputs*/) const {
     return {};
   }
+};
+
+/// Texts as a network reads them.
+struct TokenizedTexts {
+  at::Tensor ids;                     ///< (n, longest text that the network takes) int64 on the CPU, padded
+  std::vector<std::int64_t> lengths;  ///< of each text, in tokens, with its begin and end
+  std::vector<std::size_t> cut;       ///< the texts that were longer
+};
+
+/// A model that reads texts beside images. Its forward() gives of {"image"} the "image_embeddings" (n, width), of
+/// {"tokens": (m, tokens)} the "text_embeddings" (m, width), with either the logarithm of the factor of their
+/// products, the scalar "logit_scale", and of a class head on images the "logits". The embeddings are of length 1.
+class ImageTextModel {
+ public:
+  virtual ~ImageTextModel() = default;
+  /// Throws runner::StageError, naming up to ten of them, for texts that are empty, or longer than the network takes
+  /// where the recipe does not say to cut them.
+  virtual TokenizedTexts tokenized(const std::vector<std::string>& texts) const = 0;
+  virtual bool has_class_head() const = 0;
 };
 
 /// A model of the same modules, by the same names and with the same dropout, in which each holds as few numbers as may

@@ -2,11 +2,16 @@
 
 #include <cassert>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include <torch/torch.h>
 
 namespace stages {
 namespace {
+
+/// A level of the dotted names that computes nothing itself.
+class Level : public torch::nn::Module {};
 
 /// The first of the tokens (n, tokens, width), as a view.
 at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
@@ -20,14 +25,14 @@ at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
 
 // The children of each module are registered in the order of HF's state dict, which formulas for weights count along.
 
-Attention::Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout,
-                     const at::TensorOptions& options)
-    : heads_(heads) {
-  assert(heads > 0 && width % heads == 0);
+Attention::Attention(const BlockOptions& block, const at::TensorOptions& options)
+    : heads_(block.num_attention_heads), is_causal_(block.is_causal) {
+  const std::int64_t width = block.hidden_size;
+  assert(heads_ > 0 && width % heads_ == 0);
   const auto linear = [&](const char* name, std::int64_t outputs) {
     return register_module(name, std::make_shared<Linear>(width, outputs, true, options));
   };
-  if (fused_qkv) {
+  if (block.fused_qkv) {
     fused_ = linear("qkv", 3 * width);
   } else {
     keys_ = linear("k_proj", width);
@@ -35,7 +40,7 @@ Attention::Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, dou
     queries_ = linear("q_proj", width);
   }
   out_ = linear("out_proj", width);
-  dropout_ = register_module("dropout", std::make_shared<Dropout>(dropout));
+  dropout_ = register_module("dropout", std::make_shared<Dropout>(block.attention_dropout));
 }
 
 at::Tensor Attention::split_heads(const at::Tensor& y) const {
@@ -53,6 +58,7 @@ Attention::Heads Attention::project(const at::Tensor& x, Tokens asking) const {
 }
 
 at::Tensor Attention::forward_first(const at::Tensor& x) const {
+  assert(!is_causal_);
   return forward_of(x, [this](const at::Tensor& input) { return attend(input, Tokens::kFirst); });
 }
 
@@ -65,11 +71,16 @@ at::Tensor Attention::attend(const at::Tensor& input, Tokens asking) const {
     // the weights of all tokens.
     const auto [queries, keys, values] = project(x, Tokens::kAll);
     const double scale = 1 / std::sqrt(static_cast<double>(queries.size(3)));
-    const at::Tensor weights = dropout_->forward(torch::softmax((queries * scale).matmul(keys.transpose(2, 3)), -1));
+    at::Tensor scores = (queries * scale).matmul(keys.transpose(2, 3));
+    if (is_causal_) {
+      const at::Tensor later = torch::ones({x.size(1), x.size(1)}, scores.options().dtype(at::kBool)).triu(1);
+      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+    }
+    const at::Tensor weights = dropout_->forward(torch::softmax(scores, -1));
     attended = (asking == Tokens::kFirst ? weights.narrow(2, 0, 1) : weights).matmul(values);
   } else {
     const auto [queries, keys, values] = project(x, asking);
-    attended = torch::scaled_dot_product_attention(queries, keys, values);
+    attended = torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{}, /*dropout_p=*/0, is_causal_);
   }
   return out_->forward(attended.transpose(1, 2).reshape({x.size(0), attended.size(2), x.size(2)}));
 }
@@ -85,9 +96,7 @@ at::Tensor Mlp::compute(const at::Tensor& x) const {
 }
 
 TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options)
-    : attention_(
-          register_module("self_attn", std::make_shared<Attention>(block.hidden_size, block.num_attention_heads,
-                                                                   block.fused_qkv, block.attention_dropout, options))),
+    : attention_(register_module("self_attn", std::make_shared<Attention>(block, options))),
       norm_before_attention_(register_module(
           "layer_norm1", std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
       mlp_(register_module(
@@ -116,6 +125,20 @@ at::Tensor TransformerBlock::compute_first(const at::Tensor& input) const {
 
 at::Tensor TransformerBlock::forward_first(const at::Tensor& x) const {
   return forward_of(x, [this](const at::Tensor& input) { return compute_first(input); });
+}
+
+std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower, const BlockOptions& block,
+                                                               std::int64_t count, double drop_path,
+                                                               const at::TensorOptions& options) {
+  const auto encoder = tower.register_module("encoder", std::make_shared<Level>());
+  const auto layers = encoder->register_module("layers", std::make_shared<Level>());
+  std::vector<std::shared_ptr<TransformerBlock>> blocks;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double depth = i == 0 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1);
+    blocks.push_back(layers->register_module(std::to_string(i),
+                                             std::make_shared<TransformerBlock>(block, depth * drop_path, options)));
+  }
+  return blocks;
 }
 
 }  // namespace stages

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "stages/random/dropout.h"
 #include "stages/model/activation.h"
@@ -10,15 +11,27 @@
 
 namespace stages {
 
-/// Multi-head self-attention over the tokens of each row, without a mask (Vaswani et al. 2017, arXiv:1706.03762):
-/// (n, tokens, width) to the same.
+/// What all blocks of a tower share.
+struct BlockOptions {
+  std::int64_t hidden_size = 0;          ///< width of a token
+  std::int64_t intermediate_size = 0;    ///< width inside the MLP
+  std::int64_t num_attention_heads = 0;  ///< divides hidden_size
+  Activation hidden_act = Activation::kQuickGelu;
+  double layer_norm_eps = 0;
+  double attention_dropout = 0;  ///< probability
+  bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
+  bool is_causal = false;        ///< a token sees itself and those before it
+};
+
+/// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762): (n, tokens, width) to
+/// the same. Each token asks all tokens or, where it is causal, itself and those before it.
 /// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj, or
 /// fused in qkv, whose rows are the queries', the keys' and the values'; out_proj and dropout. All have biases.
 class Attention : public RecomputableModule {
  public:
-  /// `width` is a multiple of `heads`.
-  Attention(std::int64_t width, std::int64_t heads, bool fused_qkv, double dropout, const at::TensorOptions& options);
-  /// What forward() gives of the first token alone, (n, 1, width).
+  /// hidden_size of `block` is a multiple of num_attention_heads.
+  Attention(const BlockOptions& block, const at::TensorOptions& options);
+  /// What forward() gives of the first token alone, (n, 1, width); not of causal ones.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
@@ -27,6 +40,7 @@ class Attention : public RecomputableModule {
   at::Tensor attend(const at::Tensor& x, Tokens asking) const;
 
   const std::int64_t heads_;
+  const bool is_causal_;
   struct Heads {
     at::Tensor queries, keys, values;  // (n, heads, tokens, width / heads)
   };
@@ -47,17 +61,6 @@ class Mlp : public RecomputableModule {
 
   const Activation activation_;
   std::shared_ptr<Linear> first_, second_;
-};
-
-/// What all blocks of a tower share.
-struct BlockOptions {
-  std::int64_t hidden_size = 0;          ///< width of a token
-  std::int64_t intermediate_size = 0;    ///< width inside the MLP
-  std::int64_t num_attention_heads = 0;  ///< divides hidden_size
-  Activation hidden_act = Activation::kQuickGelu;
-  double layer_norm_eps = 0;
-  double attention_dropout = 0;  ///< probability
-  bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
 };
 
 /// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability
@@ -82,5 +85,11 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<LayerNorm> norm_before_mlp_;
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
+
+/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, as HF calls them. The probability of
+/// leaving a branch out rises in equal steps from 0 at the first block to `drop_path` at the last.
+std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower, const BlockOptions& block,
+                                                               std::int64_t count, double drop_path,
+                                                               const at::TensorOptions& options);
 
 }  // namespace stages

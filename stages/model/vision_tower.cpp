@@ -1,17 +1,10 @@
 #include "stages/model/vision_tower.h"
 
 #include <cassert>
-#include <string>
 
 #include <torch/torch.h>
 
 namespace stages {
-namespace {
-
-/// A level of the dotted names that computes nothing itself.
-class Level : public torch::nn::Module {};
-
-}  // namespace
 
 VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options)
     : class_embedding_(register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
@@ -37,13 +30,7 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
   if (tower.norm_before_blocks) {
     norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
   }
-  const auto encoder = register_module("encoder", std::make_shared<Level>());
-  const auto layers = encoder->register_module("layers", std::make_shared<Level>());
-  for (std::int64_t i = 0; i < tower.num_hidden_layers; ++i) {
-    const double depth = i == 0 ? 0 : static_cast<double>(i) / static_cast<double>(tower.num_hidden_layers - 1);
-    blocks_.push_back(layers->register_module(
-        std::to_string(i), std::make_shared<TransformerBlock>(tower.block, depth * tower.drop_path, options)));
-  }
+  blocks_ = register_blocks(*this, tower.block, tower.num_hidden_layers, tower.drop_path, options);
   norm_of_pooled_ = register_module("post_layernorm", std::make_shared<LayerNorm>(width, epsilon, options));
 }
 

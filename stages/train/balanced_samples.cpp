@@ -61,4 +61,9 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   return result;
 }
 
+TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {
+  data.train = std::make_shared<BalancedSamples>(data.train);
+  return data;
+}
+
 }  // namespace stages

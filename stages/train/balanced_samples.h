@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/train/training_kind.h"
 
 namespace stages {
 
@@ -32,5 +33,8 @@ class BalancedSamples final : public Dataset {
   std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has some
   std::int64_t draws_ = 1;                          // of one sample in an epoch, at most
 };
+
+/// The same training with balanced samples; the validation is never balanced. To be a TrainingKind's `draw`.
+TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 
 }  // namespace stages

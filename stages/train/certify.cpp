@@ -34,7 +34,8 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
              std::uint64_t seed) {
   const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
   StepNumbers numbers =
-      accumulate_gradient(step, prepared, step.prepare(batch, {seed, 1}), step.weight(batch), plan, {seed, 1});
+      accumulate_gradient(step, prepared, step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1}),
+                          step.weight(batch), plan, {seed, 1});
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))

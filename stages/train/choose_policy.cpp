@@ -47,7 +47,14 @@ class WaySearch {
   }
 
   ChosenPolicy run() {
-    attempt(whole_way());
+    whole_.micro_batch = written_.micro_batch.value_or(0);
+    whole_.two_pass = written_.two_pass;
+    // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or not at all.
+    const bool may_pass_twice = written_.two_pass_is_open;
+    if (!attempt(whole_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
+      whole_.two_pass = true;
+      attempt(whole_, Illegal::kThrown);
+    }
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
       // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
@@ -163,7 +170,10 @@ class WaySearch {
     return plan.predicted - (plan.reserved - plan.live);
   }
 
-  const Tried& attempt(const PolicyWay& way) {
+  /// What becomes of a way that is not legal. What is wrong with the whole batch is wrong with all.
+  enum class Illegal { kNoted, kThrown };
+
+  const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
     const auto [entry, is_new] = tried_.try_emplace(way.key());
     Tried& tried = entry->second;
     if (!is_new) return tried;
@@ -173,7 +183,7 @@ class WaySearch {
       const MemoryPlan& plan = tried.traced->plan;
       tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)});
     } catch (const runner::StageError&) {
-      if (tried_.size() == 1) throw;  // what is wrong with the whole batch is wrong with all
+      if (illegal == Illegal::kThrown) throw;
     }
     return tried;
   }
@@ -222,7 +232,7 @@ class WaySearch {
   }
 
   ChosenPolicy chosen(const Tried& tried) {
-    const Tried& whole = attempt(whole_way());
+    const Tried& whole = attempt(whole_);
     ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
     const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
     result.plan.choice = {.overrides = overrides_between(written_, result.policy, search_.batch),
@@ -262,17 +272,9 @@ class WaySearch {
     list(half, search_.trace(half).plan, "declared", least.plan);
   }
 
-  /// What the others are compared with.
-  PolicyWay whole_way() const {
-    PolicyWay way = whole_;
-    way.micro_batch = written_.micro_batch.value_or(0);
-    way.two_pass = written_.two_pass;
-    return way;
-  }
-
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  PolicyWay whole_;
+  PolicyWay whole_;  // what the others are compared with
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 

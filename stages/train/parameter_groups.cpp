@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <tuple>
 
 #include <torch/torch.h>
 
@@ -34,21 +33,21 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   return group;
 }
 
-/// Groups by factors of the rate of the head and of all else; none where neither changes anything.
-std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader) {
-  double head = 1, backbone = 1;
-  reader.read("head", head);
-  reader.read("backbone", backbone);
-  if (head == 1 && backbone == 1) return {};
+/// Groups by factors of the rate of each part; none where no factor changes anything.
+std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader, const std::vector<NetworkPart>& parts) {
   std::vector<ParameterGroupOptions> groups;
-  for (const auto& [name, pattern, factor] :
-       {std::tuple("head", "head", head), std::tuple("backbone", "**", backbone)}) {
+  for (const NetworkPart& part : parts) {
+    double factor = 1;
+    reader.read(part.name, factor);
     ParameterGroupOptions& group = groups.emplace_back();
-    group.name = name;
-    group.match = {pattern};
+    group.name = part.name;
+    group.match.assign(part.match.begin(), part.match.end());
     group.learning_rate_factor = factor;
-    group.place = std::string("/learning_rate_factors/") + name;
+    group.frozen = factor == 0;
+    group.place = "/learning_rate_factors/" + group.name;
   }
+  const auto changes_nothing = [](const ParameterGroupOptions& group) { return group.learning_rate_factor == 1; };
+  if (std::ranges::all_of(groups, changes_nothing)) groups.clear();
   return groups;
 }
 
@@ -83,9 +82,9 @@ OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOption
   return optimizer;
 }
 
-std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader) {
-  runner::ConfigReader& factors = reader.section("learning_rate_factors");
-  std::vector<ParameterGroupOptions> groups = read_factors(factors);
+std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
+                                                         const std::vector<NetworkPart>& parts) {
+  std::vector<ParameterGroupOptions> groups = read_factors(reader.section("learning_rate_factors"), parts);
   std::set<std::string> names;
   std::size_t index = 0;
   for (runner::ConfigReader* const one : reader.sections("parameter_groups")) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stages/train/optimizer.h"
@@ -30,9 +31,16 @@ struct ParameterGroupOptions {
 /// The optimizer's options as a group's parameters follow them.
 OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOptions& group);
 
-/// Reads the options parameter_groups and learning_rate_factors, of which the second is short for the groups "head" and
-/// "backbone"; two groups of one name become an error of `reader`.
-std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader);
+/// A part of a network that the option learning_rate_factors has a factor for.
+struct NetworkPart {
+  std::string_view name;                ///< of the factor
+  std::vector<std::string_view> match;  ///< patterns, any of which
+};
+
+/// Reads the options parameter_groups and learning_rate_factors, of which the second is short for a group for each of
+/// `parts`, in their order; two groups of one name become an error of `reader`.
+std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
+                                                         const std::vector<NetworkPart>& parts);
 
 /// Divides a network's parameters: each belongs to the first group that matches it. First come those that none does, if
 /// there are any, under the optimizer's own options, then the groups that are trained. Those of frozen groups ask for

@@ -46,7 +46,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
   StepNumbers numbers =
-      accumulate_gradient(step_, network_, step_.prepare(network_.placed(batch), key), weight, plan_, key,
+      accumulate_gradient(step_, network_,
+                          step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_, key,
                           scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
@@ -76,6 +77,7 @@ void StepExecution::commit(const Computed& computed) {
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
   optimizer_.step(computed.skip, clips ? divisor : std::nullopt);
+  step_.constrain(network_.module());
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();

@@ -45,6 +45,10 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
            "memory and keeps every bit");
   }
   for (const LossTerm& term : terms) {
+    if (term.samples_in_group > 0 && *policy.micro_batch % term.samples_in_group != 0 && !policy.two_pass) {
+      refuse("the loss '" + term.name + "' is over groups of " + std::to_string(term.samples_in_group) + " samples",
+             "set a multiple of that, two_pass: on, or micro_batch: auto");
+    }
     if (!runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
     refuse("the loss '" + term.name + "' depends on the whole batch at once",
            "set two_pass: on, which keeps the gradient, or micro_batch: auto");

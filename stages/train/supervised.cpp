@@ -8,6 +8,7 @@
 #include "stages/artifact/model.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
+#include "stages/train/same_classes.h"
 #include "stages/train/loss.h"
 #include "stages/train/mixing.h"
 #include "stages/train/training_kind.h"
@@ -82,24 +83,6 @@ class ClassificationStep final : public TrainingStep {
   const at::Tensor class_weights_;  // undefined: all weigh 1
 };
 
-void check_labels(const Dataset& train, const Dataset* validation) {
-  const std::vector<std::string> classes = train.describe().classes;
-  if (classes.empty()) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
-        .with_help("wire labelled data to 'train'");
-  }
-  if (!validation || validation->describe().classes == classes) return;
-  for (const std::string& name : validation->describe().classes) {
-    if (std::ranges::find(classes, name) != classes.end()) continue;
-    throw StageError(ErrorCode::kLabelOutOfRange,
-                     "the validation data has a class '" + name + "' that the training data lacks")
-        .with_help("train and validate on the same classes");
-  }
-  throw StageError(ErrorCode::kLabelOutOfRange,
-                   "the validation data numbers its classes differently from the training data")
-      .with_help("give both the same classes in the same order");
-}
-
 void check_pixels(const Dataset& train) {
   const std::vector<TensorSpec> tensors = train.describe().tensors;
   const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
@@ -122,18 +105,14 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
   }
   const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
-    check_labels(*data.train, data.validation.get());
+    check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     return std::make_unique<ClassificationStep>(model, classes, options,
                                                 class_weights_of(options.class_weights, *data.train));
   };
-  const auto balance = [](TrainingData data, std::uint64_t) {
-    data.train = std::make_shared<BalancedSamples>(data.train);
-    return data;
-  };
   TrainingKind kind{.make_step = make_step, .scores = {"accuracy"}};
-  if (balances) kind.draw = balance;
+  if (balances) kind.draw = draw_balanced;
   return make_training_stage(reader, std::move(kind));
 }
 

@@ -19,7 +19,7 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
 }  // namespace
 
 TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
-                                    std::string_view batch_option) {
+                                    std::string_view batch_option, const std::vector<NetworkPart>& parts) {
   TrainerOptions options;
   reader.read("epochs", options.epochs);
   options.batch_option = batch_option;
@@ -36,7 +36,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   options.checkpoint = read_save_options(reader.section("checkpoint"));
   options.optimizer = read_optimizer(reader.section("optimizer"));
   options.schedule = read_schedule(reader.section("schedule"));
-  options.parameter_groups = read_parameter_groups(reader);
+  options.parameter_groups = read_parameter_groups(reader, parts);
   return options;
 }
 

@@ -48,9 +48,10 @@ struct TrainerOptions {
 };
 
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions
-/// become errors of `reader`. `scores` may be monitored beside the loss; `batch_option` says the logical batch.
+/// become errors of `reader`. `scores` may be monitored beside the loss; `batch_option` says the logical batch; `parts`
+/// have factors of the learning rate.
 TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
-                                    std::string_view batch_option = "batch_size");
+                                    std::string_view batch_option, const std::vector<NetworkPart>& parts);
 
 /// Throws runner::StageError, kOptionConflict, where an option is about validation data and there is none.
 void check_without_validation(const TrainerOptions& options);

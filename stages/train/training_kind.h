@@ -16,6 +16,7 @@
 #include "stages/artifact/model.h"
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
+#include "stages/train/parameter_groups.h"
 
 namespace runner {
 class ConfigReader;
@@ -36,7 +37,8 @@ using Coupling = runner::LossCoupling;
 struct LossTerm {
   std::string name;  ///< shown as train/<name>
   Coupling coupling;
-  bool has_forms = false;  ///< of which the policy's loss_form chooses
+  bool has_forms = false;             ///< of which the policy's loss_form chooses
+  std::int64_t samples_in_group = 0;  ///< where a loss over groups takes so many samples after another for one
 };
 
 /// Why a batch cannot be trained on, and the first unit of which that is true.
@@ -45,6 +47,9 @@ struct BadUnit {
   runner::ErrorCode code;
   std::string message;  ///< "the label 7 is outside the 5 classes"
 };
+
+/// What a batch is for.
+enum class BatchUse { kTraining, kValidation };
 
 /// How one logical batch becomes a loss. Said once: the trainer runs it, the planner traces it, the certificate
 /// compares it. It knows nothing of micro-batches, precision or devices.
@@ -63,6 +68,10 @@ class TrainingStep {
   /// here.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }
 
+  /// What is computed with in place of a batch of a dataset, which is still on the host: texts as the tokens that a
+  /// network reads, each once, say. It has as many units. On the Meta device it is as large as it may become.
+  virtual Batch arrange(const Batch& batch, BatchUse /*use*/) const { return batch; }
+
   /// What is learnt from in place of a batch, at one step: its samples mixed, say. A function of the batch and the key,
   /// before anything is cut into parts. Not asked in validation.
   virtual Batch prepare(const Batch& batch, const StepKey& /*key*/) const { return batch; }
@@ -76,12 +85,18 @@ class TrainingStep {
   /// times the batch's weight. The trainer divides by weight(whole batch).
   virtual NamedTensors loss(const NamedTensors& encoded, const Batch& part) const = 0;
 
+  /// Lines for the person who watches, about what the training will do.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   /// The denominator of the mean: the number of units, or the sum of their weights. Asked while the batch is on the
   /// host.
   virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
 
   /// Sums over the units to be reported besides the loss, by name and as their mean, e.g. {"accuracy": correct}.
   virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
+
+  /// Puts back a weight that an optimizer step has moved out of the range that it must be in. It allocates nothing.
+  virtual void constrain(torch::nn::Module& /*network*/) const {}
 };
 
 /// What is learnt from, and what is measured on after an epoch; `validation` may be null.
@@ -101,6 +116,8 @@ struct TrainingKind {
       make_step;
   /// The scores of the step that the option `monitor` may name beside "loss". More of them is better.
   std::vector<std::string_view> scores = {};
+  /// Of its models, those with a factor of the learning rate.
+  std::vector<NetworkPart> parts = {{"head", {"head"}}, {"backbone", {"**"}}};
   /// What the kind calls the number of units of a step.
   std::string_view batch_option = "batch_size";
 };

@@ -191,6 +191,7 @@ class TrainingStage final : public runner::Stage {
   TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs, runner::RunContext& context) const {
     torch::nn::Module& network = *setup.checkpoint->network;
     for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
+    for (const std::string& line : setup.step->notes()) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
     if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
@@ -256,7 +257,7 @@ class TrainingStage final : public runner::Stage {
 
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader, TrainingKind kind) {
   TrainingOptions options;
-  options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option);
+  options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts);
   options.pointer = reader.pointer();
   if (kind.batch_option == "batch_size")
     reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);

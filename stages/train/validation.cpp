@@ -38,7 +38,7 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
                     RowsAtOnce* rows) {
   const auto measure_in = [&](std::int64_t micro_batch) {
     StepNumbers numbers(step.weight(batch), batch.units());
-    const Batch placed = network.placed(batch);
+    const Batch placed = network.placed(step.arrange(batch, BatchUse::kValidation));
     const ScopedInference inference(network);
     const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
     numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
