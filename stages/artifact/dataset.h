@@ -28,6 +28,8 @@ struct DatasetDescription {
   std::vector<std::string> classes;  ///< names in order of their label; empty when there are no labels
   std::string transform = {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
   bool augmented = false;      ///< a sample depends on the epoch
+  std::vector<std::string> captions = {};  ///< the distinct captions that samples may have, in a fixed order; "caption"
+                                           ///< int64 {} of a sample is a position here; empty: none
   /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
   std::shared_ptr<const DatasetDescription> source = {};
 };
@@ -59,6 +61,8 @@ class Dataset : public runner::Artifact {
 
   /// The label of each sample, in order, where they are known without reading one; empty where they are not.
   virtual std::vector<std::int64_t> labels() const { return {}; }
+  /// The caption of each sample that evaluation uses, in order; empty: none.
+  virtual std::vector<std::int64_t> captions() const { return {}; }
   /// In what order a training goes through its samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
     return shuffled_order(describe().size, seed, epoch);

@@ -31,7 +31,7 @@ std::string class_name(const DatasetDescription& data, std::int64_t label) {
 std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors, const EpisodeShape& shape) {
   std::vector<TensorSpec> result;
   for (const TensorSpec& one : tensors) {
-    if (one.name == "label") continue;
+    if (one.name == "label" || one.name == "caption") continue;
     TensorSpec all = one;
     all.shape.insert(all.shape.begin(), shape.samples());
     result.push_back(std::move(all));
@@ -46,6 +46,7 @@ DatasetDescription described_episodes(DatasetDescription data, const EpisodeSet:
   data.size = options.episodes;
   data.tensors = episode_tensors(data.tensors, options.shape);
   data.augmented = data.augmented || options.draws_anew;
+  data.captions.clear();
   return data;
 }
 

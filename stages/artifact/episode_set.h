@@ -29,7 +29,7 @@ std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 /// index): some classes, drawn without repetition, and of each of them some samples, drawn without repetition:
 ///
 ///   "image"    (ways * (shots + queries), 3, size, size)  first the supports, class by class, then the queries; or
-///              whatever other tensors the samples have, likewise
+///              whatever other tensors the samples have, likewise, but for captions
 ///   "support"  (ways, shots) int64: the class of each support in the source
 ///   "label"    (ways * queries) int64: the place of each query's class in the episode
 ///

@@ -92,6 +92,7 @@ class Lister {
       list[*bird.is_for_training ? Part::kTrain : Part::kTest].push_back(
           {"images/" + std::move(bird.path), *bird.class_number - 1, bird.box});
     }
+    add_names(list, list.classes);
     return list;
   }
 

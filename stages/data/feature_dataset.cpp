@@ -10,7 +10,8 @@ FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTab
   description_ = {.size = images->size,
                   .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
                   .classes = images->classes,
-                  .transform = images->transform};
+                  .transform = images->transform,
+                  .captions = images->captions};
   for (const TensorSpec& spec : kept_beside_features(*images)) description_.tensors.push_back(spec);
   description_.source = std::move(images);
 }

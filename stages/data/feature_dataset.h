@@ -20,6 +20,7 @@ class FeatureDataset final : public Dataset {
   /// As the source's, without threads: there is nothing to read.
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
+  std::vector<std::int64_t> captions() const override { return source_->captions(); }
   /// Its table.
   runner::HeldMemory held() const override;
 

@@ -14,7 +14,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_flowers102(runner::ConfigR
   return image_stage(reader, options,
                      {.list = [root = options.root, parts,
                                outside = options.allow_outside] { return list_flowers102(root, parts, outside); },
-                      .obtain = read_download(reader, "flowers102", options.root)});
+                      .obtain = read_download(reader, "flowers102", options.root),
+                      .captions = read_captions(reader, {"name"})});
 }
 
 }  // namespace

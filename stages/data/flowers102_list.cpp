@@ -197,6 +197,7 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
                               "'" + (*folder / kLists).string() + "' lists no image for training",
                               "choose other parts"};
   }
+  add_names(list, list.classes);
   check_files(list, allow_outside, errors);
   if (!errors.empty()) return errors;
   list.annotations = annotations.digest();

@@ -13,6 +13,8 @@ namespace {
 
 using runner::ErrorCode;
 
+constexpr std::uint64_t kCaptionDraw = 1;
+
 /// What the owner of such a file can do about it.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
@@ -64,11 +66,16 @@ ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, Ima
 
 DatasetDescription ImageDataset::describe() const {
   const std::int64_t side = options_.image_size;
-  return {.size = static_cast<std::int64_t>((*list_)[part_].size()),
-          .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
-          .classes = list_->classes,
-          .transform = transform_json(options_),
-          .augmented = part_ == Part::kTrain && changes_images(options_.augment)};
+  const auto templates = list_->captions.of.empty() ? 0 : list_->captions.of.front().size();
+  DatasetDescription description = {
+      .size = static_cast<std::int64_t>((*list_)[part_].size()),
+      .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
+      .classes = list_->classes,
+      .transform = transform_json(options_),
+      .augmented = part_ == Part::kTrain && (changes_images(options_.augment) || templates > 1),
+      .captions = list_->captions.texts};
+  if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
+  return description;
 }
 
 std::vector<std::int64_t> ImageDataset::labels() const {
@@ -77,13 +84,31 @@ std::vector<std::int64_t> ImageDataset::labels() const {
   return labels;
 }
 
+std::vector<std::int64_t> ImageDataset::captions() const {
+  std::vector<std::int64_t> captions;
+  if (!has_captions()) return captions;
+  for (std::size_t i = 0; i < (*list_)[part_].size(); ++i)
+    captions.push_back(captions_of(static_cast<std::int64_t>(i)).front());
+  return captions;
+}
+
+std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
+  const std::vector<std::int64_t>& own = captions_of(index);
+  if (part_ != Part::kTrain) return own.front();
+  // Beside the numbers that augment the picture.
+  Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
+  return own[static_cast<std::size_t>(random.below(std::ssize(own)))];
+}
+
 std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_t index) const {
   try {
     bool mirrored = false;
     const std::shared_ptr<const Image> image = read(epoch, index, mirrored);
     at::Tensor pixels = torch::empty({3, image->height, image->width});
     normalization_.write(*image, mirrored, pixels.data_ptr<float>());
-    return NamedTensors{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
+    NamedTensors sample{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
+    if (has_captions()) sample.set("caption", torch::scalar_tensor(caption(epoch, index), at::kLong));
+    return sample;
   } catch (const ImageError& error) {
     if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
     throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())

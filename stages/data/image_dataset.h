@@ -31,8 +31,9 @@ struct ImageDatasetOptions {
 };
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
-/// Of a picture with a box only what lies in the box is seen. A training sample is a function of (seed, epoch, index),
-/// any other of its index alone.
+/// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
+/// otherwise the first. Of a picture with a box only what lies in the box is seen. A training sample is a function of
+/// (seed, epoch, index), any other of its index alone.
 class ImageDataset : public Dataset {
  public:
   /// `cache` may be shared by the parts of one list, and null.
@@ -45,9 +46,16 @@ class ImageDataset : public Dataset {
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
   LoaderOptions loader() const override { return options_.loader; }
   std::vector<std::int64_t> labels() const override;
+  std::vector<std::int64_t> captions() const override;
 
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
+  bool has_captions() const { return !list_->captions.texts.empty(); }
+  /// By each template.
+  const std::vector<std::int64_t>& captions_of(std::int64_t index) const {
+    return list_->captions.of.at(static_cast<std::size_t>(file(index).facts));
+  }
+  std::int64_t caption(std::int64_t epoch, std::int64_t index) const;
   Cut cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
   /// The picture cut to size.
   std::shared_ptr<const Image> read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;

@@ -34,6 +34,16 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
+/// Lets captions call a class what its folder is called, with spaces for '_' and '-'.
+ImageList with_names(ImageList list) {
+  std::vector<std::string> names = list.classes;
+  for (std::string& name : names)
+    std::ranges::replace_if(
+        name, [](char letter) { return letter == '_' || letter == '-'; }, ' ');
+  add_names(list, std::move(names));
+  return list;
+}
+
 /// The list of the images that make_image_folder() will make.
 ImageList to_be_made(const std::string& root, const MadeImages& images) {
   ImageList list{.root = root};
@@ -61,7 +71,12 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
   const ImageOptions options = read_image_options(reader);
   const std::string& root = options.root;
   ImageSource source;
-  source.list = [root, outside = options.allow_outside] { return list_images(root, outside); };
+  source.list = [root, outside = options.allow_outside]() -> runner::Result<ImageList> {
+    auto list = list_images(root, outside);
+    if (!list) return list;
+    return with_names(*std::move(list));
+  };
+  source.captions = read_captions(reader, {"name"});
   read_split(reader.section("split"), source);
   if (const auto make = read_make(reader)) {
     std::error_code error;
@@ -70,7 +85,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
         reader.fail("make", problem->code, problem->message, problem->help);
     } else {
       source.obtain = [root, make](runner::RunContext& context) { make_in(root, *make, context); };
-      source.foresee = [root, make] { return to_be_made(root, *make); };
+      source.foresee = [root, make] { return with_names(to_be_made(root, *make)); };
     }
   }
   return image_stage(reader, options, std::move(source));

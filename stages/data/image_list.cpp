@@ -204,6 +204,14 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
 
 }  // namespace
 
+void add_names(ImageList& list, std::vector<std::string> names) {
+  list.facts = {.fields = {"name"}, .rows = {}};
+  for (std::string& name : names) list.facts.rows.push_back({std::move(name)});
+  for (auto& part : list.parts) {
+    for (ImageFile& file : part) file.facts = file.label;
+  }
+}
+
 bool is_image_path(std::string_view path) {
   constexpr std::size_t kLongestPath = 1000;
   if (path.empty() || path.size() > kLongestPath || path.front() == '/') return false;

@@ -11,6 +11,7 @@
 
 #include "runner/error/result.h"
 #include "runner/text/image_names.h"
+#include "stages/data/captions.h"
 #include "stages/data/image.h"
 
 namespace stages {
@@ -26,6 +27,7 @@ struct ImageFile {
   std::string name;  ///< below the root: "iris/image_0401.jpg"
   std::int64_t label = 0;
   std::optional<Box> box = {};  ///< what of its picture counts, as annotated: it may reach over the edges
+  std::int64_t facts = 0;       ///< what captions can say of it: a position in ImageList::facts
 };
 
 /// The image files below a root and what they show: none has been opened.
@@ -37,10 +39,15 @@ struct ImageList {
   bool divided = false;                                   ///< root has train, validation or test folders
   std::vector<std::string> ignored;                       ///< folders beside train, validation and test
   runner::NotTaken not_taken;                             ///< what else lies there
+  ImageFacts facts;                                       ///< what captions can say
+  Captions captions;                                      ///< none where none are wanted
 
   std::vector<ImageFile>& operator[](Part part) { return parts[static_cast<std::size_t>(part)]; }
   const std::vector<ImageFile>& operator[](Part part) const { return parts[static_cast<std::size_t>(part)]; }
 };
+
+/// Lets captions say {name} of each image: what `names` calls its class.
+void add_names(ImageList& list, std::vector<std::string> names);
 
 /// Does a path that somebody has written lead down from a folder, and to the name of an image?
 bool is_image_path(std::string_view path);

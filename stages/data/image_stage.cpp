@@ -42,7 +42,7 @@ class ImageStage final : public runner::Stage {
 
   bool uses_seed() const override {
     const bool splits = source_.split && !(list_ && list_->divided);
-    return changes_images(options_.images.augment) || (splits && !source_.split_seed);
+    return changes_images(options_.images.augment) || source_.captions.size() > 1 || (splits && !source_.split_seed);
   }
 
  private:
@@ -60,10 +60,15 @@ class ImageStage final : public runner::Stage {
       split(images, *source_.split,
             source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed);
     }
+    images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
     context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
                 count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
+    if (const auto& captions = list->captions.texts; !captions.empty()) {
+      context.say(std::to_string(captions.size()) + (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
+                  captions.front() + "'");
+    }
     if (const std::string not_taken = list->not_taken.text(); !not_taken.empty()) context.say(not_taken);
     return image_datasets({list, list, list}, options_, context);
   }

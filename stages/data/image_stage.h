@@ -26,6 +26,7 @@ struct ImageSource {
   /// How the images for training are divided, unless the folders have divided them; nullopt: not at all.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's
+  std::vector<CaptionTemplate> captions = {};   ///< of fields that the list has; none: no captions
 };
 
 /// A data stage of images: puts out a dataset for each part of the list, under "train", "validation" and "test", and

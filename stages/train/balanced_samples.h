@@ -25,6 +25,7 @@ class BalancedSamples final : public Dataset {
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(index % size_); }
   LoaderOptions loader() const override { return source_->loader(); }
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
+  std::vector<std::int64_t> captions() const override { return source_->captions(); }
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
  private:

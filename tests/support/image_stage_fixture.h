@@ -72,6 +72,22 @@ class ImageStageTest : public testing::Test {
     return data.sample(0, index)->at("label").item<std::int64_t>();
   }
 
+  /// The caption of sample `index`; empty where the data has none.
+  static std::string caption(const stages::Dataset& data, std::int64_t epoch, std::int64_t index) {
+    const auto captions = data.describe().captions;
+    const auto sample = data.sample(epoch, index);
+    if (!sample->contains("caption")) return "";
+    return captions.at(static_cast<std::size_t>(sample->at("caption").item<std::int64_t>()));
+  }
+
+  /// The captions that evaluation uses.
+  static std::vector<std::string> captions(const stages::Dataset& data) {
+    std::vector<std::string> result;
+    for (const std::int64_t place : data.captions())
+      result.push_back(data.describe().captions.at(static_cast<std::size_t>(place)));
+    return result;
+  }
+
   const runner::StageKind& kind_;
   PictureFolder folder_;
   RecordingContext context_;

@@ -25,6 +25,10 @@ class TinyDataset final : public stages::Dataset {
     for (auto i = static_cast<std::int64_t>(class_names.size()); i < classes_; ++i) {
       description.classes.push_back("class" + std::to_string(i));
     }
+    if (has_captions) {
+      description.captions = description.classes;
+      description.tensors.push_back({"caption", {}, torch::kLong});
+    }
     return description;
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
@@ -33,7 +37,9 @@ class TinyDataset final : public stages::Dataset {
     const double angle = 2.4 * static_cast<double>(label), noise = 0.3 * std::sin(12.9898 * static_cast<double>(index));
     const double scale = broken.contains(index) ? std::nan("") : 1.0;
     const auto image = torch::tensor({scale * std::cos(angle) + noise, std::sin(angle) - noise}, torch::kFloat);
-    return stages::NamedTensors{{"image", image}, {"label", torch::tensor(label)}};
+    stages::NamedTensors sample{{"image", image}, {"label", torch::tensor(label)}};
+    if (has_captions) sample.set("caption", torch::tensor(label));
+    return sample;
   }
   std::string sample_name(std::int64_t index) const override { return "point" + std::to_string(index); }
   stages::LoaderOptions loader() const override { return options; }
@@ -42,11 +48,13 @@ class TinyDataset final : public stages::Dataset {
     for (std::int64_t i = 0; tells_labels && i < size_; ++i) all.push_back(label_of(i));
     return all;
   }
+  std::vector<std::int64_t> captions() const override { return has_captions ? labels() : std::vector<std::int64_t>{}; }
 
   std::vector<std::string> class_names;             // the first ones, if not class0, class1 …
   std::set<std::int64_t> skipped, broken;           // cannot be read; hold a NaN
   std::map<std::int64_t, std::int64_t> relabelled;  // in place of index modulo classes
   bool tells_labels = true;
+  bool has_captions = false;  // a sample's caption is the name of its class
   stages::LoaderOptions options;
 
  private:

@@ -174,5 +174,15 @@ TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {
               HasSubstr("'class9' has 3 and 2 more have too few | lower queries or shots"));
 }
 
+TEST(EpisodeSet, LeavesCaptionsOut) {
+  const auto data = std::make_shared<TinyDataset>(60);
+  data->has_captions = true;
+  const EpisodeSet set(data, {.shape = kSmall}, "the data");
+  EXPECT_TRUE(set.describe().captions.empty());
+  EXPECT_TRUE(set.captions().empty());
+  EXPECT_FALSE(set.sample(0, 0)->contains("caption"));
+  for (const TensorSpec& spec : set.describe().tensors) EXPECT_NE(spec.name, "caption");
+}
+
 }  // namespace
 }  // namespace stages

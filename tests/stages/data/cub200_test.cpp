@@ -142,5 +142,12 @@ TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
   EXPECT_GT(coloured, 30);
 }
 
+TEST_F(Cub200, CaptionsCallClassesByTheirNames) {
+  const auto outputs = run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of bird"}});
+  const auto validation = part(outputs, "validation");
+  EXPECT_EQ(validation->describe().captions[0], "a photo of a Stripes horizontal, a type of bird");
+  EXPECT_EQ(validation->captions(), validation->labels());
+}
+
 }  // namespace
 }  // namespace stages

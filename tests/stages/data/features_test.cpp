@@ -42,6 +42,7 @@ class Points final : public Dataset {
     return points.sample(epoch, index);
   }
   std::string sample_name(std::int64_t index) const override { return points.sample_name(index); }
+  std::vector<std::int64_t> captions() const override { return points.captions(); }
   LoaderOptions loader() const override { return {.workers = 2, .drop_last = true}; }
 
   TinyDataset points;
@@ -144,6 +145,14 @@ TEST_F(FeaturesTest, SayWhatTheyWereComputedFrom) {
   ASSERT_TRUE(features.source);
   EXPECT_EQ(source_of(features).tensors.at(0).name, "image");
   EXPECT_EQ(source_of(train_->describe()).tensors.at(0).name, "image");
+}
+
+TEST_F(FeaturesTest, KeepTheCaptionsOfTheirSamples) {
+  test_->points.has_captions = true;
+  const auto features = run("test");
+  EXPECT_EQ(features->describe().captions, test_->describe().captions);
+  EXPECT_EQ(features->captions(), test_->points.labels());
+  EXPECT_TRUE(features->sample(0, 4)->at("caption").equal(test_->sample(0, 4)->at("caption")));
 }
 
 TEST_F(FeaturesTest, AreReadBackWhereTheyHaveBeenComputed) {

@@ -66,5 +66,14 @@ TEST_F(Flowers102, ErrorsStandAtTheRoot) {
   EXPECT_THAT(errors({}), testing::ElementsAre(testing::StartsWith("E0611 /data/root: ")));
 }
 
+TEST_F(Flowers102, CaptionsCallClassesByTheirNames) {
+  const auto outputs = run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of flower"}});
+  const auto train = part(outputs, "train");
+  ASSERT_EQ(train->describe().captions.size(), 3u);
+  EXPECT_EQ(train->describe().captions[2], "a photo of a disc, a type of flower");
+  EXPECT_EQ(train->captions(), train->labels());
+  EXPECT_EQ(part(outputs, "test")->captions(), part(outputs, "test")->labels());
+}
+
 }  // namespace
 }  // namespace stages

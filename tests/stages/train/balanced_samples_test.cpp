@@ -90,5 +90,14 @@ TEST(BalancedSamples, OrderIsAFunctionOfSeedAndEpoch) {
   EXPECT_NE(indices(samples.epoch_order(5, 3)), indices(samples.epoch_order(6, 3)));
 }
 
+TEST(BalancedSamples, CaptionsStay) {
+  const auto data = unbalanced();
+  data->has_captions = true;
+  const BalancedSamples samples(data);
+  EXPECT_EQ(samples.describe().captions, data->describe().classes);
+  EXPECT_EQ(samples.captions(), data->labels());
+  EXPECT_EQ(samples.sample(0, 18 + 20)->at("caption").item<std::int64_t>(), 2);
+}
+
 }  // namespace
 }  // namespace stages
