@@ -15,11 +15,13 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kEvaluateClassification,
       &kEvaluateEpisodic,
       &kMemoryPolicy,
+      &kModelClip,
       &kModelClipVision,
       &kModelCrossTransformer,
       &kModelFewShotTransformer,
       &kModelLinearProbe,
       &kModelLora,
+      &kTrainContrastive,
       &kTrainEpisodic,
       &kTrainSupervised,
       // clang-format on

@@ -19,11 +19,13 @@ extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kMemoryPolicy;
+extern const runner::StageKind kModelClip;
 extern const runner::StageKind kModelClipVision;
 extern const runner::StageKind kModelCrossTransformer;
 extern const runner::StageKind kModelFewShotTransformer;
 extern const runner::StageKind kModelLinearProbe;
 extern const runner::StageKind kModelLora;
+extern const runner::StageKind kTrainContrastive;
 extern const runner::StageKind kTrainEpisodic;
 extern const runner::StageKind kTrainSupervised;
 

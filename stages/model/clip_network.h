@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "stages/model/text_tower.h"
 #include "stages/model/vision_tower.h"
@@ -33,7 +35,9 @@ class ClipNetwork : public PrecisionModule {
   at::Tensor classify(const at::Tensor& image_embeddings) const;
 
   const ClipOptions& options() const { return options_; }
-  const at::Tensor& logit_scale() const { return logit_scale_; }
+  at::Tensor& logit_scale() { return logit_scale_; }  const at::Tensor& logit_scale() const { return logit_scale_; }
+
+  std::vector<std::string> notes;  ///< where its weights are from
 
  private:
   const ClipOptions options_;

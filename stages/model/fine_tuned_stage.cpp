@@ -9,41 +9,13 @@
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "stages/model/backbone_weights.h"
 
 namespace stages {
 namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-/// What the config beside the weights says, where there is one.
-std::optional<runner::PretrainedConfig> config_of(const std::optional<nlohmann::json>& config,
-                                                  const BackboneConfig& backbone) {
-  if (!config) return std::nullopt;
-  try {
-    return runner::pretrained_config(*config);
-  } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
-                                                     "' describes an unsupported model: " + error.what())
-        .at("/weights")
-        .in_stage(backbone.pointer)
-        .with_help("give weights of a CLIP or ViT");
-  }
-}
-
-/// What `read` finds by the backbone's reference.
-template <typename Read>
-auto read_by(const BackboneConfig& backbone, Read read) {
-  try {
-    return read(*backbone.weights);
-  } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
-  }
-}
-
-SavedWeights read_shapes(const std::string& reference) {
-  return read_saved_weights(reference, WeightContents::kShapes);
-}
 
 class FineTunedStage : public runner::Stage {
  public:
@@ -62,8 +34,8 @@ class FineTunedStage : public runner::Stage {
     FineTunedConfig config = config_;
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<const SavedWeights> shapes;
-    if (backbone.weights) shapes = std::make_shared<const SavedWeights>(read_by(backbone, read_shapes));
-    backbone = settled(backbone, shapes ? config_of(shapes->config, backbone) : std::nullopt);
+    if (backbone.weights) shapes = std::make_shared<const SavedWeights>(shapes_of_weights(backbone));
+    backbone = settled(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
     FineTuned(config, shapes, context.node().seed).check_base();
     return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
   }
@@ -73,13 +45,11 @@ class FineTunedStage : public runner::Stage {
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<SavedWeights> saved;
     if (backbone.weights) {
-      saved = std::make_shared<SavedWeights>(read_by(backbone, read_shapes));
-      saved->sha256 = read_by(backbone, [&](const std::string& reference) {
-        if (!sha256_) sha256_ = weights_sha256(reference);
-        return *sha256_;
-      });
+      saved = std::make_shared<SavedWeights>(shapes_of_weights(backbone));
+      if (!sha256_) sha256_ = sha256_of_weights(backbone);
+      saved->sha256 = *sha256_;
     }
-    backbone = settled(backbone, saved ? config_of(saved->config, backbone) : std::nullopt);
+    backbone = settled(backbone, saved ? config_of_weights(saved->config, backbone) : std::nullopt);
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
       context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }

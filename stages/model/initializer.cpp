@@ -17,13 +17,14 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   const double per_width = 1 / std::sqrt(static_cast<double>(options.hidden_size));
   const double per_depth = 1 / std::sqrt(2.0 * static_cast<double>(options.num_hidden_layers));
   const auto normal = [&](double scale) { return Distribution{Distribution::Kind::kNormal, scale * options.factor}; };
-  if (name.starts_with("head.")) {
+  if (name.starts_with("head.") || name.starts_with("class_head.")) {
     return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(head_inputs))};
   }
   const bool is_norm = name.find("norm") != name.npos;
   if (options.rule == InitializerRule::kVit && !is_norm && !name.ends_with(".bias")) return normal(options.range);
   if (name.ends_with(".class_embedding")) return normal(per_width);
-  if (name.ends_with(".patch_embedding.weight") || name.ends_with(".position_embedding.weight")) {
+  if (name.ends_with(".patch_embedding.weight") || name.ends_with(".position_embedding.weight") ||
+      name.ends_with(".token_embedding.weight")) {
     return normal(options.range);
   }
   if (name.ends_with(".q_proj.weight") || name.ends_with(".k_proj.weight") || name.ends_with(".v_proj.weight") ||
@@ -33,7 +34,7 @@ Distribution initial_distribution(std::string_view name, const InitializerOption
   if (name.ends_with(".out_proj.weight")) return normal(per_width);
   if (name.ends_with(".fc1.weight")) return normal(per_width / std::sqrt(2.0));
   if (name.ends_with(".fc2.weight")) return normal(per_width * per_depth);
-  if (name == "visual_projection.weight") return normal(per_width);
+  if (name == "visual_projection.weight" || name == "text_projection.weight") return normal(per_width);
   if (name.ends_with(".weight")) return {Distribution::Kind::kOne};  // the norms: all others are above
   assert(name.ends_with(".bias"));
   return {Distribution::Kind::kZero};
@@ -63,6 +64,7 @@ void initialize(torch::nn::Module& network, const InitializerOptions& options, s
   const torch::NoGradGuard no_graph;
   const auto weights = network.named_parameters();
   const at::Tensor* head = weights.find("head.weight");
+  if (!head) head = weights.find("class_head.weight");
   const std::int64_t head_inputs = head ? head->size(1) : 1;
   for (const auto& item : weights) {
     if (wanted && !wanted(item.key())) continue;

@@ -35,9 +35,9 @@ struct Distribution {
   double scale = 0;  ///< standard deviation of kNormal, bound of kUniform
 };
 
-/// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding":
-/// options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for the tower and its projection, and torch's
-/// rule of nn.Linear, uniform within 1/sqrt(head_inputs), for the head.
+/// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding", or
+/// of a ClipNetwork: options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for a tower and its projection,
+/// and torch's rule of nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
 
 /// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.
@@ -46,7 +46,7 @@ at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 /// Draws the weight `name` of a network in place, without a graph; a function of the seed, the name and the shape.
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name, std::uint64_t seed);
 
-/// Draws every weight of an ImageClassifier as initial_distribution() says, in place, wherever it lies on the CPU; one
+/// Draws every weight of such a network as initial_distribution() says, in place, wherever it lies on the CPU; one
 /// that is held in half precision is rounded from what it would be in float32.
 /// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.
 /// Those that are not `wanted` keep their values.

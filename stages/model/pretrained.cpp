@@ -18,28 +18,23 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::string_view kHead = "head.";
+constexpr std::string_view kHead = "head.", kClassHead = "class_head.";
 constexpr std::string_view kPositions = "vision_model.embeddings.position_embedding.weight";
-constexpr std::string_view kProjection = "visual_projection.", kProjectionBias = "visual_projection.bias";
+constexpr std::string_view kProjection = "visual_projection.", kProjectionBias = "visual_projection.bias",
+                           kTextProjection = "text_projection.", kTextTower = "text_model.";
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj", "v_proj"};  // the rows of a fused layer
 
+/// Tensors that are no weights: numbers of a shape, and positions in order.
+constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
+                                                        "context_length",
+                                                        "vocab_size",
+                                                        "embeddings.position_ids",
+                                                        "vision_model.embeddings.position_ids",
+                                                        "text_model.embeddings.position_ids"};
 /// Tensors that whole models have besides a vision tower. A name that ends in '.' stands for all below it.
-constexpr std::array<std::string_view, 16> kOfOtherParts = {"text_model.",
-                                                            "text_projection.",
-                                                            "text_projection",
-                                                            "logit_scale",
-                                                            "logit_bias",
-                                                            "transformer.",
-                                                            "token_embedding.",
-                                                            "ln_final.",
-                                                            "positional_embedding",
-                                                            "input_resolution",
-                                                            "context_length",
-                                                            "vocab_size",
-                                                            "embeddings.position_ids",
-                                                            "vision_model.embeddings.position_ids",
-                                                            "vit.pooler.",
-                                                            "pooler."};
+constexpr std::array<std::string_view, 11> kOfOtherParts = {
+    "text_model.",      "text_projection.", "text_projection",      "logit_scale", "logit_bias", "transformer.",
+    "token_embedding.", "ln_final.",        "positional_embedding", "vit.pooler.", "pooler."};
 constexpr std::array<std::string_view, 3> kOtherHeads = {"classifier.", "head.", "pre_logits."};
 
 bool is_one_of(std::string_view name, auto& list) {
@@ -77,12 +72,13 @@ Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& 
 }
 
 /// What is in the file and was not asked for.
-void sort_out(const std::vector<std::string>& unused, bool has_projection, PretrainedReport& report) {
+void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts, PretrainedReport& report) {
   for (const std::string& name : unused) {
     const auto ours = our_name(report.layout, name);
     const bool is_head = is_one_of(name, kOtherHeads) || (ours && ours->starts_with(kHead));
     const bool is_spare_projection = !has_projection && ours && ours->starts_with(kProjection);
-    const bool is_elsewhere = is_head || is_spare_projection || is_one_of(name, kOfOtherParts);
+    const bool is_of_other_part = !has_texts && is_one_of(name, kOfOtherParts);
+    const bool is_elsewhere = is_head || is_spare_projection || is_of_other_part || is_one_of(name, kNoWeights);
     (is_elsewhere ? report.left_out : report.unexpected).push_back(name);
   }
 }
@@ -118,8 +114,8 @@ class PretrainedPlaces::Source {
       const at::Tensor tensor = take(*theirs, lacking);
       if (!tensor.defined()) return {};
       // Theirs is applied from the right.
-      const bool is_transposed =
-          layout_ == WeightLayout::kOpenClip && ours.starts_with(kProjection) && tensor.dim() == 2;
+      const bool is_projection = ours.starts_with(kProjection) || ours.starts_with(kTextProjection);
+      const bool is_transposed = layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;
       const auto how = is_transposed ? Place::How::kTransposed : Place::How::kInOrder;
       return {is_transposed ? tensor.t() : tensor, {{.theirs = *theirs, .how = how, .end = tensor.numel()}}};
     }
@@ -204,14 +200,15 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   }
   report_.layout = *layout;
   Source source(saved, *layout);
-  bool has_projection = false;
+  bool has_projection = false, has_texts = false;
   for (const auto& item : network.named_parameters()) {
     if (is_of_adapter(item.key())) continue;
-    if (item.key().starts_with(kHead)) {
+    if (item.key().starts_with(kHead) || item.key().starts_with(kClassHead)) {
       report_.random.push_back(item.key());
       continue;
     }
     has_projection |= item.key().starts_with(kProjection);
+    has_texts |= item.key().starts_with(kTextTower);
     const bool is_timms_alone = item.key() == kProjectionBias && *layout != WeightLayout::kTimmClip;
     if (is_timms_alone) {
       zeros_.push_back(item.value());
@@ -233,7 +230,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     }
     ++report_.taken;
   }
-  sort_out(source.unused(), has_projection, report_);
+  sort_out(source.unused(), has_projection, has_texts, report_);
   // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody else has one.
   constexpr const char* kBias = "head.bias";
   if (*layout == WeightLayout::kTimmClip && has_projection && std::ranges::count(report_.left_out, kBias) > 0)

@@ -13,14 +13,15 @@ namespace {
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Ours, before the number of a block.
-constexpr std::string_view kBlocks = "vision_model.encoder.layers.";
+constexpr std::string_view kBlocks = "vision_model.encoder.layers.", kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;         ///< before all that follows but `outside`
+  std::string_view prefix;         ///< before all that follows but `outside` and the text tower's
   std::string_view blocks;         ///< before the number of a block
   std::span<const Pair> around;    ///< beside the blocks
   std::span<const Pair> in_block;  ///< after the number of a block
   std::span<const Pair> outside;   ///< without prefix
+  std::string_view text_blocks = {};  ///< of the text tower; empty: such a model has none
 };
 
 constexpr std::array<Pair, 5> kClipAround = {
@@ -37,7 +38,13 @@ constexpr std::array<Pair, 8> kClipInBlock = {{{"self_attn.q_proj", "self_attn.q
                                                {"layer_norm2", "layer_norm2"},
                                                {"mlp.fc1", "mlp.fc1"},
                                                {"mlp.fc2", "mlp.fc2"}}};
-constexpr std::array<Pair, 1> kClipOutside = {{{"visual_projection", "visual_projection"}}};
+constexpr std::array<Pair, 6> kClipOutside = {
+    {{"visual_projection", "visual_projection"},
+     {"text_projection", "text_projection"},
+     {"logit_scale", "logit_scale"},
+     {"text_model.embeddings.token_embedding", "text_model.embeddings.token_embedding"},
+     {"text_model.embeddings.position_embedding", "text_model.embeddings.position_embedding"},
+     {"text_model.final_layer_norm", "text_model.final_layer_norm"}}};
 
 constexpr std::array<Pair, 4> kVitAround = {
     {{"vision_model.embeddings.class_embedding", "embeddings.cls_token"},
@@ -90,11 +97,17 @@ constexpr std::array<Pair, 7> kOpenClipInBlock = {{{"self_attn.qkv.weight", "att
                                                    {"layer_norm2", "ln_2"},
                                                    {"mlp.fc1", "mlp.c_fc"},
                                                    {"mlp.fc2", "mlp.c_proj"}}};
+constexpr std::array<Pair, 5> kOpenClipOutside = {
+    {{"text_projection.weight", "text_projection"},
+     {"logit_scale", "logit_scale"},
+     {"text_model.embeddings.token_embedding", "token_embedding"},
+     {"text_model.embeddings.position_embedding.weight", "positional_embedding"},
+     {"text_model.final_layer_norm", "ln_final"}}};
 
 Names names(WeightLayout layout) {
   switch (layout) {
     case WeightLayout::kClip:
-      return {"vision_model.", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside};
+      return {"vision_model.", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside, kTextBlocks};
     case WeightLayout::kClipInner:
       return {"", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside};
     case WeightLayout::kVit:
@@ -110,7 +123,8 @@ Names names(WeightLayout layout) {
     case WeightLayout::kTimmClip:
       return {"", "blocks.", kTimmAround, kTimmInBlock, kTimmClipOutside};
     case WeightLayout::kOpenClip:
-      return {"visual.", "transformer.resblocks.", kOpenClipAround, kOpenClipInBlock, {}};
+      return {"visual.",        "transformer.resblocks.", kOpenClipAround, kOpenClipInBlock,
+              kOpenClipOutside, "transformer.resblocks."};
   }
   assert(false);
   return {};
@@ -185,6 +199,10 @@ std::optional<std::string> library_name(WeightLayout layout, std::string_view ou
   if (ours.starts_with(kBlocks)) {
     return with_prefix(table.prefix, in_block(table, table.blocks, ours.substr(kBlocks.size()), Way::kToTheirs));
   }
+  if (ours.starts_with(kTextBlocks)) {
+    if (table.text_blocks.empty()) return std::nullopt;
+    return in_block(table, table.text_blocks, ours.substr(kTextBlocks.size()), Way::kToTheirs);
+  }
   if (auto found = translated(table.outside, ours, Way::kToTheirs)) return found;
   return with_prefix(table.prefix, translated(table.around, ours, Way::kToTheirs));
 }
@@ -192,6 +210,8 @@ std::optional<std::string> library_name(WeightLayout layout, std::string_view ou
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs) {
   const Names table = names(layout);
   if (auto found = translated(table.outside, theirs, Way::kToOurs)) return found;
+  if (!table.text_blocks.empty() && theirs.starts_with(table.text_blocks))
+    return in_block(table, kTextBlocks, theirs.substr(table.text_blocks.size()), Way::kToOurs);
   if (!theirs.starts_with(table.prefix)) return std::nullopt;
   const std::string_view rest = theirs.substr(table.prefix.size());
   if (rest.starts_with(table.blocks)) return in_block(table, kBlocks, rest.substr(table.blocks.size()), Way::kToOurs);

@@ -42,7 +42,7 @@ Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto 
 CaptionRows::CaptionRows(TokenizedTexts captions, const CaptionRowsOptions& options)
     : captions_(std::move(captions)), options_(options) {}
 
-Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides) const {
+Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides, const at::Tensor& more) const {
   const at::Tensor numbers = batch["caption"].contiguous();
   const bool is_meta = numbers.is_meta();
   const std::int64_t known = captions_.ids.size(0);
@@ -78,6 +78,11 @@ Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides) con
   for (const auto& [name, tensor] : besides) add(name, tensor, each);
   add("caption_row", is_meta ? numbers : torch::tensor(texts.rows), each);
   add("tokens", tokens, texts.offsets);
+  if (more.defined()) {
+    Numbers all(each.size(), more.size(0));
+    all.front() = 0;
+    add("more_tokens", is_meta ? more.to(at::kMeta) : more, all);
+  }
   return Batch(std::move(tensors), batch.units(), std::move(offsets));
 }
 

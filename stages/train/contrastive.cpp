@@ -29,6 +29,9 @@ enum class RightCaptions { kOwn, kEqual, kOfClass };
 struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
+  bool asks_for_accuracy = false;  ///< the class head's says which epoch is best
+  bool asks_for_classes = false;  ///< validation looks for the nearest of the classes' captions
+  std::int64_t frozen_epochs = 0;
   std::int64_t compared = 0;  ///< pairs that an image is compared within; 0: the whole batch
   bool balances_classes = false;
   double label_smoothing = 0;
@@ -38,6 +41,7 @@ struct ContrastiveOptions {
 /// The classes of the data.
 struct Classes {
   std::int64_t count = 0;
+  TokenizedTexts captions = {};  ///< one for each; undefined where they are not asked for
   bool are_learned = false;  ///< by the model's class head
   at::Tensor weights = {};   ///< (count), in training; undefined: all weigh 1
 };
@@ -89,7 +93,8 @@ class ContrastiveStep final : public TrainingStep {
       besides.set("class_scale", torch::full({batch.units()}, static_cast<double>(batch.units()) / sum,
                                              torch::TensorOptions(at::kFloat).device(labels.device())));
     }
-    return (is_training || !of_validation_ ? of_training_ : *of_validation_).arranged(batch, besides);
+    if (is_training || !of_validation_) return of_training_.arranged(batch, besides);
+    return of_validation_->arranged(batch, besides, classes_.captions.ids);
   }
 
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
@@ -104,6 +109,12 @@ class ContrastiveStep final : public TrainingStep {
     encoded.set("text_embeddings", tokens.size(0) > 0
                                        ? model_.forward(network, {{"tokens", tokens}}).at("text_embeddings")
                                        : embeddings.new_empty({0, embeddings.size(1)}));
+    if (part.tensors().contains("more_tokens")) {
+      const at::Tensor& classes = part["more_tokens"];
+      encoded.set("class_embeddings", classes.size(0) > 0
+                                          ? model_.forward(network, {{"tokens", classes}}).at("text_embeddings")
+                                          : embeddings.new_empty({0, embeddings.size(1)}));
+    }
     return encoded;
   }
 
@@ -128,6 +139,10 @@ class ContrastiveStep final : public TrainingStep {
     const at::Tensor& texts = encoded.at("text_embeddings");
     const at::Tensor found = nearest(images, texts, contrastive_tile(images));
     sums.set("recall_at_1", found.eq(rows_of(part)).sum());
+    if (encoded.contains("class_embeddings")) {
+      const at::Tensor named = nearest(images, encoded.at("class_embeddings"), contrastive_tile(images));
+      sums.set("zero_shot_accuracy", named.eq(part["label"]).sum());
+    }
     return sums;
   }
 
@@ -208,6 +223,11 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
     loss.fail("contrastive_weight", ErrorCode::kOptionConflict, "the contrastive loss has weight 0",
               "give it one, or train a classifier with train.supervised");
   }
+  std::string monitor;
+  reader.read("monitor", monitor);
+  options.asks_for_accuracy = monitor == "accuracy";
+  options.asks_for_classes = monitor == "zero_shot_accuracy";
+  reader.read("frozen_epochs", options.frozen_epochs);
   reader.read("trim_captions", options.captions.trims);
   reader.read("encode_captions_once", options.captions.encodes_once);
   std::int64_t batch_size = 0, parts = 1;
@@ -231,7 +251,22 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
         .at("/loss/class_weight")
         .with_help("set model.class_head: none, or give the loss a weight");
   }
-  if (classes.are_learned || options.right == RightCaptions::kOfClass) {
+  if (options.asks_for_classes) {
+    std::vector<std::string> captions;
+    for (const std::string& name : data.train->describe().classes) captions.push_back("a photo of a " + name + ".");
+    classes.captions = texts.tokenized(captions);
+  }
+  if (options.frozen_epochs > 0 && !classes.are_learned) {
+    throw StageError(ErrorCode::kOptionConflict, "frozen_epochs trains the class head alone, and the model has none")
+        .at("/frozen_epochs")
+        .with_help("set model.class_head: linear, or frozen_epochs: 0");
+  }
+  if (options.asks_for_accuracy && !classes.are_learned) {
+    throw StageError(ErrorCode::kOptionConflict, "monitor: accuracy is the class head's, and the model has none")
+        .at("/monitor")
+        .with_help("set monitor: recall_at_1, or model.class_head: linear");
+  }
+  if (classes.are_learned || options.asks_for_classes || options.right == RightCaptions::kOfClass) {
     check_same_classes(*data.train, data.validation.get());
   }
   if (classes.are_learned && options.balances_classes)
@@ -268,11 +303,12 @@ runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::Config
   const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   TrainingKind kind{.make_step = [options](const Model& model, const TrainingData& data,
                                            const MemoryPolicy&) { return make_contrastive_step(options, model, data); },
-                    .scores = {"accuracy", "recall_at_1"},
+                    .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
                     .parts = {{"image", {"vision_model", "visual_projection"}},
                               {"text", {"text_model", "text_projection"}},
                               {"logit_scale", {"logit_scale"}},
-                              {"class_head", {"class_head"}}}};
+                              {"class_head", {"class_head"}}},
+                    .trained_first = {options.frozen_epochs, "class_head"}};
   if (balances) kind.draw = draw_balanced;
   return make_training_stage(reader, std::move(kind));
 }

@@ -8,13 +8,14 @@
 
 namespace stages {
 
-EarlyStopping::EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience)
-    : higher_is_better_(higher_is_better), patience_(patience) {}
+EarlyStopping::EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience, double minimum_improvement)
+    : higher_is_better_(higher_is_better), patience_(patience), minimum_improvement_(minimum_improvement) {}
 
 bool EarlyStopping::observe(std::int64_t epoch, double value) {
   ++waited_;
   if (!std::isfinite(value)) return false;
-  if (best_epoch_ && (higher_is_better_ ? value <= best_ : value >= best_)) return false;
+  const double improvement = higher_is_better_ ? value - best_ : best_ - value;
+  if (best_epoch_ && improvement <= minimum_improvement_) return false;
   best_epoch_ = epoch;
   best_ = value;
   waited_ = 0;

@@ -12,7 +12,8 @@ namespace stages {
 class EarlyStopping {
  public:
   /// `patience`: validations in a row without a better one after which to stop; nullopt: never.
-  EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience);
+  /// A value that is better by no more than `minimum_improvement` counts as no better.
+  EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience, double minimum_improvement = 0);
 
   /// What the validation of `epoch` gave. True if that is better than every validation before; a value that is not a
   /// number never is.
@@ -33,6 +34,7 @@ class EarlyStopping {
  private:
   const bool higher_is_better_;
   const std::optional<std::int64_t> patience_;
+  const double minimum_improvement_;
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
   std::int64_t waited_ = 0;  // validations since the best, or since the start

@@ -127,6 +127,10 @@ void Optimizer::prepare() {
   }
 }
 
+void Optimizer::ask_for_gradients(const std::function<bool(std::string_view)>& wanted) {
+  for (Slot& slot : slots_) slot.parameter.requires_grad_(wanted(slot.name));
+}
+
 void Optimizer::set_rates(std::vector<Rates> rates) {
   assert(rates.size() == options_.size());
   rates_ = std::move(rates);

@@ -68,6 +68,9 @@ class Optimizer {
   /// the first for some of them and might have been skipped.
   void prepare();
 
+  /// Has those parameters ask for a gradient whose name is `wanted`, and no other. A step leaves the others alone.
+  void ask_for_gradients(const std::function<bool(std::string_view name)>& wanted);
+
   /// The names of the groups, and their rates before any schedule.
   const std::vector<std::string>& groups() const { return names_; }
   std::vector<double> learning_rates() const;

@@ -72,7 +72,7 @@ class Training {
         recovery_(policy, execution_, recovery_options(replan), context),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better),
-        stopping_(options.higher_is_better, options.patience),
+        stopping_(options.higher_is_better, options.patience, options.minimum_improvement),
         meter_(device_),
         log_(context,
              {.epochs = epochs_,
@@ -128,6 +128,7 @@ class Training {
   }
 
   void run_epoch() {
+    choose_trained_part();
     RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
                           options_.batch_size, done_.epochs, data_.train->loader().drop_last, done_.batches},
                          policy_, context_);
@@ -168,6 +169,16 @@ class Training {
     } catch (const std::exception& error) {
       context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
     }
+  }
+
+  /// While one part alone is trained, the others ask for no gradient: the optimizer leaves them and their state alone.
+  void choose_trained_part() {
+    const PartTrainedFirst& first = options_.trained_first;
+    if (first.epochs == 0) return;
+    const bool is_alone = done_.epochs < first.epochs;
+    execution_.optimizer().ask_for_gradients([&](std::string_view name) {
+      return !is_alone || matches_parameter(name, first.pattern);
+    });
   }
 
   void finish_epoch() {

@@ -28,6 +28,7 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   options.average = read_weight_average(reader);
   reader.read("validate_every", options.validate_every);
   reader.read("patience", options.patience);
+  reader.read("minimum_improvement", options.minimum_improvement);
   reader.read("monitor", options.monitor);
   options.higher_is_better = read_higher_is_better(reader, scores);
   options.keep =

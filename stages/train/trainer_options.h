@@ -22,6 +22,12 @@ namespace stages {
 /// Which weights a training ends with. kAuto: the best where there is validation data, else the last.
 enum class Keep { kAuto, kBest, kLast };
 
+/// A part of the network that is trained alone in the first epochs.
+struct PartTrainedFirst {
+  std::int64_t epochs = 0;
+  std::string pattern = {};  ///< parameter_pattern.h
+};
+
 /// What a recipe says about the course of a training, whatever is trained.
 struct TrainerOptions {
   std::int64_t epochs = 0;
@@ -30,10 +36,12 @@ struct TrainerOptions {
   OptimizerOptions optimizer;
   std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
+  PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
   std::optional<WeightAverageOptions> average;  ///< of the weights
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t> patience;         ///< validations in a row without a better one after which to stop
+  double minimum_improvement = 0;                           ///< of a validation, below which it is not better
   std::string monitor;                          ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kAuto;

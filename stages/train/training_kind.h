@@ -16,7 +16,7 @@
 #include "stages/artifact/model.h"
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
-#include "stages/train/parameter_groups.h"
+#include "stages/train/trainer_options.h"
 
 namespace runner {
 class ConfigReader;
@@ -118,6 +118,8 @@ struct TrainingKind {
   std::vector<std::string_view> scores = {};
   /// Of its models, those with a factor of the learning rate.
   std::vector<NetworkPart> parts = {{"head", {"head"}}, {"backbone", {"**"}}};
+  /// The part that is trained alone at first.
+  PartTrainedFirst trained_first = {};
   /// What the kind calls the number of units of a step.
   std::string_view batch_option = "batch_size";
 };

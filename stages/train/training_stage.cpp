@@ -258,6 +258,7 @@ class TrainingStage final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader, TrainingKind kind) {
   TrainingOptions options;
   options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts);
+  options.trainer.trained_first = kind.trained_first;
   options.pointer = reader.pointer();
   if (kind.batch_option == "batch_size")
     reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);
