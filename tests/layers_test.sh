@@ -35,7 +35,7 @@ tracked() {
 
 # The rooms of each half; a room may include itself and those before it.
 readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report cli"
-readonly stages_rooms="tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
+readonly stages_rooms="text tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
 
 check_rooms() {
   local half="$1" room later
@@ -81,6 +81,7 @@ check_includes() {
   forbid "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" "$(
     code '#include [<"]torch/torch\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
+  forbid "stages/text knows no tensor" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
   forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
     code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/config/yaml_reader\.cpp:'
   )"
@@ -240,6 +241,7 @@ self_test() {
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
   expect "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" \
     <<<'echo "#include <torch/torch.h>" >>stages/tensor/batch.h'
+  expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/pieces.h'
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
   expect "spdlog is known to runner/record/log.cpp alone" \
