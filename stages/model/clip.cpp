@@ -73,7 +73,8 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
     if (places->report().fits()) return places;
     const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
     if (sizes.empty())
-      refuse(places->report().misfits(), "give weights of both towers of a CLIP of this shape, or the model the shape of these");
+      refuse(places->report().misfits(),
+             "give weights of both towers of a CLIP of this shape, or the model the shape of these");
     refuse(sizes, "give the model the sizes of the weights, or other weights");
   } catch (const StageError& error) {
     if (!error.stage.empty()) throw;
@@ -159,8 +160,7 @@ Shrunken Clip::shrunken(const DatasetDescription& data) const {
   config.text.block.hidden_size = small.hidden_size;
   config.text.block.intermediate_size = small.intermediate_size;
   config.text.block.num_attention_heads = small.num_attention_heads;
-  return {std::make_shared<Clip>(std::move(config), tokenizer_, nullptr),
-          shrunken_data(data, small.hidden_size)};
+  return {std::make_shared<Clip>(std::move(config), tokenizer_, nullptr), shrunken_data(data, small.hidden_size)};
 }
 
 TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
@@ -185,7 +185,8 @@ TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
     result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
   }
   const auto refuse = [&](const std::vector<std::string>& which, const std::string& what, const std::string& help) {
-    throw StageError(ErrorCode::kBadAnnotations, std::to_string(which.size()) + " captions " + what + ": " + quoted(which))
+    throw StageError(ErrorCode::kBadAnnotations,
+                     std::to_string(which.size()) + " captions " + what + ": " + quoted(which))
         .with_help(help);
   };
   if (!blank.empty()) refuse(blank, "are empty", "give each image a caption, or leave the image out");

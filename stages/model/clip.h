@@ -16,9 +16,9 @@ namespace stages {
 
 /// The options of model.clip.
 struct ClipConfig {
-  std::string pointer;       ///< where they stand, "/model": build() runs inside another stage
-  BackboneConfig image;      ///< the image tower with its projection, and the weights of all; its pointer is `pointer`
-  TextTowerOptions text;     ///< its vocabulary and tokens are the tokenizer's
+  std::string pointer;    ///< where they stand, "/model": build() runs inside another stage
+  BackboneConfig image;   ///< the image tower with its projection, and the weights of all; its pointer is `pointer`
+  TextTowerOptions text;  ///< its vocabulary and tokens are the tokenizer's
   bool has_class_head = true;
   std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
   double logit_scale = 0;                   ///< at first, where the weights are random

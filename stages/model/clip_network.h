@@ -35,7 +35,8 @@ class ClipNetwork : public PrecisionModule {
   at::Tensor classify(const at::Tensor& image_embeddings) const;
 
   const ClipOptions& options() const { return options_; }
-  at::Tensor& logit_scale() { return logit_scale_; }  const at::Tensor& logit_scale() const { return logit_scale_; }
+  at::Tensor& logit_scale() { return logit_scale_; }
+  const at::Tensor& logit_scale() const { return logit_scale_; }
 
   std::vector<std::string> notes;  ///< where its weights are from
 

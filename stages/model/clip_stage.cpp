@@ -73,10 +73,10 @@ class ClipStage : public runner::Stage {
     const nlohmann::json& text = config->at("text_config");
     const std::int64_t heads = config_.text.block.num_attention_heads;
     if (!text.is_object() || !text.contains("num_attention_heads") || text["num_attention_heads"] == heads) return;
-    throw StageError(ErrorCode::kOptionConflict,
-                     "num_attention_heads is " + std::to_string(heads) + " in the recipe, but " +
-                         text["num_attention_heads"].dump() + " in the config.json beside the weights '" +
-                         *config_.image.weights + "'")
+    throw StageError(ErrorCode::kOptionConflict, "num_attention_heads is " + std::to_string(heads) +
+                                                     " in the recipe, but " + text["num_attention_heads"].dump() +
+                                                     " in the config.json beside the weights '" +
+                                                     *config_.image.weights + "'")
         .at("/text/num_attention_heads")
         .with_help("give the option the weights' value");
   }
@@ -88,8 +88,8 @@ class ClipStage : public runner::Stage {
       const fs::path weights = runner::find_weights(*config_.image.weights);
       options.merges = merges_beside(weights);
       if (!options.merges) {
-        throw StageError(ErrorCode::kMissingWeights, "there is no merges.txt beside the weights '" +
-                                                         *config_.image.weights + "'")
+        throw StageError(ErrorCode::kMissingWeights,
+                         "there is no merges.txt beside the weights '" + *config_.image.weights + "'")
             .at("/tokenizer/merges")
             .with_help("download the tokenizer of the same model, or name its merges.txt");
       }

@@ -36,8 +36,8 @@ struct Distribution {
 };
 
 /// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding", or
-/// of a ClipNetwork: options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for a tower and its projection,
-/// and torch's rule of nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
+/// of a ClipNetwork: options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for a tower and its
+/// projection, and torch's rule of nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
 
 /// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.

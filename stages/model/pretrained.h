@@ -36,9 +36,9 @@ struct PretrainedReport {
 
 /// How the tensors of a model of transformers, timm, OpenAI or open_clip become the tower and the projection of an
 /// ImageClassifier, or both towers of a ClipNetwork, by whichever names they have (weight_names.h): fused and separate
-/// projections are cut and joined, OpenAI's projections are transposed, position embeddings are resized, numbers are converted to the weight's type.
-/// Heads and adapters are no part of it. The tensors come piece by piece, so that never more than the few that cannot
-/// be placed piece by piece are in memory:
+/// projections are cut and joined, OpenAI's projections are transposed, position embeddings are resized, numbers are
+/// converted to the weight's type. Heads and adapters are no part of it. The tensors come piece by piece, so that never
+/// more than the few that cannot be placed piece by piece are in memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());

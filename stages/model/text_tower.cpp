@@ -25,8 +25,8 @@ at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id)
 }
 
 TextEmbeddings::TextEmbeddings(const TextTowerOptions& tower, const at::TensorOptions& options)
-    : tokens_(register_module("token_embedding", std::make_shared<PositionEmbedding>(
-                                                     tower.vocab_size, tower.block.hidden_size, options))),
+    : tokens_(register_module("token_embedding",
+                              std::make_shared<PositionEmbedding>(tower.vocab_size, tower.block.hidden_size, options))),
       positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
                                                            tower.context_length, tower.block.hidden_size, options))) {}
 
@@ -41,8 +41,9 @@ TextTower::TextTower(const TextTowerOptions& tower, const at::TensorOptions& opt
       end_id_(tower.end_id),
       embeddings_(register_module("embeddings", std::make_shared<TextEmbeddings>(tower, options))),
       blocks_(register_blocks(*this, causal(tower.block), tower.num_hidden_layers, /*drop_path=*/0, options)),
-      final_norm_(register_module("final_layer_norm", std::make_shared<LayerNorm>(tower.block.hidden_size,
-                                                                                  tower.block.layer_norm_eps, options))) {}
+      final_norm_(
+          register_module("final_layer_norm",
+                          std::make_shared<LayerNorm>(tower.block.hidden_size, tower.block.layer_norm_eps, options))) {}
 
 at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
@@ -55,8 +56,8 @@ at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
 at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
   const at::Tensor x = last_hidden_state(ids);
-  const at::Tensor rows = torch::arange(ids.size(0), ids.options()) * ids.size(1) +
-                          end_places(ids, end_token_, end_id_);
+  const at::Tensor rows =
+      torch::arange(ids.size(0), ids.options()) * ids.size(1) + end_places(ids, end_token_, end_id_);
   return final_norm_->forward(x.flatten(0, 1).index_select(0, rows));
 }
 

@@ -80,7 +80,8 @@ at::Tensor Attention::attend(const at::Tensor& input, Tokens asking) const {
     attended = (asking == Tokens::kFirst ? weights.narrow(2, 0, 1) : weights).matmul(values);
   } else {
     const auto [queries, keys, values] = project(x, asking);
-    attended = torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{}, /*dropout_p=*/0, is_causal_);
+    attended =
+        torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{}, /*dropout_p=*/0, is_causal_);
   }
   return out_->forward(attended.transpose(1, 2).reshape({x.size(0), attended.size(2), x.size(2)}));
 }

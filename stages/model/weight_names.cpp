@@ -16,11 +16,11 @@ using Pair = std::pair<std::string_view, std::string_view>;
 constexpr std::string_view kBlocks = "vision_model.encoder.layers.", kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;         ///< before all that follows but `outside` and the text tower's
-  std::string_view blocks;         ///< before the number of a block
-  std::span<const Pair> around;    ///< beside the blocks
-  std::span<const Pair> in_block;  ///< after the number of a block
-  std::span<const Pair> outside;   ///< without prefix
+  std::string_view prefix;            ///< before all that follows but `outside` and the text tower's
+  std::string_view blocks;            ///< before the number of a block
+  std::span<const Pair> around;       ///< beside the blocks
+  std::span<const Pair> in_block;     ///< after the number of a block
+  std::span<const Pair> outside;      ///< without prefix
   std::string_view text_blocks = {};  ///< of the text tower; empty: such a model has none
 };
 
@@ -123,8 +123,8 @@ Names names(WeightLayout layout) {
     case WeightLayout::kTimmClip:
       return {"", "blocks.", kTimmAround, kTimmInBlock, kTimmClipOutside};
     case WeightLayout::kOpenClip:
-      return {"visual.",        "transformer.resblocks.", kOpenClipAround, kOpenClipInBlock,
-              kOpenClipOutside, "transformer.resblocks."};
+      return {"visual.",        "transformer.resblocks.", kOpenClipAround,
+              kOpenClipInBlock, kOpenClipOutside,         "transformer.resblocks."};
   }
   assert(false);
   return {};

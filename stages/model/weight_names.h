@@ -24,10 +24,10 @@ enum class WeightLayout {
 /// "transformers' CLIP", "timm's ViT", … for messages.
 std::string_view name(WeightLayout layout);
 
-/// What the library calls a module or parameter that we (vision_tower.h, image_classifier.h, clip_network.h) call `ours`, such as
-/// "vision_model.encoder.layers.0.self_attn.q_proj" or that and ".lora_A.weight"; nullopt where it has none. The parts
-/// of a fused projection that we keep apart have none of their own, and neither has a fused one where the library
-/// keeps them apart.
+/// What the library calls a module or parameter that we (vision_tower.h, image_classifier.h, clip_network.h) call
+/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj" or that and ".lora_A.weight"; nullopt where it has
+/// none. The parts of a fused projection that we keep apart have none of their own, and neither has a fused one where
+/// the library keeps them apart.
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
 
 /// The other way.

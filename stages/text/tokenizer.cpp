@@ -32,13 +32,14 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
 
 /// Without the vocabulary, that of the merges alone.
 Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
-  auto merges = read_vocabulary_file(options.merges);
+  Result<std::string> merges =
+      options.merges ? read_vocabulary_file(*options.merges) : Result<std::string>("#version\n");
   if (!merges) return merges.errors();
   std::optional<Vocabulary> result;
   try {
     result = read_merges(*merges);
   } catch (const std::invalid_argument& error) {
-    return bad_vocabulary(options.merges, error.what());
+    return bad_vocabulary(*options.merges, error.what());
   }
   if (!options.vocabulary) return *std::move(result);
   const auto json = read_vocabulary_file(*options.vocabulary);

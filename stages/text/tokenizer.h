@@ -14,8 +14,8 @@
 namespace stages {
 
 struct TokenizerOptions {
-  /// merges.txt, or bpe_simple_vocab_16e6.txt.gz as OpenAI published it.
-  std::filesystem::path merges;
+  /// merges.txt, or bpe_simple_vocab_16e6.txt.gz as OpenAI published it. Without any, each byte is a token.
+  std::optional<std::filesystem::path> merges;
   std::optional<std::filesystem::path> vocabulary;  ///< vocab.json; without it the merges number the tokens
   TextCleaning cleaning = TextCleaning::kTransformers;
 };

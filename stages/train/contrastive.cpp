@@ -30,7 +30,7 @@ struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
   bool asks_for_accuracy = false;  ///< the class head's says which epoch is best
-  bool asks_for_classes = false;  ///< validation looks for the nearest of the classes' captions
+  bool asks_for_classes = false;   ///< validation looks for the nearest of the classes' captions
   std::int64_t frozen_epochs = 0;
   std::int64_t compared = 0;  ///< pairs that an image is compared within; 0: the whole batch
   bool balances_classes = false;
@@ -42,8 +42,8 @@ struct ContrastiveOptions {
 struct Classes {
   std::int64_t count = 0;
   TokenizedTexts captions = {};  ///< one for each; undefined where they are not asked for
-  bool are_learned = false;  ///< by the model's class head
-  at::Tensor weights = {};   ///< (count), in training; undefined: all weigh 1
+  bool are_learned = false;      ///< by the model's class head
+  at::Tensor weights = {};       ///< (count), in training; undefined: all weigh 1
 };
 
 /// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h) and, where the model has a class head, the
@@ -215,8 +215,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
                                                 {{"diagonal", RightCaptions::kOwn},
                                                  {"same_caption", RightCaptions::kEqual},
                                                  {"same_class", RightCaptions::kOfClass}});
-  const bool compares_parts =
-      runner::choice<bool>(loss, "negatives", {{"batch", false}, {"micro_batch", true}});
+  const bool compares_parts = runner::choice<bool>(loss, "negatives", {{"batch", false}, {"micro_batch", true}});
   loss.read("balance_classes", options.balances_classes);
   loss.read("label_smoothing", options.label_smoothing);
   if (options.contrastive_weight == 0) {

@@ -49,7 +49,8 @@ class TiledLogSums : public torch::autograd::Function<TiledLogSums> {
     const at::Tensor &images = saved[0], &texts = saved[1], &of_rows = saved[3], &of_columns = saved[4];
     const at::Tensor factor = saved[2].exp(), half = gradients[0] / 2;
     const std::int64_t count = images.size(0), tile = context->saved_data["tile"].toInt();
-    const at::Tensor by_images = at::zeros_like(images), by_texts = at::zeros_like(texts), by_scale = at::zeros_like(half);
+    const at::Tensor by_images = at::zeros_like(images), by_texts = at::zeros_like(texts),
+                     by_scale = at::zeros_like(half);
     for_each_tile(count, count, tile, [&](auto row, auto rows, auto column, auto columns) {
       const at::Tensor similarities = product(images, texts, factor, row, rows, column, columns);
       const at::Tensor shares = (similarities - of_rows.narrow(0, row, rows).unsqueeze(1)).exp_();
@@ -73,8 +74,8 @@ class TiledLogSums : public torch::autograd::Function<TiledLogSums> {
 /// Of each pair the mean of its group's rows of `x`.
 at::Tensor group_means(const at::Tensor& x, const PairGroups& groups) {
   const at::Tensor sums = torch::zeros({groups.count, x.size(1)}, x.options()).index_add(0, groups.of_pair, x);
-  const at::Tensor sizes = torch::zeros({groups.count}, x.options())
-                               .index_add(0, groups.of_pair, torch::ones({x.size(0)}, x.options()));
+  const at::Tensor sizes =
+      torch::zeros({groups.count}, x.options()).index_add(0, groups.of_pair, torch::ones({x.size(0)}, x.options()));
   return sums.index_select(0, groups.of_pair) / sizes.index_select(0, groups.of_pair).unsqueeze(1);
 }
 
@@ -99,8 +100,8 @@ at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std:
   const torch::NoGradGuard no_graph;
   const ScopedPrecision full(Precision::kFp32, queries.device());
   const auto type = at::promote_types(queries.scalar_type(), at::kFloat);
-  const at::Tensor best = torch::full({queries.size(0)}, -std::numeric_limits<double>::infinity(),
-                                      queries.options().dtype(type));
+  const at::Tensor best =
+      torch::full({queries.size(0)}, -std::numeric_limits<double>::infinity(), queries.options().dtype(type));
   const at::Tensor places = torch::zeros({queries.size(0)}, queries.options().dtype(at::kLong));
   for_each_tile(queries.size(0), candidates.size(0), tile, [&](auto row, auto rows, auto column, auto columns) {
     const at::Tensor products =

@@ -13,8 +13,8 @@ struct PairGroups {
 };
 
 /// The symmetric contrastive loss InfoNCE of n pairs (Radford et al. 2021, arXiv:2103.00020): with the similarities
-/// x = exp(logit_scale) · images · textsᵀ the cross-entropy of each row and of each column with its right ones, the mean
-/// over both directions and all pairs. A scalar with graph, in float32 at least.
+/// x = exp(logit_scale) · images · textsᵀ the cross-entropy of each row and of each column with its right ones, the
+/// mean over both directions and all pairs. A scalar with graph, in float32 at least.
 ///
 /// `images` and `texts` (n, width) have rows of length 1, `logit_scale` is a scalar. The n² similarities are never
 /// there at once: they are gone through in square tiles of `tile` rows, of which the logarithms of the sums of rows and

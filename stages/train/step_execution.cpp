@@ -45,10 +45,9 @@ void StepExecution::replace_plan(StepPlan plan) {
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
-  StepNumbers numbers =
-      accumulate_gradient(step_, network_,
-                          step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_, key,
-                          scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
+  StepNumbers numbers = accumulate_gradient(
+      step_, network_, step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
+      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
   optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
   std::optional<at::Tensor> overflow, divisor;

@@ -18,6 +18,7 @@
 #include "stages/train/step_observer.h"
 #include "stages/train/memory_log.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/parameter_pattern.h"
 #include "stages/train/step_error.h"
 #include "stages/train/step_recovery.h"
 #include "stages/train/training_checkpoints.h"
@@ -176,9 +177,8 @@ class Training {
     const PartTrainedFirst& first = options_.trained_first;
     if (first.epochs == 0) return;
     const bool is_alone = done_.epochs < first.epochs;
-    execution_.optimizer().ask_for_gradients([&](std::string_view name) {
-      return !is_alone || matches_parameter(name, first.pattern);
-    });
+    execution_.optimizer().ask_for_gradients(
+        [&](std::string_view name) { return !is_alone || matches_parameter(name, first.pattern); });
   }
 
   void finish_epoch() {

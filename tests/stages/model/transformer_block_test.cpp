@@ -10,7 +10,9 @@ namespace {
 
 TEST(TransformerBlock, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
   for (const bool fused : {false, true}) {
-    const auto attention = std::make_shared<Attention>(BlockOptions{.hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .fused_qkv = fused}, torch::kDouble);
+    const auto attention = std::make_shared<Attention>(
+        BlockOptions{.hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .fused_qkv = fused},
+        torch::kDouble);
     const torch::NoGradGuard no_graph;
     std::uint64_t seed = 0;
     for (at::Tensor& weight : attention->parameters()) weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
