@@ -14,6 +14,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataImageFolder,
       &kEvaluateClassification,
       &kEvaluateEpisodic,
+      &kEvaluateZeroShot,
       &kMemoryPolicy,
       &kModelClip,
       &kModelClipVision,

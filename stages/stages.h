@@ -18,6 +18,7 @@ extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
+extern const runner::StageKind kEvaluateZeroShot;
 extern const runner::StageKind kMemoryPolicy;
 extern const runner::StageKind kModelClip;
 extern const runner::StageKind kModelClipVision;

@@ -27,11 +27,12 @@ constexpr std::int64_t kBatchesOfSmoke = 2;
 
 std::int64_t first_row(const at::Tensor& is_bad) { return is_bad.to(at::kByte).argmax().item<std::int64_t>(); }
 
-void check(const at::Tensor& logits, const at::Tensor& labels, const std::vector<std::string>& names) {
+void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
+           const std::vector<std::string>& names) {
   const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several
   const auto name_of = [&](std::int64_t row) { return names[static_cast<std::size_t>(row / rows_each)]; };
   const at::Tensor outside = labels.lt(0).logical_or(labels.ge(logits.size(1)));
-  if (outside.any().item<bool>()) {
+  if (are_classes && outside.any().item<bool>()) {
     const std::int64_t row = first_row(outside);
     throw StageError(ErrorCode::kLabelOutOfRange, "'" + name_of(row) + "' has label " +
                                                       std::to_string(labels[row].item<std::int64_t>()) +
@@ -93,6 +94,7 @@ Predictor::Predictor(const runner::Inputs& inputs, Options options)
 }
 
 at::Tensor Predictor::logits(torch::nn::Module& network, const NamedTensors& inputs) const {
+  if (options_.outputs) return options_.outputs(network, inputs);
   return flipped_mean(inputs, options_.flip, [&](const NamedTensors& seen) {
     const at::Tensor logits = checkpoint_->model->forward(network, seen).at("logits");
     return logits.flatten(0, -2);
@@ -182,7 +184,7 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     };
     run_or_go_elsewhere(*policy_, device, [&] { rows.run(batch->units(), forward); });
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong).flatten());
-    check(outputs.back(), labels.back(),
+    check(outputs.back(), /*are_classes=*/!options_.outputs, labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
     context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
   }

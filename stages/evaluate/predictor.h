@@ -23,8 +23,9 @@ namespace stages {
 /// What a classifier said about every sample of a dataset, in the dataset's order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< of the samples
-  at::Tensor logits;         ///< (n, classes) on the CPU, of the network's type; all finite; of an episode its queries
-  at::Tensor labels;         ///< (n) int64 on the CPU, each in [0, classes)
+  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite; of an episode its queries; or
+                      ///< what else was asked for
+  at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes)
   std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
 };
 
@@ -44,6 +45,8 @@ class Predictor {
     /// What is gone through in place of the test set: episodes of it. Null: the test set itself.
     std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test, const Checkpoint& checkpoint)>
         draw = {};
+    /// What is kept of each row of a batch in place of the model's logits, (rows, columns). Null: the logits.
+    std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
   };
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
   /// test set is empty, or is to be flipped and holds no images.

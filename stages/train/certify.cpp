@@ -98,9 +98,10 @@ Batch random_batch(const DatasetDescription& data, at::Generator generator) {
   for (const TensorSpec& one : data.tensors) {
     std::vector<std::int64_t> shape = {kCertifiedSamples};
     shape.insert(shape.end(), one.shape.begin(), one.shape.end());
+    const std::int64_t numbers = one.name == "caption" ? static_cast<std::int64_t>(data.captions.size()) : classes;
     tensors.set(one.name, at::isFloatingType(one.dtype)
                               ? torch::randn(shape, generator, torch::kDouble)
-                              : torch::randint(classes, shape, generator, torch::TensorOptions(one.dtype)));
+                              : torch::randint(numbers, shape, generator, torch::TensorOptions(one.dtype)));
   }
   return Batch(tensors, kCertifiedSamples);
 }

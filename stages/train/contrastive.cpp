@@ -10,6 +10,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
+#include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/caption_rows.h"
 #include "stages/train/class_weights.h"
@@ -252,7 +253,8 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
   }
   if (options.asks_for_classes) {
     std::vector<std::string> captions;
-    for (const std::string& name : data.train->describe().classes) captions.push_back("a photo of a " + name + ".");
+    for (const std::string& name : data.train->describe().classes)
+      captions.push_back(class_text("a photo of a {name}.", name));
     classes.captions = texts.tokenized(captions);
   }
   if (options.frozen_epochs > 0 && !classes.are_learned) {

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "stages/artifact/checkpoint.h"
+
+namespace stages {
+
+/// The model of a checkpoint as one that reads texts. Throws runner::StageError where it is none.
+const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
+
+/// Texts as a network reads them, cut to the longest of them.
+class TextRows {
+ public:
+  TextRows(const Checkpoint& checkpoint, const std::vector<std::string>& texts);
+
+  /// Their embeddings (n, width), on `device`, `at_once` of them at a time. The network is on that device, in eval
+  /// mode.
+  at::Tensor embeddings(torch::nn::Module& network, at::Device device, std::int64_t at_once) const;
+  std::int64_t size() const { return tokens_.size(0); }
+
+ private:
+  const Model& model_;
+  at::Tensor tokens_;
+};
+
+/// Classes that are told by texts: each is represented by the mean of the embeddings of its templates, of length 1, as
+/// CLIP's authors do it (Radford et al. 2021, arXiv:2103.00020, section 3.1.4).
+class TextClasses {
+ public:
+  /// `names` of the classes in order; each template has {name} in it.
+  TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
+              const std::vector<std::string>& templates);
+
+  /// (classes, width), on `device`.
+  at::Tensor embeddings(torch::nn::Module& network, at::Device device, std::int64_t at_once) const;
+
+ private:
+  std::int64_t templates_;
+  TextRows texts_;  // class by class
+};
+
+}  // namespace stages

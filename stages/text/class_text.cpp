@@ -1,0 +1,21 @@
+#include "stages/text/class_text.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace stages {
+
+std::string class_text(std::string_view text, std::string name) {
+  constexpr std::string_view kField = "{name}";
+  std::ranges::replace(name, '_', ' ');
+  std::string result;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(kField); at != text.npos; at = text.find(kField, from)) {
+    result.append(text, from, at - from).append(name);
+    from = at + kField.size();
+  }
+  if (from == 0) throw std::invalid_argument("the text '" + std::string(text) + "' has no {name}");
+  return result.append(text.substr(from));
+}
+
+}  // namespace stages

@@ -1,0 +1,256 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/memory/policy.h"
+#include "stages/model/clip_network.h"
+#include "stages/stages.h"
+#include "stages/weights/weights.h"
+#include "tests/support/captioned_images.h"
+#include "tests/support/model_of.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+runner::Result<std::unique_ptr<runner::Stage>> made_of(const Json& options) {
+  const runner::Value value = stage_options("train/contrastive", options.dump());
+  runner::ConfigReader reader(value, "/train");
+  return kTrainContrastive.create(reader);
+}
+
+/// The stage of some options, run on CaptionedImages.
+struct ContrastiveRun {
+  std::shared_ptr<CaptionedImages> train = std::make_shared<CaptionedImages>(23),
+                                   validation = std::make_shared<CaptionedImages>(9);
+  std::shared_ptr<const Model> model = model_of(kModelClip, Json::parse(kTinyClip));
+  std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  RecordingContext context;
+  Json options = Json::parse(R"({"epochs": 2, "batch_size": 8, "log_every": 1,
+                                 "optimizer": {"kind": "sgd", "learning_rate": 0.05}})");
+
+  ContrastiveRun() { policy->pointer = "/memory"; }
+  std::unique_ptr<runner::Stage> stage() const {
+    auto made = made_of(options);
+    if (!made) throw std::logic_error(made.errors()[0].message);
+    return *std::move(made);
+  }
+  runner::Inputs inputs() const {
+    return runner::Inputs({{"model", {std::const_pointer_cast<Model>(model)}},
+                           {"memory", {policy}},
+                           {"train", {train}},
+                           {"validation", {validation}}},
+                          {{"model", "model"}});
+  }
+  std::shared_ptr<const Checkpoint> run() {
+    const runner::Outputs outputs = stage()->run(inputs(), context);
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+  }
+  std::unique_ptr<PlanningContext> plan(bool certifies = false) const {
+    auto planning = std::make_unique<PlanningContext>();
+    planning->asked.wants_certificate = certifies;
+    stage()->plan(inputs(), *planning);
+    return planning;
+  }
+  void expect_refused(const std::string& message) {
+    try {
+      plan();
+      ADD_FAILURE() << "not refused: " << message;
+    } catch (const runner::StageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
+};
+
+double difference(const Checkpoint& one, const Checkpoint& other) {
+  double most = 0;
+  const NamedTensors others = weights(*other.network);
+  for (const auto& [name, tensor] : weights(*one.network))
+    most = std::max(most, (tensor - others.at(name)).abs().max().item<double>());
+  return most;
+}
+
+TEST(Contrastive, LearnsWhichCaptionIsWhose) {
+  ContrastiveRun training;
+  training.options.update(
+      Json::parse(R"({"epochs": 40, "batch_size": 12, "optimizer": {"kind": "adamw", "learning_rate": 0.01},
+                                          "monitor": "zero_shot_accuracy", "loss": {"targets": "same_caption"}})"));
+  training.options["optimizer"] = Json::parse(R"({"kind": "adamw", "learning_rate": 0.01})");
+  training.run();
+  EXPECT_EQ(training.context.values("validation/recall_at_1").back(), 1);
+  EXPECT_EQ(training.context.values("validation/zero_shot_accuracy").back(), 1);
+  EXPECT_EQ(training.context.values("validation/accuracy").back(), 1);
+}
+
+TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
+  for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
+    ContrastiveRun whole, cut, accumulated;
+    for (ContrastiveRun* one : {&whole, &cut, &accumulated}) one->options["loss"] = {{"targets", targets}};
+    cut.policy->micro_batch = 3;
+    cut.policy->two_pass = true;
+    accumulated.options["batch_size"] = 4;
+    accumulated.options["gradient_accumulation_steps"] = 2;
+    accumulated.options["loss"]["negatives"] = "micro_batch";
+    const auto expected = whole.run();
+    EXPECT_LT(difference(*cut.run(), *expected), 1e-6) << targets;
+    EXPECT_GT(difference(*accumulated.run(), *expected), 1e-4) << targets;
+  }
+}
+
+TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
+  ContrastiveRun whole, declared;
+  declared.options["batch_size"] = 4;
+  declared.options["gradient_accumulation_steps"] = 2;
+  declared.policy->two_pass_is_open = true;
+  declared.policy->allow = Allow::kExact;
+  const auto stage = declared.stage();
+  PlanningContext planning;
+  stage->plan(declared.inputs(), planning);
+  EXPECT_THAT(planning.planned.value().step.dump(), HasSubstr(R"("two_pass":true)"));
+  const runner::Outputs outputs = stage->run(declared.inputs(), declared.context);
+  const auto trained = runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+  EXPECT_LT(difference(*trained, *whole.run()), 1e-6);
+  EXPECT_THAT(declared.context.said, testing::Contains(HasSubstr("Effective batch size: 8 (2 x 4)")));
+}
+
+TEST(Contrastive, AccumulationIsCutBetweenItsMicroBatchesAlone) {
+  ContrastiveRun training, cut;
+  for (ContrastiveRun* one : {&training, &cut}) {
+    one->options["batch_size"] = 4;
+    one->options["gradient_accumulation_steps"] = 2;
+    one->options["loss"] = {{"negatives", "micro_batch"}};
+  }
+  training.run();
+  EXPECT_THAT(training.context.said, testing::Contains(HasSubstr("each image is compared with 3 others")));
+}
+
+TEST(Contrastive, EveryCutIsCertified) {
+  for (const char* loss : {R"({"targets": "diagonal"})", R"({"targets": "same_class", "label_smoothing": 0.1})"}) {
+    ContrastiveRun training;
+    training.options["loss"] = Json::parse(loss);
+    training.policy->micro_batch = 3;
+    training.policy->two_pass = true;
+    training.policy->activation_checkpointing.blocks = true;
+    const auto planning = training.plan(/*certifies=*/true);
+    ASSERT_TRUE(planning->certified);
+    EXPECT_EQ(planning->certified->refused, "");
+    EXPECT_TRUE(planning->certified->holds()) << planning->certified->compared;
+    EXPECT_EQ(planning->certified->parameters.size(),
+              weights(*training.model->outline(training.train->describe())).size());
+  }
+}
+
+TEST(Contrastive, CaptionsThatAreTrimmedAndEncodedOnceGiveTheSame) {
+  ContrastiveRun economical, literal;
+  literal.options["trim_captions"] = false;
+  literal.options["encode_captions_once"] = false;
+  EXPECT_LT(difference(*economical.run(), *literal.run()), 1e-6);
+}
+
+TEST(Contrastive, EveryWeightHasAGradientInHalfPrecision) {
+  ContrastiveRun training;
+  training.options.update(Json::parse(R"({"epochs": 1, "batch_size": 23})"));
+  training.policy->precision.base = Precision::kBf16;
+  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors after = weights(*training.run()->network);
+  for (const auto& [name, tensor] : before) {
+    const bool has_no_effect = name.ends_with("k_proj.bias");  // a softmax does not see it
+    if (!has_no_effect) EXPECT_FALSE(tensor.equal(after.at(name))) << name;
+  }
+}
+
+TEST(Contrastive, FactorsLeavePartsOut) {
+  ContrastiveRun training;
+  training.options["learning_rate_factors"] = {{"text", 0}, {"logit_scale", 0}};
+  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors after = weights(*training.run()->network);
+  for (const auto& [name, tensor] : before) {
+    const bool is_frozen = name.starts_with("text_") || name == "logit_scale";
+    if (is_frozen) EXPECT_TRUE(tensor.equal(after.at(name))) << name;
+  }
+  EXPECT_FALSE(before.at("visual_projection.weight").equal(after.at("visual_projection.weight")));
+}
+
+TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
+  ContrastiveRun training;
+  training.options["epochs"] = 2;
+  training.options["frozen_epochs"] = 2;
+  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors after = weights(*training.run()->network);
+  for (const auto& [name, tensor] : before)
+    EXPECT_EQ(tensor.equal(after.at(name)), !name.starts_with("class_head")) << name;
+  ContrastiveRun longer;
+  longer.options["epochs"] = 3;
+  longer.options["frozen_epochs"] = 2;
+  EXPECT_FALSE(
+      before.at("visual_projection.weight").equal(weights(*longer.run()->network).at("visual_projection.weight")));
+}
+
+TEST(Contrastive, LogitScaleStaysBelowItsLimit) {
+  ContrastiveRun training;
+  Json clip = Json::parse(kTinyClip);
+  clip["maximum_logit_scale"] = 2.66;
+  clip["logit_scale"] = 2.6592;
+  training.model = model_of(kModelClip, clip);
+  training.options["epochs"] = 20;
+  training.options["optimizer"] = Json::parse(R"({"kind": "adamw", "learning_rate": 0.01})");
+  const auto trained = training.run();
+  EXPECT_LE(weights(*trained->network).at("logit_scale").item<float>(), 2.66f);
+}
+
+TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
+  ContrastiveRun long_captions, empty, head, other_model;
+  long_captions.train->caption = "a photo that is taken on a rainy day of a ";
+  long_captions.expect_refused("3 captions are longer than the 32 tokens of the text tower's context");
+  Json clip = Json::parse(kTinyClip);
+  clip["class_head"] = "none";
+  head.model = model_of(kModelClip, clip);
+  head.expect_refused("monitor: accuracy is the class head's, and the model has none");
+  other_model.model = model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
+  other_model.expect_refused("the model reads no captions");
+  const auto none = made_of(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.errors()[0].message, HasSubstr("the contrastive loss has weight 0"));
+  const auto whole = made_of(Json::parse(R"({"loss": {"negatives": "micro_batch"}})"));
+  ASSERT_FALSE(whole);
+  EXPECT_THAT(whole.errors()[0].message, HasSubstr("gradient_accumulation_steps"));
+}
+
+TEST(Contrastive, LongCaptionsAreCutWhereTheRecipeSaysSo) {
+  ContrastiveRun training;
+  Json clip = Json::parse(kTinyClip);
+  clip["tokenizer"]["too_long"] = "cut";
+  training.model = model_of(kModelClip, clip);
+  training.train->caption = "a photo that is taken on a rainy day of a ";
+  training.run();
+  EXPECT_THAT(training.context.said,
+              testing::Contains(HasSubstr("3 captions are longer than the text tower's context")));
+}
+
+TEST(Contrastive, NeedsNoMoreMemoryForALargerBatchInTwoPasses) {
+  const auto peak = [](std::int64_t batch) {
+    ContrastiveRun training;
+    training.train = std::make_shared<CaptionedImages>(1024);
+    training.options["batch_size"] = batch;
+    training.policy->micro_batch = 32;
+    training.policy->two_pass = true;
+    const runner::MemoryPlan plan = training.plan()->planned.value();
+    constexpr std::int64_t kOfPair = 3 * 8 * 8 * 4 + 8 * 3;  // image, label, caption and its row
+    return plan.live - batch * kOfPair;
+  };
+  // What grows are the embeddings of six numbers, of logits and their gradients.
+  const std::int64_t small = peak(64), large = peak(512);
+  EXPECT_LT(large - small, (512 - 64) * 600);
+  EXPECT_LT(large - small, 512 * 512 * 4);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "stages/artifact/dataset.h"
+
+namespace stages {
+
+/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a photo of a red", say.
+class CaptionedImages final : public Dataset {
+ public:
+  explicit CaptionedImages(std::int64_t size, std::vector<std::string> classes = {"red", "green", "blue"})
+      : size_(size), classes_(std::move(classes)) {}
+
+  DatasetDescription describe() const override {
+    DatasetDescription data;
+    data.size = size_;
+    data.tensors = {{"image", {3, kSide, kSide}, at::kFloat}, {"label", {}, at::kLong}, {"caption", {}, at::kLong}};
+    data.classes = classes_;
+    for (const std::string& name : classes_) data.captions.push_back(caption + name);
+    return data;
+  }
+  std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    const std::int64_t label = index % static_cast<std::int64_t>(classes_.size());
+    const auto drawn = [](std::int64_t seed) {
+      return torch::empty({3, kSide, kSide}).normal_(0, 1, at::detail::createCPUGenerator(seed));
+    };
+    return NamedTensors{{"image", drawn(label) + 0.3 * drawn(1000 + index)},
+                        {"label", torch::tensor(label)},
+                        {"caption", torch::tensor(label)}};
+  }
+  std::string sample_name(std::int64_t index) const override { return "picture" + std::to_string(index); }
+  LoaderOptions loader() const override { return {}; }
+  std::vector<std::int64_t> labels() const override {
+    std::vector<std::int64_t> all;
+    for (std::int64_t i = 0; i < size_; ++i) all.push_back(i % static_cast<std::int64_t>(classes_.size()));
+    return all;
+  }
+  std::vector<std::int64_t> captions() const override { return labels(); }
+
+  std::string caption = "a photo of a ";
+
+ private:
+  static constexpr std::int64_t kSide = 8;
+  const std::int64_t size_;
+  const std::vector<std::string> classes_;
+};
+
+/// The options of a CLIP that computes in no time, without weights; every byte of a caption is a token.
+inline constexpr const char* kTinyClip = R"({
+  "projection_dim": 6,
+  "image": {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 4},
+  "text": {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+  "tokenizer": {"context_length": 32}})";
+
+}  // namespace stages
