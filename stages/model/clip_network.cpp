@@ -26,12 +26,12 @@ ClipNetwork::ClipNetwork(const ClipOptions& clip, const at::TensorOptions& optio
 
 at::Tensor ClipNetwork::embed_images(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
-  return normalized(image_projection_->forward(images_->pool(images_->forward_class_token(own(pixels)))));
+  return normalized(project_images(images_->pool(images_->forward_class_token(own(pixels)))));
 }
 
 at::Tensor ClipNetwork::embed_texts(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
-  return normalized(text_projection_->forward(texts_->forward(ids)));
+  return normalized(project_texts(texts_->forward(ids)));
 }
 
 at::Tensor ClipNetwork::classify(const at::Tensor& image_embeddings) const {

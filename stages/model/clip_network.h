@@ -35,6 +35,11 @@ class ClipNetwork : public PrecisionModule {
   at::Tensor classify(const at::Tensor& image_embeddings) const;
 
   const ClipOptions& options() const { return options_; }
+  const VisionTower& image_tower() const { return *images_; }
+  const TextTower& text_tower() const { return *texts_; }
+  /// Projections of what represents an image (n, hidden_size) or a text, (n, projection_dim), of any length.
+  at::Tensor project_images(const at::Tensor& pooled) const { return image_projection_->forward(pooled); }
+  at::Tensor project_texts(const at::Tensor& pooled) const { return text_projection_->forward(pooled); }
   at::Tensor& logit_scale() { return logit_scale_; }
   const at::Tensor& logit_scale() const { return logit_scale_; }
 

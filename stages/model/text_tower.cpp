@@ -47,7 +47,7 @@ TextTower::TextTower(const TextTowerOptions& tower, const at::TensorOptions& opt
 
 at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
-  at::Tensor x = embeddings_->forward(ids);
+  at::Tensor x = embed(ids);
   for (const auto& block : blocks_) x = block->forward(x);
   return x;
 }
@@ -58,7 +58,7 @@ at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const at::Tensor x = last_hidden_state(ids);
   const at::Tensor rows =
       torch::arange(ids.size(0), ids.options()) * ids.size(1) + end_places(ids, end_token_, end_id_);
-  return final_norm_->forward(x.flatten(0, 1).index_select(0, rows));
+  return normalize(x.flatten(0, 1).index_select(0, rows));
 }
 
 }  // namespace stages

@@ -49,8 +49,14 @@ class TextTower : public PrecisionModule {
 
   /// What represents each text, (n, hidden_size), of its `ids` (n, tokens).
   at::Tensor forward(const at::Tensor& ids) const;
-  /// What leaves the last block, (n, tokens, hidden_size), without the final norm.
+  /// What enters the first block, (n, tokens, hidden_size).
+  at::Tensor embed(const at::Tensor& ids) const { return embeddings_->forward(ids); }
+  /// What leaves the last block, without the final norm.
   at::Tensor last_hidden_state(const at::Tensor& ids) const;
+  /// The final norm of some tokens.
+  at::Tensor normalize(const at::Tensor& tokens) const { return final_norm_->forward(tokens); }
+
+  const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
 
  private:
   const EndToken end_token_;

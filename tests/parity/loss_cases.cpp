@@ -1,6 +1,8 @@
 // Losses and their gradients, as torch computes them.
 
+#include "stages/train/contrastive_loss.h"
 #include "stages/train/loss.h"
+#include "stages/train/variance_covariance.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -49,12 +51,47 @@ void compare_variance_and_covariance(const RecordedCase& recorded) {
     expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
     expect_close(z.grad(), tensor_of(recorded.json.at(name).at("grad_z")), name);
   }
-  name_the_rest(recorded, {"variance_unbiased", "variance_biased"});
+  for (const auto& [name, deviation] :
+       {std::pair("variance_unbiased", Deviation::kUnbiased), std::pair("variance_biased", Deviation::kBiased)}) {
+    if (!recorded.json.contains(name)) continue;
+    const at::Tensor z = tensor_of(recorded.json.at("z")).requires_grad_();
+    const at::Tensor loss = support_variance_loss(z, /*target=*/1, deviation);
+    loss.backward();
+    expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
+    expect_close(z.grad(), tensor_of(recorded.json.at(name).at("grad_z")), name);
+  }
+}
+
+/// Features are normalised first, in the recorded gradients too.
+void compare_info_nce(const RecordedCase& recorded) {
+  for (const auto& [name, variant] : recorded.json.at("variants").items()) {
+    PairGroups groups;
+    if (name == "same_class") {
+      groups.of_pair = integers_of(recorded.json.at("case").at("classes"));
+      groups.count = groups.of_pair.max().item<std::int64_t>() + 1;
+    } else {
+      ASSERT_EQ(name, "diagonal");
+    }
+    for (const std::int64_t tile : {3, 1000}) {
+      const at::Tensor image = tensor_of(recorded.json.at("image")).requires_grad_(),
+                       text = tensor_of(recorded.json.at("text")).requires_grad_();
+      const at::Tensor scale =
+          torch::tensor(recorded.json.at("case").at("logit_scale").get<double>(), at::kDouble).requires_grad_();
+      const at::Tensor loss =
+          contrastive_loss(image / image.norm(2, 1, true), text / text.norm(2, 1, true), scale, groups, tile);
+      loss.backward();
+      expect_close(loss.item<double>(), variant.at("loss"), name);
+      expect_close(image.grad(), tensor_of(variant.at("grad_image")), name + " by images");
+      expect_close(text.grad(), tensor_of(variant.at("grad_text")), name + " by texts");
+      expect_close(scale.grad().item<double>(), variant.at("grad_logit_scale"), name + " by the scale");
+    }
+  }
 }
 
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
   return {number_kind("Losses", "multiclass", compare_multiclass),
-          number_kind("Covariances", "vic", compare_variance_and_covariance)};
+          number_kind("Covariances", "vic", compare_variance_and_covariance),
+          number_kind("InfoNce", "info_nce", compare_info_nce)};
 }

@@ -27,6 +27,7 @@ struct CaseKind {
 
 /// Those of each file in tests/parity, in the order in which they are asked whether a case is theirs.
 std::vector<CaseKind> model_cases();
+std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
 std::vector<CaseKind> lora_cases();
 std::vector<CaseKind> image_cases();

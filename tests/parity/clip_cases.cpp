@@ -1,0 +1,132 @@
+// Whole CLIPs of transformers, and the same under OpenAI's names: both towers, their loss and its gradients, through
+// the reader of their weights.
+
+#include <torch/torch.h>
+
+#include "runner/weights/pretrained_config.h"
+#include "stages/model/clip_network.h"
+#include "stages/model/pretrained.h"
+#include "stages/train/contrastive_loss.h"
+#include "tests/parity/recorded_case.h"
+
+namespace {
+
+using namespace stages;
+namespace fs = std::filesystem;
+
+constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
+
+/// Its weights say the shape, but for the heads and what is no number.
+ClipOptions shape_of(const nlohmann::json& config, std::int64_t image_size) {
+  const auto block_of = [](const nlohmann::json& tower) {
+    return BlockOptions{.hidden_size = tower.at("hidden_size"),
+                        .intermediate_size = tower.at("intermediate_size"),
+                        .num_attention_heads = tower.at("num_attention_heads"),
+                        .hidden_act = activation_named(tower.at("hidden_act").get<std::string>()),
+                        .layer_norm_eps = tower.at("layer_norm_eps")};
+  };
+  const nlohmann::json &images = config.at("vision_config"), &texts = config.at("text_config");
+  constexpr std::int64_t kOfOldConfigs = 2;  // stands for the highest id
+  ClipOptions options;
+  options.image.block = block_of(images);
+  options.image.num_hidden_layers = images.at("num_hidden_layers");
+  options.image.patch_size = images.at("patch_size");
+  options.image.image_size = image_size;
+  options.text.block = block_of(texts);
+  options.text.num_hidden_layers = texts.at("num_hidden_layers");
+  options.text.vocab_size = texts.at("vocab_size");
+  options.text.context_length = texts.at("max_position_embeddings");
+  options.text.end_id = texts.at("eos_token_id");
+  options.text.end_token = options.text.end_id == kOfOldConfigs ? EndToken::kHighestId : EndToken::kFirstEnd;
+  options.projection_dim = config.at("projection_dim");
+  return options;
+}
+
+/// Everything that ours computes, by the names of the records.
+RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels, const at::Tensor& ids) {
+  RecordedTensors result;
+  const auto add_blocks = [&](const std::string& prefix, const auto& tower, at::Tensor x) {
+    std::size_t i = 0;
+    result[prefix + "0"] = x;
+    for (const auto& block : tower.blocks()) result[prefix + std::to_string(++i)] = x = block->forward(x);
+    return x;
+  };
+  const at::Tensor last = add_blocks("vision.hidden.", network.image_tower(), network.image_tower().embed(pixels));
+  result["vision.last_hidden_state"] = last;
+  result["vision.pooled"] = network.image_tower().pool(last);
+  result["image_features"] = network.project_images(result["vision.pooled"]);
+  const at::Tensor words = add_blocks("text.hidden.", network.text_tower(), network.text_tower().embed(ids));
+  result["text.last_hidden_state"] = network.text_tower().normalize(words);
+  result["text_features"] = network.project_texts(network.text_tower().forward(ids));
+  const at::Tensor images = network.embed_images(pixels), texts = network.embed_texts(ids);
+  result["image_embeds"] = images;
+  result["text_embeds"] = texts;
+  result["logits_per_image"] = images.matmul(texts.t()) * network.logit_scale().exp();
+  result["loss"] = contrastive_loss(images, texts, network.logit_scale(), {}, /*tile=*/2);
+  return result;
+}
+
+/// The gradient of the weight that the library calls `theirs`; of positions through their resizing, which is part of
+/// their forward and of our loading.
+at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, WeightLayout layout,
+                       const std::string& theirs, at::ScalarType type) {
+  const auto ours = our_name(layout, theirs);
+  if (!ours) return {};
+  const at::Tensor* const weight = network.named_parameters().find(*ours);
+  if (!weight) return {};
+  if (*ours != kPositions) return weight->grad();
+  const at::Tensor before = saved.at(theirs).to(type).detach().requires_grad_();
+  resize_positions(before, weight->size(0), PositionResize::kBicubic).backward(weight->grad());
+  return before.grad();
+}
+
+void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
+  SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
+  const RecordedTensors inputs = safetensors_fixture(recorded.path / "inputs.safetensors");
+  const at::Tensor pixels = inputs.at("pixel_values").to(type);
+  ClipNetwork network(shape_of(json_file(recorded.path / "config.json"), pixels.size(2)));
+  network.to(type);
+  NamedTensors saved;
+  for (const auto& [name, tensor] : safetensors_fixture(weights)) saved.set(name, tensor);
+  const PretrainedReport report = load_pretrained(network, saved, PositionResize::kBicubic);
+  ASSERT_TRUE(report.fits()) << report.misfits();
+  EXPECT_EQ(report.taken, static_cast<std::int64_t>(network.parameters().size()));
+
+  Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
+  const RecordedTensors outputs = outputs_of(network, pixels, inputs.at("input_ids"));
+  for (const auto& [name, tensor] : outputs) {
+    if (expected.has(name)) expected.expect_near(name, tensor);
+  }
+  outputs.at("loss").backward();
+  // OpenAI's names are another file's of the same network: its gradients were recorded under the first one's.
+  const bool has_gradients = weights.filename() == "model.safetensors";
+  for (const std::string& key : expected.uncompared()) {
+    const std::string name = key.substr(4);
+    if (!name.starts_with("grad.")) {
+      ADD_FAILURE() << "nothing was compared with " << key;
+      continue;
+    }
+    if (!has_gradients) continue;
+    const at::Tensor gradient = gradient_of(network, saved, report.layout, name.substr(5), type);
+    ASSERT_TRUE(gradient.defined()) << name;
+    expected.expect_near(name, gradient);
+  }
+}
+
+void compare(const RecordedCase& recorded) {
+  for (const char* file : {"model.safetensors", "openai.safetensors"}) {
+    if (!fs::exists(recorded.path / file)) continue;
+    compare_in(at::kDouble, recorded, recorded.path / file);
+    compare_in(at::kFloat, recorded, recorded.path / file);
+  }
+}
+
+}  // namespace
+
+std::vector<CaseKind> clip_cases() {
+  return {{"Clips",
+           [](const RecordedCase& recorded) {
+             return recorded.json.contains("family") && recorded.json["family"] == "clip";
+           },
+           compare}};
+}
