@@ -12,6 +12,8 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataFewShot,
       &kDataFlowers102,
       &kDataImageFolder,
+      &kDataImageTable,
+      &kDataStanfordCars,
       &kEvaluateClassification,
       &kEvaluateEpisodic,
       &kEvaluateZeroShot,

@@ -16,6 +16,8 @@ extern const runner::StageKind kDataFeatures;
 extern const runner::StageKind kDataFewShot;
 extern const runner::StageKind kDataFlowers102;
 extern const runner::StageKind kDataImageFolder;
+extern const runner::StageKind kDataImageTable;
+extern const runner::StageKind kDataStanfordCars;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
 extern const runner::StageKind kEvaluateZeroShot;

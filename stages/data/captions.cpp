@@ -58,7 +58,7 @@ Captions compose_captions(std::span<const CaptionTemplate> templates, const Imag
       columns.push_back(static_cast<std::size_t>(std::ranges::find(facts.fields, field) - facts.fields.begin()));
     std::vector<std::string_view> values(columns.size());
     for (std::size_t row = 0; row < facts.rows.size(); ++row) {
-      std::ranges::transform(columns, values.begin(), [&](std::size_t column) { return facts.rows[row].at(column); });
+      for (std::size_t i = 0; i < columns.size(); ++i) values[i] = facts.rows[row].at(columns[i]);
       std::string caption = runner::printable(one.filled(values));
       const auto next = static_cast<std::int64_t>(captions.texts.size());
       const auto [place, is_new] = places.emplace(std::move(caption), next);

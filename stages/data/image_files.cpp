@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "runner/text/join.h"
@@ -21,7 +22,6 @@ class FileCheck {
   FileCheck(const fs::path& root, bool allow_outside) : root_(root, allow_outside) {}
 
   void file(const std::string& below) {
-    ++seen_;
     const bool is_reached = has_folder(below.substr(0, below.rfind('/') + 1));
     if (!is_reached) {
       if (!is_refused_) missing_.push_back(below);
@@ -37,16 +37,8 @@ class FileCheck {
     if (status.type() != fs::file_type::regular) missing_.push_back(below);
   }
 
-  void report(runner::Diagnostics& errors, std::size_t most, const std::string& help) const {
-    root_.report(errors);
-    if (missing_.empty()) return;
-    errors.push_back({ErrorCode::kMissingImage,
-                      {},
-                      "",
-                      std::to_string(missing_.size()) + " of " + std::to_string(seen_) + " images are not in '" +
-                          root_.path().string() + "': " + runner::listed(missing_, most, "'"),
-                      help});
-  }
+  void report(runner::Diagnostics& errors) const { root_.report(errors); }
+  std::vector<std::string> take_missing() { return std::move(missing_); }
 
  private:
   /// Can what lies in `folder`, "" or "a/b/", be opened? Sets `is_refused_` where a link on the way was refused, which
@@ -78,19 +70,32 @@ class FileCheck {
   ImageRoot root_;
   std::map<std::string, Folder> folders_;
   std::vector<std::string> missing_;
-  std::size_t seen_ = 0;
   bool is_refused_ = false;
 };
 
 }  // namespace
 
-void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors, std::size_t most,
-                 const std::string& help) {
+std::vector<std::string> missing_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors) {
   FileCheck check(list.root, allow_outside);
   for (const auto& part : list.parts) {
     for (const ImageFile& file : part) check.file(file.name);
   }
-  check.report(errors, most, help);
+  check.report(errors);
+  return check.take_missing();
+}
+
+void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors, std::size_t most,
+                 const std::string& help) {
+  const std::vector<std::string> missing = missing_files(list, allow_outside, errors);
+  if (missing.empty()) return;
+  std::size_t count = 0;
+  for (const auto& part : list.parts) count += part.size();
+  errors.push_back({ErrorCode::kMissingImage,
+                    {},
+                    "",
+                    std::to_string(missing.size()) + " of " + std::to_string(count) + " images are not in '" +
+                        list.root.string() + "': " + runner::listed(missing, most, "'"),
+                    help});
 }
 
 }  // namespace stages

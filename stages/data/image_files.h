@@ -2,12 +2,17 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "runner/error/diagnostic.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_root.h"
 
 namespace stages {
+
+/// The files of `list` that are not there, in its order; links that lead nowhere or, unless `allow_outside`, out of its
+/// root become errors.
+std::vector<std::string> missing_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors);
 
 /// Adds an error for the files of `list` that are not there, and for links that lead nowhere or, unless
 /// `allow_outside`, out of its root. For lists whose names come from elsewhere than the folders. Of the files that

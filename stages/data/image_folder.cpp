@@ -15,14 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ConfigReader;
 
-void read_split(ConfigReader& reader, ImageSource& source) {
-  SplitOptions& split = source.split.emplace();
-  reader.read("train", split.train);
-  reader.read("validation", split.validation);
-  reader.read("test", split.test);
-  reader.read("seed", source.split_seed);
-}
-
 std::optional<MadeImages> read_make(ConfigReader& reader) {
   ConfigReader* const make = section_or_null(reader, "make");
   if (!make) return std::nullopt;

@@ -39,6 +39,8 @@ struct ImageList {
   bool divided = false;                                   ///< root has train, validation or test folders
   std::vector<std::string> ignored;                       ///< folders beside train, validation and test
   runner::NotTaken not_taken;                             ///< what else lies there
+  std::vector<std::string> notes;                         ///< what else who uses it is to be told, a line each
+  std::optional<runner::Diagnostic> no_test;              ///< why images for the test are not there; nullopt: no reason
   ImageFacts facts;                                       ///< what captions can say
   Captions captions;                                      ///< none where none are wanted
 

@@ -16,6 +16,11 @@ namespace {
 
 using runner::StageError;
 
+/// The option that is to blame for what is wrong with a list.
+std::string blamed_option(const runner::Diagnostic& problem) {
+  return problem.pointer.empty() ? "/root" : problem.pointer;
+}
+
 class ImageStage final : public runner::Stage {
  public:
   /// Without a list the images are to be obtained first.
@@ -50,7 +55,7 @@ class ImageStage final : public runner::Stage {
     auto list = source_.list();
     if (list) return *std::move(list);
     const runner::Diagnostic& first = list.errors().front();
-    throw StageError(first.code, first.message).at("/root").with_help(first.help);
+    throw StageError(first.code, first.message).at(blamed_option(first)).with_help(first.help);
   }
 
   runner::Outputs parts_of(ImageList images, runner::RunContext& context) const {
@@ -65,12 +70,24 @@ class ImageStage final : public runner::Stage {
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
     context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
                 count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
+    for (const std::string& note : list->notes) context.say(note);
+    tell_no_test(*list, context);
     if (const auto& captions = list->captions.texts; !captions.empty()) {
       context.say(std::to_string(captions.size()) + (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
                   captions.front() + "'");
     }
     if (const std::string not_taken = list->not_taken.text(); !not_taken.empty()) context.say(not_taken);
     return image_datasets({list, list, list}, options_, context);
+  }
+
+  /// Throws where somebody wants to test.
+  static void tell_no_test(const ImageList& list, runner::RunContext& context) {
+    if (!list.no_test) return;
+    if (context.node().wants("test"))
+      throw StageError(list.no_test->code, list.no_test->message)
+          .at(blamed_option(*list.no_test))
+          .with_help(list.no_test->help);
+    context.say(list.no_test->message);
   }
 
   const ImageOptions options_;
@@ -92,7 +109,7 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
     }
     if (!list)
       for (const runner::Diagnostic& problem : listed.errors())
-        reader.fail("root", problem.code, problem.message, problem.help);
+        reader.fail(blamed_option(problem).substr(1), problem.code, problem.message, problem.help);
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();
@@ -118,6 +135,14 @@ runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>
   const ImageList& validation = *lists[static_cast<std::size_t>(Part::kValidation)];
   if (!validation[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);
   return outputs;
+}
+
+void read_split(runner::ConfigReader& reader, ImageSource& source) {
+  SplitOptions& split = source.split.emplace();
+  reader.read("train", split.train);
+  reader.read("validation", split.validation);
+  reader.read("test", split.test);
+  reader.read("seed", source.split_seed);
 }
 
 std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader, std::string_view name,

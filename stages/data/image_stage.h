@@ -17,7 +17,8 @@ namespace stages {
 
 /// Where the images of a data stage come from: what one kind of them has that another has not.
 struct ImageSource {
-  /// Lists what is there. Everything wrong is reported at once, without a place in the recipe.
+  /// Lists what is there. Everything wrong is reported at once, without a place in the recipe, or at one of the stage's
+  /// options, "/table".
   std::function<runner::Result<ImageList>()> list;
   /// Fetches or makes what is to be listed; empty: it is there.
   std::function<void(runner::RunContext&)> obtain = {};
@@ -32,7 +33,8 @@ struct ImageSource {
 /// A data stage of images: puts out a dataset for each part of the list, under "train", "validation" and "test", and
 /// says how many images each has. Without images for validation there is no such output; an empty test set stays, so
 /// that who needs it can say so. The options beside `options` have been read; what is wrong with any of them, and with
-/// what is listed, which is blamed on `root`, is in the result. What is to be obtained first is listed when it is run:
+/// what is listed, which is blamed on `root` where it names no option, is in the result. What is to be obtained first
+/// is listed when it is run:
 ///
 ///   runner::Result<std::unique_ptr<runner::Stage>> create_birds(runner::ConfigReader& reader) {
 ///     const ImageOptions options = read_image_options(reader);
@@ -46,6 +48,9 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
 /// once. Without images for validation there is none.
 runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
                                const ImageOptions& options, runner::RunContext& context);
+
+/// Reads the section `split`: the shares of the parts, and the seed.
+void read_split(runner::ConfigReader& reader, ImageSource& source);
 
 /// Reads the option `download`. Gives back what fetches the published data set `name` into `root`; empty where the
 /// recipe does not want that, or the data set is there.

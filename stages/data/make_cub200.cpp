@@ -1,12 +1,11 @@
 #include "stages/data/make_cub200.h"
 
-#include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
-#include "stages/data/jpeg_writer.h"
 #include "runner/disk/new_folder.h"
+#include "stages/data/boxed_shape.h"
+#include "stages/data/jpeg_writer.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"
 
@@ -15,34 +14,6 @@ namespace {
 
 constexpr std::int64_t kFewest = 2;  // one for each part
 constexpr std::int64_t kGrayEvery = 5;
-constexpr std::uint64_t kPlaces = 1;  // beside the shape's own random numbers
-
-struct Picture {
-  Image image;
-  Box box;
-};
-
-/// A shape of five eighths of the side somewhere on a plain, grainy ground.
-Picture draw_bird(std::size_t shape, int size, std::uint64_t seed, std::uint64_t index) {
-  const int side = std::max(1, size * 5 / 8);
-  Random random({seed, shape, index, kPlaces});
-  Picture picture{Image(size, size), {0, 0, side, side}};
-  picture.box.left = static_cast<int>(random.below(size - side + 1));
-  picture.box.top = static_cast<int>(random.below(size - side + 1));
-  const std::int64_t ground[3] = {random.below(200), random.below(200), random.below(200)};
-  for (std::size_t i = 0; i < picture.image.pixels.size(); ++i)
-    picture.image.pixels[i] = static_cast<std::uint8_t>(ground[i % 3] + random.below(24));
-  const Image drawn = draw_shape(shape, side, Random({seed, shape, index}));
-  for (int y = 0; y < side; ++y)
-    std::copy_n(drawn.row(y), 3 * side, picture.image.row(picture.box.top + y) + 3 * picture.box.left);
-  return picture;
-}
-
-std::string capitalized(std::string_view word) {
-  std::string result(word);
-  result.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(result.front())));
-  return result;
-}
 
 }  // namespace
 
@@ -63,7 +34,8 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images, 
     const Permutation drawn(images.per_class, seed, label);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       check_cancelled(callbacks);
-      const Picture picture = draw_bird(shape, static_cast<int>(images.size), seed, static_cast<std::uint64_t>(i));
+      const BoxedPicture picture =
+          draw_boxed_shape(shape, static_cast<int>(images.size), seed, static_cast<std::uint64_t>(i));
       const std::string path =
           below + "/" + name + "_" + padded(i + 1, 4) + "_" + std::to_string(drawn[i] + 1) + ".jpg";
       const std::string head = std::to_string(++number) + " ";

@@ -9,7 +9,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/data/jpeg_writer.h"
-#include "stages/data/mat_file.h"
+#include "stages/data/mat_writer.h"
 #include "runner/disk/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"

@@ -16,6 +16,7 @@
 #include "stages/data/make_flowers102.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/make_mini_imagenet.h"
+#include "stages/data/make_stanford_cars.h"
 #include "stages/worker/export.h"
 #include "stages/fetch/hub.h"
 #include "stages/worker/predict.h"
@@ -31,10 +32,11 @@ runner::Result<Json> answer_versions(const Json&, const RequestContext&) { retur
 
 using Make = void (*)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 
-constexpr std::array<std::pair<std::string_view, Make>, 4> kMakers = {{{"cub200", make_cub200},
+constexpr std::array<std::pair<std::string_view, Make>, 5> kMakers = {{{"cub200", make_cub200},
                                                                        {"flowers102", make_flowers102},
                                                                        {"image_folder", make_image_folder},
-                                                                       {"mini_imagenet", make_mini_imagenet}}};
+                                                                       {"mini_imagenet", make_mini_imagenet},
+                                                                       {"stanford_cars", make_stanford_cars}}};
 
 /// {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
 runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {

@@ -2,17 +2,37 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
-#include "stages/data/mat_file.h"
+#include "stages/data/mat_writer.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;
 
 namespace {
 
+void read_lists(const std::string& file) {
+  for (const char* const name : {"a", "annotations"}) {
+    try {
+      const MatRecords records = read_mat_records(file, name);
+      for (const auto& row : records.rows) require(row.size() == records.fields.size(), "another width", file);
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  for (const char* const name : {"a", "class_names"}) {
+    try {
+      const auto texts = read_mat_texts(file, name);
+      const bool is_short = std::ranges::all_of(texts, [](const auto& text) { return text.size() < 60'000; });
+      if (is_short) require(read_mat_texts(mat_texts_file(name, texts), name) == texts, "reads as another", file);
+    } catch (const std::invalid_argument&) {
+    }
+  }
+}
+
 void read(const std::string& file) {
+  read_lists(file);
   for (const char* const name : {"a", "labels"}) {
     MatMatrix matrix;
     try {

@@ -144,7 +144,8 @@ Invocation declare_data() {
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
-            .summary = "image_folder or mini_imagenet (make), flowers102, cub200, or hf:ORG/NAME[@REVISION] (fetch)",
+            .summary = "image_folder, mini_imagenet or stanford_cars (make), flowers102 or cub200 (both), or "
+                       "hf:ORG/NAME[@REVISION] (fetch)",
             .type = "DATA",
             .required = true});
   verb.add({.name = "--out",

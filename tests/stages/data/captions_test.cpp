@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/value/value.h"
 
@@ -96,8 +97,8 @@ TEST(ReadCaptions, TakesNoneOneOrSeveral) {
 TEST(ReadCaptions, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_THAT(
       refusals(R"({"caption": ["a {name}", "a {maker} {modle} of {year}, a {maker}"]})", {"make", "model"}),
-      ElementsAre("E0304 /data/caption: the caption 'a {name}' names {name}, and there is no such field | fields "
-                  "are {make}, {model}; a brace itself is {{ or }}",
+      ElementsAre("E0304 /data/caption: the caption 'a {name}' names {name}, and there is no such field | did you "
+                  "mean '{make}'? fields are {make}, {model}; a brace itself is {{ or }}",
                   "E0304 /data/caption: the caption 'a {maker} {modle} of {year}, a {maker}' names {maker}, "
                   "{modle}, {year}, and there is no such field | did you mean '{make}'? fields are {make}, "
                   "{model}; a brace itself is {{ or }}"));

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/data/mat_file.h"
+#include "stages/data/mat_writer.h"
 #include "stages/data/made_images.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"

@@ -150,5 +150,38 @@ TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {
   EXPECT_FALSE(fetcher(false));
 }
 
+TEST_F(ImageStageOf, WhatIsWrongIsBlamedOnTheOptionThatTheListNames) {
+  ImageSource one = source();
+  one.list = []() -> runner::Result<ImageList> {
+    return runner::Diagnostic{runner::ErrorCode::kMissingFolder, {}, "/table", "no table", ""};
+  };
+  EXPECT_EQ(made(one).errors().front().pointer, "/data/table");
+}
+
+TEST_F(ImageStageOf, NotesOfTheListAreSaid) {
+  ImageSource one = source();
+  one.list = [this]() -> runner::Result<ImageList> {
+    ImageList list = roses();
+    list.notes = {"2 classes are left out"};
+    return list;
+  };
+  run(*made(one));
+  EXPECT_EQ(context_.said.back(), "2 classes are left out");
+}
+
+TEST_F(ImageStageOf, WhoWantsATestThatIsNotThereIsToldWhy) {
+  ImageSource one = source();
+  one.list = [this]() -> runner::Result<ImageList> {
+    ImageList list = roses();
+    list.no_test = {runner::ErrorCode::kMissingAnnotations, {}, "", "no labels for the test", "put them there"};
+    return list;
+  };
+  const auto stage = made(one);
+  EXPECT_EQ(failure_of([&] { run(*stage); }), "E0611: no labels for the test (put them there)");
+  context_.facts.wanted = {{"train"}};
+  EXPECT_TRUE(run(*stage).contains("train"));
+  EXPECT_EQ(context_.said.back(), "no labels for the test");
+}
+
 }  // namespace
 }  // namespace stages

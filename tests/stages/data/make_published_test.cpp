@@ -15,6 +15,8 @@
 #include "stages/data/few_shot_list.h"
 #include "stages/data/make_flowers102.h"
 #include "stages/data/make_mini_imagenet.h"
+#include "stages/data/make_stanford_cars.h"
+#include "stages/data/stanford_cars_list.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
@@ -74,9 +76,11 @@ TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
             "E0304: cannot make 0 images of 64 pixels a class (make ");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MakePublished, testing::Values(make_flowers102, make_cub200, make_mini_imagenet),
+INSTANTIATE_TEST_SUITE_P(All, MakePublished,
+                         testing::Values(make_flowers102, make_cub200, make_mini_imagenet, make_stanford_cars),
                          [](const auto& info) {
                            if (info.param == make_mini_imagenet) return "mini_imagenet";
+                           if (info.param == make_stanford_cars) return "stanford_cars";
                            return info.param == make_cub200 ? "cub200" : "flowers102";
                          });
 
@@ -132,6 +136,34 @@ TEST(MakeCub200, IsReadAsThePublishedSetIs) {
     EXPECT_LE(file.box->left + file.box->width, 40);
   }
   EXPECT_EQ(read_image_header(file_bytes(list->root / (*list)[Part::kTrain][0].name)).width, 40);
+}
+
+TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
+  const PictureFolder folder;
+  make_stanford_cars(folder / "data", {.classes = 5, .per_class = 7, .size = 40, .seed = 1});
+  const auto list = list_stanford_cars(folder / "data", CarLabels::kModel, /*boxes=*/true, false);
+  ASSERT_TRUE(list) << list.errors().front().message;
+  EXPECT_THAT(list->classes,
+              testing::ElementsAre("AM General Stripes Horizontal Sedan 2000", "AM General Stripes Vertical Coupe 2001",
+                                   "AM General Disc SUV 2002", "Aston Martin Frame Sedan 2003",
+                                   "Aston Martin Checkerboard Coupe 2004"));
+  EXPECT_FALSE(list->no_test);
+  EXPECT_EQ((*list)[Part::kTrain].size(), 20u);
+  EXPECT_EQ((*list)[Part::kTest].size(), 15u);
+  EXPECT_EQ((*list)[Part::kTrain][0].name, "cars_train/00001.jpg");
+  EXPECT_FALSE(std::ranges::is_sorted((*list)[Part::kTrain], {}, &ImageFile::label));
+  std::map<std::int64_t, int> counts;
+  for (const auto& part : list->parts) {
+    for (const ImageFile& file : part) {
+      ++counts[file.label];
+      ASSERT_TRUE(file.box);
+      EXPECT_EQ(file.box->width, 25);
+      EXPECT_GE(file.box->left, 0);
+      EXPECT_LE(file.box->left + file.box->width, 40);
+    }
+  }
+  for (const auto& [label, count] : counts) EXPECT_EQ(count, 7) << label;
+  EXPECT_EQ(read_image_header(file_bytes(list->root / "cars_test/00015.jpg")).width, 40);
 }
 
 TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {

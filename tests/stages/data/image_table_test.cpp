@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "stages/stages.h"
+#include "tests/support/image_stage_fixture.h"
+
+namespace stages {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ImageTableStage : public ImageStageTest {
+ protected:
+  ImageTableStage() : ImageStageTest(kDataImageTable) {}
+  /// The published listing's columns and folders, at a small scale.
+  void SetUp() override {
+    std::string text = "image_path,image_filename,make,model,year,index\n";
+    for (int i = 0; i < 30; ++i) {
+      const std::string name = "car_0000" + std::to_string(10 + i) + ".jpg";
+      folder_.add("data/car_images/" + name, static_cast<std::uint64_t>(i), 20, 16);
+      const std::string make = i < 2 ? "Lada" : i % 2 == 0 ? "Toyota" : "Kia";
+      text += "car_images/" + name + "," + name + "," + make + "," + (i % 3 == 0 ? "Camry" : "Rio") + ",2015.0," +
+              std::to_string(10 + i) + "\n";
+    }
+    write(text);
+  }
+  void write(const std::string& text) const {
+    write_bytes(data() / "data/image_labels_filtered.csv", {text.begin(), text.end()});
+  }
+  Json listing(Json options = Json::object()) const {
+    Json all = {{"table", (data() / "data/image_labels_filtered.csv").string()},
+                {"label", "make"},
+                {"caption", "a photo of a {make} {model} car"},
+                {"minimum_per_class", 10},
+                {"image_size", 8},
+                {"split", {{"train", 0.64}, {"validation", 0.16}, {"test", 0.2}, {"seed", 42}}}};
+    all.update(options);
+    return all;
+  }
+};
+
+TEST_F(ImageTableStage, ReadsThePublishedListing) {
+  const auto outputs = run(listing());
+  EXPECT_THAT(context_.said, ElementsAre("2 classes; 18 images for training, 4 for validation, 6 for test",
+                                         "1 class with fewer than 10 images is left out, 2 images: 'Lada' has 2",
+                                         "4 captions, the first: 'a photo of a Toyota Rio car'"));
+  const auto train = part(outputs, "train");
+  EXPECT_THAT(train->describe().classes, ElementsAre("Kia", "Toyota"));
+  EXPECT_THAT(caption(*train, 0, 0), testing::StartsWith("a photo of a "));
+  EXPECT_EQ(captions(*train).front(), caption(*train, 3, 0));
+  EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
+}
+
+TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {
+  const auto tested = [&](int seed) { return names(*part(run(listing({{"split", {{"seed", seed}}}})), "test")); };
+  const auto first = tested(1);
+  context_.facts.seed = 9;
+  EXPECT_EQ(tested(1), first);
+  EXPECT_NE(tested(2), first);
+  EXPECT_FALSE((*create(listing()))->uses_seed());
+  EXPECT_TRUE((*create(listing({{"split", {{"seed", nullptr}}}})))->uses_seed());
+}
+
+TEST_F(ImageTableStage, WhatIsWrongIsSaidWhereItIsWritten) {
+  EXPECT_THAT(errors(listing({{"label", "maker"}, {"caption", "a {modle}"}})),
+              ElementsAre(HasSubstr("E0304 /data/label: "), HasSubstr("E0304 /data/caption: ")));
+  write("image_path,make\n");
+  EXPECT_THAT(errors(listing({{"caption", nullptr}})), ElementsAre(HasSubstr("E0612 /data/table: ")));
+}
+
+TEST_F(ImageTableStage, AnotherTableIsOtherData) {
+  const std::string before = (*create(listing()))->fingerprint();
+  EXPECT_EQ((*create(listing()))->fingerprint(), before);
+  std::string text = folder_.read("data/data/image_labels_filtered.csv");
+  text.replace(text.find("Camry"), 5, "Prius");
+  write(text);
+  EXPECT_NE((*create(listing()))->fingerprint(), before);
+}
+
+TEST_F(ImageTableStage, WithoutACaptionThereIsNone) {
+  const auto train = part(run(listing({{"caption", nullptr}})), "train");
+  EXPECT_TRUE(train->describe().captions.empty());
+  EXPECT_FALSE(train->sample(0, 0)->contains("caption"));
+}
+
+}  // namespace
+}  // namespace stages
