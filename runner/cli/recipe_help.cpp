@@ -44,13 +44,14 @@ std::vector<std::string> meaning(const Alias& alias) {
     for (std::string word; stream >> word;) words.push_back(std::move(word));
     return words;
   }
-  for (const std::string& target : alias.targets) words.push_back(target + ",");
   for (const auto& [value, overrides] : alias.cases) {
     words.push_back(value + ":");
     for (const std::string& override : overrides) words.push_back(override);
     if (overrides.empty()) words.push_back("nothing");
     words.back() += ',';
   }
+  if (!alias.cases.empty() && !alias.targets.empty()) words.insert(words.end(), {"any", "other", "value:"});
+  for (const std::string& target : alias.targets) words.push_back(target + ",");
   words.back().pop_back();
   return words;
 }

@@ -13,6 +13,9 @@
 namespace runner {
 namespace {
 
+/// In the mapping of an alias's values: the key that it stands for with any other value.
+constexpr std::string_view kAnyOther = "any";
+
 Diagnostic bad_alias(const Value& value, const std::string& name, std::string message, std::string help) {
   return {ErrorCode::kBadAlias, value.where, pointer_to("/aliases", name), std::move(message), std::move(help)};
 }
@@ -98,9 +101,15 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
   return result;
 }
 
+/// Does its value have a meaning of its own?
+bool is_case(const Override& override, const Alias& alias) {
+  const std::string given = override.value ? scalar_text(*override.value) : "";
+  return override.value && std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
+}
+
 /// What one value of an alias means.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
-  if (alias.targets.empty()) return chosen_case(override, alias);
+  if (alias.targets.empty() || is_case(override, alias)) return chosen_case(override, alias);
   std::vector<Override> result;
   for (const std::string& target : alias.targets) {
     Override renamed = override;
@@ -178,7 +187,7 @@ Result<std::vector<Override>> meant_by(const Override& override, std::span<const
   const Alias* alias = covering(override.key, aliases);
   if (!alias) return std::vector<Override>{override};
   if (!alias->instead.empty()) return foreign_option(override, *alias);
-  const bool is_other_name = alias->targets.size() == 1;
+  const bool is_other_name = alias->targets.size() == 1 && alias->cases.empty();
   if (override.sweep && !is_other_name) return meant_by_each(override, *alias);
   auto result = meant(override, *alias);
   // One value of it may mean such an option: use_wandb: {"false": [], "true": [wandb=true]}.
@@ -231,6 +240,11 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
       alias.instead = *value.find("instead")->text();
     } else if (const auto* cases = value.map()) {
       for (const Entry& entry : *cases) {
+        if (entry.key == kAnyOther && entry.value.text()) {
+          alias.targets = {*entry.value.text()};
+          good = good && reads_as_override("++" + alias.targets[0] + "=0");
+          continue;
+        }
         alias.cases.push_back({entry.key, texts(entry.value)});
         good = good && std::ranges::all_of(alias.cases.back().overrides, reads_as_override);
         good = good && (!alias.cases.back().overrides.empty() || (entry.value.list() && entry.value.list()->empty()));

@@ -12,8 +12,9 @@ namespace runner {
 struct Alias {
   std::string name;  ///< "lr"; may hold dots
   Location where;
-  std::vector<std::string> targets;  ///< the keys it stands for: one or several; empty when it maps values
-  /// Overrides that stand for one value of it: mixed_precision: {"true": [memory.precision=fp16]}
+  std::vector<std::string> targets;  ///< the keys it stands for: one or several; where it maps values, with the others
+  /// Overrides that stand for one value of it: mixed_precision: {"true": [memory.precision=fp16]}; `any: key` is the
+  /// key that all other values are of.
   struct Case {
     std::string value;
     std::vector<std::string> overrides;

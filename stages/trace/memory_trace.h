@@ -31,7 +31,9 @@ struct Backend {
 struct TracedStorage {
   std::int64_t bytes = 0;  ///< as asked for
   Owner owner = Owner::kTransient;
-  std::string name;       ///< as own() said, or of a saved activation the path of the module that saved it
+  /// As own() said; or what it was made for, of a saved activation what saved it: the path of a module, a term of the
+  /// loss, "loss.covariance", or in a backward pass those of its forward. Empty where nothing says so.
+  std::string name;
   std::string operation;  ///< in which it was born, the outermost: "aten::linear", "AddmmBackward0"
   std::string module;     ///< the path of the module that ran then; empty: none, as in a backward pass
   StepPhase phase = StepPhase::kIdle;

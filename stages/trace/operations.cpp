@@ -7,6 +7,9 @@
 #include <ATen/record_function.h>
 #include <torch/torch.h>
 
+#include "stages/tensor/loss_term.h"
+#include "stages/tensor/module_names.h"
+
 namespace stages {
 namespace {
 
@@ -43,6 +46,12 @@ std::string short_name(std::string_view name) {
 
 }  // namespace
 
+std::string running_purpose() {
+  std::string path = running_path();
+  if (path.empty() && running_loss_term) return running_loss_term;
+  return path;
+}
+
 struct ScopedOperations::Callbacks {
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
     ScopedOperations* const self = operations_of_thread;
@@ -53,6 +62,7 @@ struct ScopedOperations::Callbacks {
       self->outermost_ = short_name(is_engine ? name.substr(kEngine.size()) : name);
       ++self->number_;
     }
+    if (!is_engine) self->note_purpose(function);
     if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
       self->levels_.push_back(Level::kNode);
       return nullptr;
@@ -77,9 +87,28 @@ struct ScopedOperations::Callbacks {
     const Level level = self->levels_.back();
     self->levels_.pop_back();
     if (level == Level::kOperation || level == Level::kSum) self->show(function, level == Level::kSum);
-    if (self->levels_.empty()) self->outermost_.clear();
+    if (!self->levels_.empty()) return;
+    self->outermost_.clear();
+    self->purpose_of_node_.clear();
   }
 };
+
+/// An operation is told the number that the next node will have, so that the last one to be told it has made that node.
+void ScopedOperations::note_purpose(const at::RecordFunction& function) {
+  const std::int64_t number = function.seqNr();
+  if (number < 0) return;
+  if (function.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+    const auto found = purposes_.find(number);
+    purpose_of_node_ = found == purposes_.end() ? "" : found->second;
+  } else if (at::GradMode::is_enabled()) {
+    purposes_[number] = running_purpose();
+  }
+}
+
+std::string ScopedOperations::purpose() const {
+  std::string running = running_purpose();
+  return running.empty() ? purpose_of_node_ : running;
+}
 
 void ScopedOperations::show(const at::RecordFunction& function, bool is_sum) {
   const auto show = [&](const at::Tensor& tensor) {

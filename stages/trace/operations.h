@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +12,9 @@ struct RecordFunction;
 }
 
 namespace stages {
+
+/// What the current thread computes: the path of the running module, or the term of the loss; "" where neither runs.
+std::string running_purpose();
 
 /// Knows which operation of torch this thread is in, as long as it lives; one at a time on a thread.
 class [[nodiscard]] ScopedOperations {
@@ -33,6 +37,8 @@ class [[nodiscard]] ScopedOperations {
 
   /// The outermost, "aten::linear", or of a backward pass its node, "AddmmBackward0"; "" outside of all.
   const std::string& current() const { return outermost_; }
+  /// running_purpose(), or in a backward pass that of the forward of its node.
+  std::string purpose() const;
   /// How many of the outermost have begun: tells one from the next.
   std::size_t number() const { return number_; }
   /// How many operations have begun that are in no other: those of a backward pass count each, and so do those of an
@@ -45,6 +51,7 @@ class [[nodiscard]] ScopedOperations {
  private:
   struct Callbacks;
   void show(const at::RecordFunction& function, bool is_sum);
+  void note_purpose(const at::RecordFunction& function);
 
   /// What runs within what: the engine's step for a node, the node, operations.
   enum class Level { kEngine, kNode, kOperation, kSum };
@@ -53,6 +60,8 @@ class [[nodiscard]] ScopedOperations {
   std::uint64_t handle_;
   std::string outermost_;
   std::vector<Level> levels_;
+  std::unordered_map<std::int64_t, std::string> purposes_;  // by the sequence number of a node that is yet to be made
+  std::string purpose_of_node_;                             // of the outermost node; empty outside of all
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;

@@ -27,7 +27,7 @@ c10::DataPtr MemoryTrace::Recorder::birth(std::int64_t bytes) {
   const std::lock_guard lock(mutex);
   const StepPhase phase = current_phase();
   const std::size_t index = add({.bytes = bytes,
-                                 .name = {},
+                                 .name = operations->purpose(),
                                  .operation = operations->current(),
                                  .module = running_path(),
                                  .phase = phase,
@@ -104,7 +104,7 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (!index || is_owned_[*index] || storages[*index].is_cast || storages[*index].owner == Owner::kSavedActivation)
     return;
   storages[*index].owner = Owner::kSavedActivation;
-  storages[*index].name = running_path();
+  storages[*index].name = running_purpose();
   if (storages[*index].shape.empty()) describe(*index, tensor);
 }
 

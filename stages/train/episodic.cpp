@@ -8,6 +8,7 @@
 #include "stages/artifact/model.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/memory/policy.h"
+#include "stages/tensor/loss_term.h"
 #include "stages/train/loss.h"
 #include "stages/train/training_kind.h"
 #include "stages/train/variance_covariance.h"
@@ -58,16 +59,19 @@ class EpisodicStep final : public TrainingStep {
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     NamedTensors sums;
     if (loss_.classification > 0) {
+      const ScopedLossTerm term("loss.classification");
       const at::Tensor& logits = encoded.at("logits");  // (episodes, queries, ways)
       const at::Tensor sum = cross_entropy_sum(logits.flatten(0, 1), part["label"].flatten(), /*label_smoothing=*/0);
       sums.set("classification", sum * (loss_.classification / static_cast<double>(logits.size(1))));
     }
     if (loss_.variance > 0) {
+      const ScopedLossTerm term("loss.variance");
       sums.set("variance", sum_over_episodes(encoded, loss_.variance, [&](const at::Tensor& features) {
                  return support_variance_loss(features, loss_.variance_target, loss_.deviation);
                }));
     }
     if (loss_.covariance > 0) {
+      const ScopedLossTerm term("loss.covariance");
       sums.set("covariance", sum_over_episodes(encoded, loss_.covariance, [&](const at::Tensor& features) {
                  return support_covariance_loss(features, loss_.form);
                }));

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "stages/numerics/recomputable_module.h"
+#include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/trace/repetition.h"
 #include "stages/train/encoded_parts.h"
@@ -183,6 +184,7 @@ class Accumulation {
   };
   Measured measured_loss(const NamedTensors& encoded, const Batch& part) {
     const ScopedPhase phase(StepPhase::kLoss);
+    const ScopedLossTerm whole("loss");
     const NamedTensors terms = step_.loss(encoded, part);
     at::Tensor sums = numbers_.row(terms, step_.score(encoded, part));
     at::Tensor total;

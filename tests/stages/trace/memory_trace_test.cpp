@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "stages/model/activation.h"
+#include "stages/tensor/loss_term.h"
 #include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"
@@ -98,6 +99,28 @@ TEST_F(MemoryTraceTest, NamesTheOutermostOperationAndItsShape) {
   EXPECT_EQ(last.operation, "aten::linear");
   EXPECT_THAT(last.shape, ElementsAre(2, 3, 5));
   EXPECT_EQ(last.dtype, at::kFloat);
+}
+
+TEST_F(MemoryTraceTest, TermOfTheLossNamesWhatItMakesAndWhatItsGradientTakes) {
+  MemoryTrace trace({});
+  const at::Tensor x = torch::empty({4, 8}, kMetaFloat).requires_grad_(true);
+  at::Tensor loss;
+  {
+    const ScopedLossTerm whole("loss");
+    {
+      const ScopedLossTerm term("loss.covariance");
+      loss = x.t().matmul(x).square().sum();
+    }
+    loss = loss * 2;
+  }
+  loss.backward();
+  std::vector<std::string> names;
+  for (const TracedStorage& storage : trace.storages()) {
+    if (storage.shape == std::vector<std::int64_t>{8, 8}) names.push_back(storage.operation + " of " + storage.name);
+  }
+  EXPECT_THAT(names, testing::Contains("aten::matmul of loss.covariance"));
+  EXPECT_THAT(names, testing::Contains("PowBackward0 of loss.covariance"));
+  EXPECT_EQ(trace.storages().front().name, "");
 }
 
 TEST_F(MemoryTraceTest, KnowsThePhase) {
