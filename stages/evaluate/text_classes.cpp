@@ -46,6 +46,13 @@ at::Tensor TextRows::embeddings(torch::nn::Module& network, at::Device device, s
   return torch::cat(parts);
 }
 
+at::Tensor TextLabels::logits(torch::nn::Module& network, const at::Tensor& pixels) {
+  const bool is_seen = embeddings_.defined() && embeddings_.device() == pixels.device();
+  if (!is_seen) embeddings_ = texts_.embeddings(network, pixels.device(), std::max<std::int64_t>(1, pixels.size(0)));
+  const NamedTensors seen = model_.forward(network, {{"image", pixels}});
+  return seen.at("image_embeddings").matmul(embeddings_.t()) * seen.at("logit_scale").exp();
+}
+
 TextClasses::TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
                          const std::vector<std::string>& templates)
     : templates_(static_cast<std::int64_t>(templates.size())), texts_(checkpoint, texts_of(names, templates)) {}

@@ -28,6 +28,20 @@ class TextRows {
   at::Tensor tokens_;
 };
 
+/// The logits of images for some texts. The texts are embedded once, when the first images are seen.
+class TextLabels {
+ public:
+  TextLabels(const Checkpoint& checkpoint, const std::vector<std::string>& texts)
+      : model_(*checkpoint.model), texts_(checkpoint, texts) {}
+  /// (n, texts) of `pixels` (n, 3, size, size); the network is always the same one.
+  at::Tensor logits(torch::nn::Module& network, const at::Tensor& pixels);
+
+ private:
+  const Model& model_;
+  const TextRows texts_;
+  at::Tensor embeddings_;
+};
+
 /// Classes that are told by texts: each is represented by the mean of the embeddings of its templates, of length 1, as
 /// CLIP's authors do it (Radford et al. 2021, arXiv:2103.00020, section 3.1.4).
 class TextClasses {

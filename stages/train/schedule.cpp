@@ -114,7 +114,8 @@ struct At {
     return {learning_rate * power(schedule.gamma, point.epoch), {}};
   }
   Rates operator()(const OneCycleSchedule& schedule) const {
-    return one_cycle(schedule, learning_rate, static_cast<double>(point.step), static_cast<double>(point.steps));
+    return one_cycle(schedule, learning_rate, static_cast<double>(point.step),
+                     static_cast<double>(point.steps * schedule.legacy_steps_factor));
   }
   Rates operator()(const PlateauSchedule& schedule) const {
     return {reduced(schedule, learning_rate, point.reductions), {}};

@@ -73,6 +73,7 @@ struct OneCycleSchedule {
   bool three_phase = false;
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
+  std::int64_t legacy_steps_factor = 1;  ///< so many times the steps that are run are what it is spread over
 };
 
 /// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau, stepped after every

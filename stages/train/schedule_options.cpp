@@ -86,6 +86,7 @@ Schedule read_one_cycle(runner::ConfigReader& reader) {
   reader.read("cycle_momentum", schedule.cycle_momentum);
   reader.read("base_momentum", schedule.base_momentum);
   reader.read("max_momentum", schedule.max_momentum);
+  reader.read("legacy_steps_factor", schedule.legacy_steps_factor);
   return schedule;
 }
 

@@ -11,6 +11,7 @@
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/text_classes.h"
 #include "stages/evaluate/test_time_flip.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"
@@ -19,6 +20,7 @@
 #include "stages/memory/plan_forward.h"
 #include "stages/memory/unseen_plan.h"
 #include "stages/numerics/prepared_network.h"
+#include "stages/text/class_text.h"
 #include "stages/worker/network_of_run.h"
 #include "stages/worker/support_examples.h"
 
@@ -29,16 +31,31 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
+/// What a picture may be taken for, where those are not the classes of the training.
+struct AskedClasses {
+  std::optional<SupportExamples> examples = {};  ///< of a few-shot model
+  std::shared_ptr<TextLabels> texts = {};        ///< of a CLIP; null: its class head says it
+  std::vector<std::string> names = {};           ///< empty: the classes of the training
+};
+
+/// The logits of the rows of `inputs`, which hold the examples where there are some.
+at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked, TestTimeFlip flip,
+                        torch::nn::Module& network, const NamedTensors& inputs) {
+  const at::Tensor logits = flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
+    return asked.texts ? asked.texts->logits(network, seen.at("image"))
+                       : checkpoint.model->forward(network, seen).at("logits");
+  });
+  return logits.flatten(0, -2);
+}
+
 /// Says what the network takes each picture for.
 class Prediction {
  public:
-  /// `examples` are those of a few-shot model; null for any other.
-  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures,
-             std::optional<SupportExamples> examples, std::int64_t top, TestTimeFlip flip,
-             const RequestContext& context)
+  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, AskedClasses asked,
+             std::int64_t top, TestTimeFlip flip, const RequestContext& context)
       : checkpoint_(checkpoint),
         pictures_(std::move(pictures)),
-        examples_(std::move(examples)),
+        asked_(std::move(asked)),
         top_(top),
         flip_(flip),
         context_(context) {}
@@ -64,12 +81,9 @@ class Prediction {
 
  private:
   at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
-    const Batch placed = network.placed(examples_ ? examples_->asked_about(batch) : batch);
+    const Batch placed = network.placed(asked_.examples ? asked_.examples->asked_about(batch) : batch);
     const ScopedInference inference(network);
-    const at::Tensor logits = flipped_mean(placed.tensors(), flip_, [&](const NamedTensors& seen) {
-      return checkpoint_.model->forward(network.module(), seen).at("logits");
-    });
-    return logits.flatten(0, -2).cpu();
+    return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
   void give(const Batch& batch, const at::Tensor& logits) {
@@ -109,13 +123,13 @@ class Prediction {
 
   std::string name_of(std::int64_t label) const {
     const auto index = static_cast<std::size_t>(label);
-    const std::vector<std::string>& names = examples_ ? examples_->classes() : checkpoint_.classes;
+    const std::vector<std::string>& names = asked_.names.empty() ? checkpoint_.classes : asked_.names;
     return index < names.size() ? names[index] : "output " + std::to_string(label);
   }
 
   const Checkpoint& checkpoint_;
   const std::shared_ptr<const PictureFiles> pictures_;
-  const std::optional<SupportExamples> examples_;
+  const AskedClasses asked_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
   const RequestContext& context_;
@@ -124,9 +138,8 @@ class Prediction {
 };
 
 /// The bytes that this takes of a GPU named `device_model`.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures,
-                           const std::optional<SupportExamples>& examples, std::int64_t batch_size, TestTimeFlip flip,
-                           const std::string& device_model) {
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures, const AskedClasses& classes,
+                           std::int64_t batch_size, TestTimeFlip flip, const std::string& device_model) {
   MemoryPolicy policy;
   policy.precision = checkpoint.numerics.precision;
   policy.tf32 = checkpoint.numerics.tf32;
@@ -136,11 +149,9 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
                            trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes};
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
-    const NamedTensors asked =
-        examples ? examples->asked_about(Batch(inputs, inputs.at("image").size(0))).tensors() : inputs;
-    return flipped_mean(asked, flip, [&](const NamedTensors& seen) {
-      return checkpoint.model->forward(network, seen).at("logits").flatten(0, -2);
-    });
+    const NamedTensors seen =
+        classes.examples ? classes.examples->asked_about(Batch(inputs, inputs.at("image").size(0))).tensors() : inputs;
+    return asked_logits(checkpoint, classes, flip, network, seen);
   };
   return plan_forward({.name = checkpoint.model_stage,
                        .data = data,
@@ -174,11 +185,41 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   return std::optional(*std::move(examples));
 }
 
+/// The texts that a CLIP is asked about; none where its class head answers, or the model is no CLIP.
+runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
+                                                     const Checkpoint& checkpoint) {
+  const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
+  if (!model) {
+    if (labels.empty()) return std::shared_ptr<TextLabels>();
+    return runner::Diagnostic{
+        ErrorCode::kUsage, {}, "", "--labels is for models that read texts, and this one does not", "leave it out"};
+  }
+  if (labels.empty() && model->has_class_head()) return std::shared_ptr<TextLabels>();
+  std::vector<std::string> texts = labels;
+  for (const std::string& name : labels.empty() ? checkpoint.classes : std::vector<std::string>())
+    texts.push_back(class_text("a photo of a {name}.", name));
+  return std::make_shared<TextLabels>(checkpoint, texts);
+}
+
+runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint& checkpoint,
+                                           const ImageDatasetOptions& transform, const RequestContext& context) {
+  const runner::JsonFields<Json> fields(request, "the request");
+  auto examples = support_of(request.contains("support") ? fields.text("support") : "", checkpoint, transform, context);
+  if (!examples) return examples.errors();
+  const std::vector<std::string> labels =
+      request.contains("labels") ? fields.texts("labels") : std::vector<std::string>();
+  auto texts = texts_of(labels, checkpoint);
+  if (!texts) return texts.errors();
+  AskedClasses asked{*std::move(examples), *std::move(texts), labels};
+  if (asked.examples) asked.names = asked.examples->classes();
+  return asked;
+}
+
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
-                                               "skip_corrupt", "flip", "plan_for", "support"});
+                                               "skip_corrupt", "flip", "plan_for", "support", "labels"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
@@ -207,13 +248,12 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   if (!*checkpoint) return Json{{"predicted", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
-  auto examples =
-      support_of(request.contains("support") ? fields.text("support") : "", **checkpoint, transform, context);
-  if (!examples) return examples.errors();
+  auto asked = asked_classes(request, **checkpoint, transform, context);
+  if (!asked) return asked.errors();
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *examples, batch_size, flip->second, plan_for)}};
-  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(examples), top, flip->second, context)
+    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size, flip->second, plan_for)}};
+  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second, context)
                     .run(batch_size, *device);
   if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
   return answer;

@@ -26,10 +26,11 @@ struct PredictFlags {
   WeightsSource weights;
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
-  std::string out;            ///< a file; empty: standard output
-  std::string flip = "none";  ///< mirrors to average over
-  std::string support;        ///< examples of each class, for a few-shot model; empty: none
-  bool skip_corrupt = false;  ///< continue after an image that cannot be read
+  std::string out;                  ///< a file; empty: standard output
+  std::string flip = "none";        ///< mirrors to average over
+  std::string support;              ///< examples of each class, for a few-shot model; empty: none
+  std::vector<std::string> labels;  ///< texts that an image is compared with; empty: the classes of the training
+  bool skip_corrupt = false;        ///< continue after an image that cannot be read
   LogFlags log;
 };
 
@@ -123,6 +124,7 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
                         {"flip", flags.flip},
                         {"skip_corrupt", flags.skip_corrupt}});
   if (!flags.support.empty()) request->json["support"] = path_for(request->graph, flags.support);
+  if (!flags.labels.empty()) request->json["labels"] = flags.labels;
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto device = take_own_device({.recipe = request->recipe,
                                        .graph = request->graph,
@@ -172,6 +174,10 @@ Invocation declare_predict() {
             .value = &flags->support,
             .summary = "For a few-shot model: a folder with a folder of a few photographs for each class",
             .type = "DIR"});
+  verb.add({.name = "--labels",
+            .value = &flags->labels,
+            .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as \"a red car\"",
+            .type = "TEXT"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The file to write when all images are done, instead of standard output",
