@@ -10,6 +10,7 @@
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
+#include "stages/data/picture_change.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -48,8 +49,16 @@ class ImageDataset : public Dataset {
 
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
-  Cut cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
-  /// The picture cut to size.
+  /// How a picture becomes a sample.
+  struct Drawn {
+    Cut cut;
+    std::optional<PictureChange> change;  ///< without one the cut may still be mirrored
+  };
+  Drawn drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
+  /// `image`, of which `cut` is to be taken, changed and cut.
+  std::shared_ptr<const Image> made(std::shared_ptr<const Image> image, const Cut& cut,
+                                    const std::optional<PictureChange>& change) const;
+  /// The picture cut to size, and whether it is still to be mirrored.
   std::shared_ptr<const Image> read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
 
   std::shared_ptr<const ImageList> list_;
