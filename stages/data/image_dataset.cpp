@@ -46,6 +46,14 @@ std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
   return (full * wanted + part - 1) / part;
 }
 
+/// The pixels of `image` in `box`, which lies in it.
+Image cropped(const Image& image, const Box& box) {
+  Image part = Image::unset(box.width, box.height);
+  for (int row = 0; row < box.height; ++row)
+    std::copy_n(image.row(box.top + row) + std::ptrdiff_t{3} * box.left, std::ptrdiff_t{3} * box.width, part.row(row));
+  return part;
+}
+
 /// `image` itself where the cut takes all of it as it is.
 std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image, Interpolation interpolation) {
   const Box all{0, 0, image->width, image->height};
@@ -118,19 +126,36 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
   }
 }
 
-Cut ImageDataset::cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const {
+ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const {
   const int width = header.shown_width(), height = header.shown_height();
   const std::optional<Box>& box = file(index).box;
   const Box used = box ? within(*box, width, height) : Box{0, 0, width, height};
-  const auto cut = [&] {
-    if (part_ != Part::kTrain) return evaluation_cut(used.width, used.height, options_.image_size, options_.resize);
+  Drawn result;
+  if (part_ == Part::kTrain) {
     Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
-    return training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
-  };
-  Cut result = cut();
-  result.from.left += used.left;
-  result.from.top += used.top;
+    result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
+    if (changes_pictures(options_.augment)) {
+      result.change = drawn_change(options_.augment, result.cut.mirrored, random);
+      result.cut.mirrored = false;
+    }
+  } else {
+    result.cut = evaluation_cut(used.width, used.height, options_.image_size, options_.resize);
+  }
+  result.cut.from.left += used.left;
+  result.cut.from.top += used.top;
   return result;
+}
+
+std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> image, const Cut& cut,
+                                                const std::optional<PictureChange>& change) const {
+  const Interpolation interpolation = options_.resize.interpolation;
+  if (!change) return cut_out(cut, std::move(image), interpolation);
+  if (options_.augment.random_resized_crop)
+    return std::make_shared<const Image>(changed(*cut_out(cut, std::move(image), interpolation), *change));
+  auto part = std::make_shared<const Image>(changed(cropped(*image, cut.from), *change));
+  Cut rest = cut;
+  rest.from = {0, 0, part->width, part->height};
+  return cut_out(rest, std::move(part), interpolation);
 }
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
@@ -147,26 +172,27 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
     return image;
   };
   const auto wanted = [&](const ImageHeader& header) {
-    const Cut cut = cut_of(header, epoch, index);
-    mirrored = cut.mirrored;
-    return cut;
+    const Drawn sample = drawn(header, epoch, index);
+    mirrored = sample.cut.mirrored;
+    return sample;
   };
   if (options_.decode == Decode::kExact) {
     std::shared_ptr<const Image> whole = find(8);
     if (!whole) whole = decode(file_bytes(), 8);
-    const Cut cut = wanted({whole->width, whole->height});
-    return cut_out(cut, std::move(whole), options_.resize.interpolation);
+    const Drawn sample = wanted({whole->width, whole->height});
+    return made(std::move(whole), sample.cut, sample.change);
   }
 
   const std::vector<std::uint8_t> bytes = file_bytes();
   const ImageHeader header = read_image_header(bytes);
-  const Cut cut = wanted(header);
+  const Drawn sample = wanted(header);
+  const Cut& cut = sample.cut;
   const int eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
                                        enough(header.shown_height(), cut.from.height, cut.height));
   std::shared_ptr<const Image> decoded = find(eighths);
   if (!decoded) decoded = decode(bytes, eighths);
   const Cut used = at_size(cut, header, *decoded);
-  return cut_out(used, std::move(decoded), options_.resize.interpolation);
+  return made(std::move(decoded), used, sample.change);
 }
 
 }  // namespace stages

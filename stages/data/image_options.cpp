@@ -46,6 +46,15 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
 
   ConfigReader& augment = reader.section("augment");
   augment.read("horizontal_flip", images.augment.horizontal_flip);
+  augment.read("vertical_flip", images.augment.vertical_flip);
+  augment.read("brightness", images.augment.brightness);
+  augment.read("contrast", images.augment.contrast);
+  augment.read("saturation", images.augment.saturation);
+  augment.read("hue", images.augment.hue);
+  augment.read("rotation", images.augment.rotation);
+  augment.read("translation", images.augment.translation);
+  augment.read("shear", images.augment.shear);
+  augment.read("zoom", images.augment.zoom);
   if (ConfigReader* crop = section_or_null(augment, "random_resized_crop")) {
     RandomResizedCrop& random = images.augment.random_resized_crop.emplace();
     read_range(*crop, "scale", random.smallest_area, random.largest_area);

@@ -24,17 +24,23 @@ struct ResizeOptions {
 struct RandomResizedCrop {
   double smallest_area = 0.08, largest_area = 1;  ///< shares of the image's
   double narrowest = 0.75, widest = 1.3333;       ///< width divided by height
+  bool operator==(const RandomResizedCrop&) const = default;
 };
 
 struct AugmentOptions {
   std::optional<RandomResizedCrop> random_resized_crop;
-  double horizontal_flip = 0;  ///< probability
+  double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
+  double brightness = 0, contrast = 0, saturation = 0;  ///< by how much a factor may differ from 1
+  double hue = 0;                                       ///< turns, to both sides
+  double rotation = 0, shear = 0;                       ///< degrees, to both sides
+  double translation = 0;                               ///< share of the width and of the height, to both sides
+  double zoom = 0;                                      ///< by how much a factor may differ from 1
+
+  bool operator==(const AugmentOptions&) const = default;
 };
 
-/// True if a picture may be cut otherwise in every epoch.
-inline bool changes_images(const AugmentOptions& options) {
-  return options.random_resized_crop || options.horizontal_flip > 0;
-}
+/// True if a picture may be another in every epoch.
+inline bool changes_images(const AugmentOptions& options) { return options != AugmentOptions{}; }
 
 /// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x height.
 struct Cut {
@@ -47,7 +53,7 @@ struct Cut {
 /// The cut for evaluation of a picture of `width` x `height`: a function of its size alone.
 Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);
 
-/// The cut for training, drawn from `random`.
+/// The cut for training, drawn from `random`; of `augment` it is the crop and whether it is mirrored.
 Cut training_cut(int width, int height, int image_size, const ResizeOptions& options, const AugmentOptions& augment,
                  Random& random);
 

@@ -1,0 +1,131 @@
+#include "stages/data/image_dataset.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+constexpr std::uint64_t kSeed = 11;
+
+/// One picture in each part, with and without a box.
+class ImageDatasetTest : public testing::Test {
+ protected:
+  ImageDatasetTest() {
+    write_bytes(folder_.path() / "a.png", encode_png(picture_.width, picture_.height, picture_.pixels.data()));
+    options_.image_size = 24;
+    options_.augment = {.horizontal_flip = 0.5,
+                        .vertical_flip = 0.5,
+                        .brightness = 0.3,
+                        .contrast = 0.3,
+                        .saturation = 0.3,
+                        .hue = 0.2,
+                        .rotation = 20,
+                        .shear = 10,
+                        .translation = 0.1,
+                        .zoom = 0.2};
+  }
+
+  ImageDataset dataset(Part part = Part::kTrain, std::optional<Box> box = {}, std::shared_ptr<ImageCache> cache = {}) {
+    auto list = std::make_shared<ImageList>();
+    list->root = folder_.path();
+    list->classes = {"only"};
+    (*list)[part] = {{"a.png", 0, box}};
+    return {list, part, options_, kSeed, cache};
+  }
+
+  at::Tensor pixels(const Image& image) {
+    const at::Tensor result = torch::empty({3, image.height, image.width});
+    Normalization(options_.mean, options_.standard_deviation).write(image, false, result.data_ptr<float>());
+    return result;
+  }
+
+  PictureFolder folder_;
+  Image picture_ = picture(61, 45, 4);
+  ImageDatasetOptions options_;
+};
+
+at::Tensor image_of(const ImageDataset& data, std::int64_t epoch) { return data.sample(epoch, 0)->at("image"); }
+
+/// What the dataset draws for its first picture, `width` x `height`.
+std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch, int width, int height) {
+  Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});
+  const Cut cut = training_cut(width, height, options.image_size, options.resize, options.augment, random);
+  return {cut, drawn_change(options.augment, cut.mirrored, random)};
+}
+
+TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
+  const ImageDataset data = dataset();
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
+    EXPECT_TRUE(image_of(data, epoch).equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
+  }
+}
+
+TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
+  options_.augment.random_resized_crop = RandomResizedCrop{};
+  const ImageDataset data = dataset();
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
+    EXPECT_TRUE(image_of(data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+  }
+}
+
+TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
+  const ImageDataset data = dataset(Part::kTrain, Box{10, 5, 40, 30});
+  Image part(40, 30);
+  for (int row = 0; row < 30; ++row) std::copy_n(picture_.row(row + 5) + 30, 120, part.row(row));
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    const auto [cut, change] = drawn_for(options_, epoch, 40, 30);
+    EXPECT_TRUE(image_of(data, epoch).equal(pixels(apply(cut, changed(part, change), Interpolation::kBicubic))));
+  }
+}
+
+TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
+  const auto cache = std::make_shared<ImageCache>(1 << 20);
+  const ImageDataset data = dataset(), cached = dataset(Part::kTrain, {}, cache);
+  EXPECT_FALSE(image_of(data, 0).equal(image_of(data, 1)));
+  for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(cached, epoch).equal(image_of(data, epoch)));
+  EXPECT_TRUE(data.describe().augmented);
+}
+
+TEST_F(ImageDatasetTest, OtherPartsAreNeverChanged) {
+  const Cut cut = evaluation_cut(61, 45, 24, {});
+  for (const Part part : {Part::kValidation, Part::kTest}) {
+    const ImageDataset data = dataset(part);
+    EXPECT_FALSE(data.describe().augmented);
+    EXPECT_TRUE(image_of(data, 3).equal(pixels(apply(cut, picture_, Interpolation::kBicubic))));
+  }
+}
+
+TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
+  Image smooth(400, 300);
+  for (int y = 0; y < smooth.height; ++y) {
+    for (int x = 0; x < smooth.width; ++x) {
+      smooth.row(y)[3 * x] = static_cast<std::uint8_t>(x / 2);
+      smooth.row(y)[3 * x + 1] = static_cast<std::uint8_t>(y / 2);
+      smooth.row(y)[3 * x + 2] = static_cast<std::uint8_t>(255 - (x + y) / 4);
+    }
+  }
+  write_bytes(folder_.path() / "b.jpg", encode_jpeg(smooth, 90));
+  options_.augment.hue = 0;  // which is far another number where a colour is nearly grey
+  auto list = std::make_shared<ImageList>();
+  list->root = folder_.path();
+  list->classes = {"only"};
+  (*list)[Part::kTrain] = {{"b.jpg", 0, {}}};
+  const ImageDataset exact(list, Part::kTrain, options_, kSeed, nullptr);
+  options_.decode = Decode::kFast;
+  const ImageDataset fast(list, Part::kTrain, options_, kSeed, nullptr);
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    const at::Tensor difference = (image_of(exact, epoch) - image_of(fast, epoch)).abs();
+    EXPECT_LT(difference.mean().item<double>(), 0.04) << epoch;  // at edges next to black
+    EXPECT_GT(difference.max().item<double>(), 0) << epoch;
+  }
+}
+
+}  // namespace
+}  // namespace stages
