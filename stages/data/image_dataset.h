@@ -51,16 +51,12 @@ class ImageDataset : public Dataset {
 
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
-<<<<<<< HEAD
   bool has_captions() const { return !list_->captions.texts.empty(); }
   /// By each template.
   const std::vector<std::int64_t>& captions_of(std::int64_t index) const {
     return list_->captions.of.at(static_cast<std::size_t>(file(index).facts));
   }
   std::int64_t caption(std::int64_t epoch, std::int64_t index) const;
-  Cut cut_of(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const;
-  /// The picture cut to size.
-=======
   /// How a picture becomes a sample.
   struct Drawn {
     Cut cut;
@@ -71,7 +67,6 @@ class ImageDataset : public Dataset {
   std::shared_ptr<const Image> made(std::shared_ptr<const Image> image, const Cut& cut,
                                     const std::optional<PictureChange>& change) const;
   /// The picture cut to size, and whether it is still to be mirrored.
->>>>>>> 9eb2ded6535adf113f345270f2ebc95292d2c35a
   std::shared_ptr<const Image> read(std::int64_t epoch, std::int64_t index, bool& mirrored) const;
 
   std::shared_ptr<const ImageList> list_;

@@ -45,7 +45,7 @@ void compare(const RecordedCase& recorded) {
   if (fs::exists(merges))
     sources.push_back({.merges = merges, .vocabulary = recorded.path.parent_path() / "vocab.json.gz"});
   for (TokenizerOptions& source : sources) {
-    SCOPED_TRACE(source.merges);
+    SCOPED_TRACE(source.merges->string());
     const auto tokenizer = Tokenizer::read(source);
     ASSERT_TRUE(tokenizer) << tokenizer.errors().front().message;
     EXPECT_EQ(tokenizer->size(), 49408);
