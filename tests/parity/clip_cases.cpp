@@ -72,7 +72,8 @@ at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, We
                        const std::string& theirs, at::ScalarType type) {
   const auto ours = our_name(layout, theirs);
   if (!ours) return {};
-  const at::Tensor* const weight = network.named_parameters().find(*ours);
+  const auto weights = network.named_parameters();
+  const at::Tensor* const weight = weights.find(*ours);
   if (!weight) return {};
   if (*ours != kPositions) return weight->grad();
   const at::Tensor before = saved.at(theirs).to(type).detach().requires_grad_();

@@ -24,7 +24,8 @@ at::Tensor RecordedTower::gradient(const std::string& theirs) const {
     const auto ours = our_name(layout, theirs);
     if (!ours) continue;
     if (*ours == "vision_model.embeddings.position_embedding.weight") return gradient_of_positions(theirs);
-    const auto* weight = network_->named_parameters().find(*ours);
+    const auto weights = network_->named_parameters();
+    const auto* weight = weights.find(*ours);
     if (weight) return weight->grad().reshape(saved_shape(*ours, weight->grad()));
   }
   return {};
