@@ -87,7 +87,8 @@ void randomise(torch::nn::Module& network, at::Generator generator) {
   for (const auto& item : network.named_parameters()) {
     at::Tensor weight = item.value();
     if (!weight.is_floating_point()) continue;
-    const auto inputs = static_cast<double>(weight.numel() / std::max<std::int64_t>(weight.size(0), 1));
+    const std::int64_t outputs = weight.dim() > 0 ? std::max<std::int64_t>(weight.size(0), 1) : 1;
+    const auto inputs = static_cast<double>(weight.numel() / outputs);
     weight.normal_(0, weight.dim() > 1 ? std::min(0.5, 1 / std::sqrt(inputs)) : 0.5, generator);
   }
 }

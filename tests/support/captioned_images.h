@@ -11,7 +11,7 @@
 
 namespace stages {
 
-/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a photo of a red", say.
+/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a photo of a red.", say.
 class CaptionedImages final : public Dataset {
  public:
   explicit CaptionedImages(std::int64_t size, std::vector<std::string> classes = {"red", "green", "blue"})
@@ -22,7 +22,7 @@ class CaptionedImages final : public Dataset {
     data.size = size_;
     data.tensors = {{"image", {3, kSide, kSide}, at::kFloat}, {"label", {}, at::kLong}, {"caption", {}, at::kLong}};
     data.classes = classes_;
-    for (const std::string& name : classes_) data.captions.push_back(caption + name);
+    for (const std::string& name : classes_) data.captions.push_back(caption + name + ".");
     return data;
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
