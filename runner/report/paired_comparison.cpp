@@ -18,14 +18,12 @@ PairedDifference difference(const Comparison::Row& run, const Comparison::Row& b
   const auto count = static_cast<double>(mine.size());
   PairedDifference result{.run = run.title, .base = base.title};
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    result.mean += (mine[i] - theirs[i]) / count;
+    result.of_episodes.push_back(mine[i] - theirs[i]);
+    result.mean += result.of_episodes.back() / count;
     ++(mine[i] > theirs[i] ? result.better : mine[i] < theirs[i] ? result.worse : result.equal);
   }
   double squares = 0;
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    const double apart = mine[i] - theirs[i] - result.mean;
-    squares += apart * apart;
-  }
+  for (const double one : result.of_episodes) squares += (one - result.mean) * (one - result.mean);
   const double error = std::sqrt(squares / (count - 1) / count);
   result.low = result.mean - 1.96 * error;
   result.high = result.mean + 1.96 * error;

@@ -18,6 +18,7 @@ struct PairedDifference {
   double low = 0, high = 0;  ///< its 95 % interval, mean +- 1.96 standard errors
   double p_value = 1;        ///< of a mean that far from 0 if both were equally good; two-sided, normal
   std::int64_t better = 0, worse = 0, equal = 0;  ///< episodes
+  std::vector<double> of_episodes = {};           ///< run - base in each
 };
 
 /// Episodes from which on the mean is taken to be normally distributed.

@@ -171,6 +171,44 @@ def train_step(arguments, results):
     results["train_step"] = {"ratios": ratios, "losses": losses, "blocks": blocks}
 
 
+def episodes(arguments, results):
+    """A training step on an episode: four convolution blocks and the cosine transformer, 5 ways, 5 shots, 16 queries, 84 pixels."""
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    shape = {"ways": 5, "shots": 5, "queries": 16, "image_size": 84}
+    with tempfile.TemporaryDirectory() as folder:
+        options = {
+            "folder": folder,
+            "threads": arguments.threads,
+            **shape,
+            "episodes": 2,
+            "steps": (arguments.blocks + 1) * arguments.steps + 8,
+            "optimizer": {"learning_rate": 1e-3, "weight_decay": 1e-5},
+        }
+        sides = {"retort": Program([str(ROOT / "build/bin/episode_bench")], options, threads)}
+        sides["Python"] = Program([sys.executable, str(HERE / "episode_peer.py")], options, threads)
+        blocks = {name: [] for name in sides}
+        for turn in range(arguments.blocks + 1):
+            # The first block warms up; then each side goes first every other time.
+            for name in sorted(sides, reverse=turn % 2 == 0):
+                blocks[name].append(sides[name].block(arguments.steps if turn else 2))
+        for program in sides.values():
+            program.end()
+    medians = {name: [statistics.median(block["seconds"]) for block in parts[1:]] for name, parts in blocks.items()}
+    ratios = [ours / peer for ours, peer in zip(medians["retort"], medians["Python"])]
+    print(f"\nTraining on episodes of 105 images of 84 pixels, Conv4, {arguments.threads} threads: {arguments.blocks} blocks of {arguments.steps} each, in turns; the aim is 0.65 of Python's time")
+    rows = [("", "episodes/s", "s/episode", "spread", "peak MB", "peak above start MB")]
+    for name, parts in blocks.items():
+        median, peak = statistics.median(medians[name]), parts[-1]["peak_bytes"]
+        above = (peak - sides[name].started["resident_bytes"]) / 1e6
+        rows.append((name, f"{1 / median:.2f}", f"{median:.4f}", f"{spread(medians[name]):.1%}", f"{peak / 1e6:.0f}", f"{above:.0f}"))
+    table(rows)
+    first = {name: parts[0]["losses"] for name, parts in blocks.items()}
+    difference = max(abs(a - b) / abs(b) for a, b in zip(first["retort"], first["Python"]))
+    print(f"  time of retort / Python: median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
+    print(f"  the losses of the first two episodes, which are the same, differ by at most {difference:.1e} of the loss")
+    results["episodes"] = {"ratios": ratios, "blocks": blocks}
+
+
 def recompute(arguments, results):
     """The same step with each block's activations computed again, against torch.utils.checkpoint in Python."""
     size = "4 layers of width 128" if arguments.tiny else "CLIP B/32"
@@ -406,7 +444,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "episodes": episodes, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -5,17 +5,13 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/schema/schema.h"
-#include "runner/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/loader.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/machine/threads.h"
-#include "tests/bench/blocks.h"
 #include "tests/bench/resnet.h"
+#include "tests/bench/training_blocks.h"
 
 namespace {
 
@@ -50,57 +46,6 @@ class RepeatedImages final : public stages::Dataset {
  private:
   const std::int64_t size_, side_, classes_;
 };
-
-/// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every step makes once.
-class BlockContext final : public runner::RunContext {
- public:
-  explicit BlockContext(std::filesystem::path folder)
-      : RunContext({.seed = 42, .device = "cpu", .folder = std::move(folder)}) {}
-
-  void metric(std::string_view name, double value, std::int64_t) override {
-    if (name != "train/loss") return;
-    const double now = seconds_now();
-    losses_.push_back(value);
-    seconds_.push_back(now - began_);
-    began_ = now;
-    if (--left_ > 0) return;
-    wait();
-  }
-  /// Reports the block that is over, if there was one, and waits for the next.
-  void wait() {
-    if (!losses_.empty()) report({{"seconds", seconds_}, {"losses", losses_}});
-    losses_.clear();
-    seconds_.clear();
-    const std::optional<int> block = next_block();
-    is_over_ = !block;
-    left_ = block.value_or(1);
-    began_ = seconds_now();
-  }
-
-  void progress(const runner::Progress&) override {}
-  void say(std::string_view) override {}
-  bool cancelled() const override { return is_over_; }
-
- private:
-  std::vector<double> losses_, seconds_;
-  int left_ = 0;
-  double began_ = 0;
-  bool is_over_ = false;
-};
-
-/// A stage of this kind, its other options by default.
-std::unique_ptr<runner::Stage> make(const runner::StageKind& kind, const runner::SchemaSet& schemas, Json options) {
-  options["kind"] = kind.name;
-  runner::Value value = runner::from_json(options);
-  runner::Diagnostics errors = schemas.validate(value, schemas.kind(kind.name)->file);
-  runner::ConfigReader reader(value, "");
-  if (errors.empty()) {
-    auto stage = kind.create(reader);
-    if (stage) return std::move(*stage);
-    errors = stage.errors();
-  }
-  throw std::invalid_argument(errors[0].message + " [" + errors[0].pointer + "]");
-}
 
 /// The model of `options`, "kind" among them, or the one that only this program knows.
 std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas, BlockContext& context) {

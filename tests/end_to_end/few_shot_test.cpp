@@ -50,7 +50,10 @@ TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
   const json measured = metrics("run");
   EXPECT_EQ(measured["accuracies"].size(), 40u);
   EXPECT_EQ(measured["per_class"].size(), 3u);
-  EXPECT_EQ(retort("analyze run -q", folder_.path()).exit, 0);
+  const Ended analyzed = retort("analyze run -q", folder_.path());
+  EXPECT_EQ(analyzed.exit, 0) << analyzed.err;
+  EXPECT_THAT(analyzed.err, testing::Not(HasSubstr("curves")));
+  EXPECT_THAT(file_text(folder_ / "run/analysis/episodes.svg"), HasSubstr("40 episodes, mean "));
 }
 
 TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
@@ -65,10 +68,11 @@ TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
 TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
   ASSERT_EQ(run("cosine", "method=FSCT_cosine").exit, 0);
   ASSERT_EQ(run("softmax", "method=FSCT_softmax seed=9").exit, 0);
-  const Ended compared = retort("compare cosine softmax --paired", folder_.path());
+  const Ended compared = retort("compare cosine softmax --paired --out drawn", folder_.path());
   ASSERT_EQ(compared.exit, 0) << compared.err;
   EXPECT_THAT(compared.out, HasSubstr("over the same episodes"));
   EXPECT_THAT(compared.out, HasSubstr("softmax against cosine"));
+  EXPECT_THAT(file_text(folder_ / "drawn/paired_differences.svg"), HasSubstr("40 episodes, mean "));
   ASSERT_EQ(run("other", "evaluate.seed=1").exit, 0);
   const Ended refused = retort("compare cosine other --paired", folder_.path());
   EXPECT_NE(refused.exit, 0);
@@ -96,6 +100,9 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
 }
 
 TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
+  const Ended undivided = run("d", "data.split_seed=3");
+  EXPECT_EQ(undivided.exit, 78);
+  EXPECT_THAT(undivided.err, HasSubstr("set classes to random, or leave split_seed out"));
   const Ended one_shot = run("a", "k_shot=1 lambda_V=0.5");
   EXPECT_EQ(one_shot.exit, 78);
   EXPECT_THAT(one_shot.err, HasSubstr("With one shot the deviation within a class is not defined"));

@@ -4,6 +4,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/cli/run_selection.h"
+#include "runner/report/episode_pictures.h"
 #include "runner/report/evaluation_pictures.h"
 #include "runner/report/picture_folder.h"
 #include "runner/report/run_report.h"
@@ -29,6 +30,7 @@ void draw(const RunReport& report, PictureFolder& pictures) {
     if (!evaluation.confusion.empty()) {
       pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
     }
+    if (!evaluation.episodes.empty()) pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
     if (evaluation.macro || evaluation.micro) pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
     if (evaluation.calibration_error) pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
   }
@@ -46,7 +48,7 @@ Diagnostics gaps(const RunReport& report) {
         "the curves of the training may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
-    if (evaluation.has_curves) continue;
+    if (evaluation.has_curves || !evaluation.episodes.empty()) continue;  // episodes have none
     add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
         "evaluate the run again with `retort evaluate " + report.folder + "`");
   }

@@ -5,6 +5,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/run_selection.h"
 #include "runner/report/comparison.h"
+#include "runner/report/episode_pictures.h"
 #include "runner/report/paired_comparison.h"
 #include "runner/report/picture_folder.h"
 
@@ -45,6 +46,10 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     if (!flags.out.empty()) {
       PictureFolder folder(flags.out);
       folder.write("model_comparison.svg", draw_comparison(*comparison));
+      for (std::size_t i = 0; i < paired.size(); ++i) {
+        const std::string number = paired.size() > 1 ? "." + std::to_string(i + 1) : "";
+        folder.write("paired_differences" + number + ".svg", draw_difference(paired[i]));
+      }
       pictures = folder.written();
     }
     if (console.json) {
@@ -75,8 +80,7 @@ Invocation declare_compare() {
   verb.add({.name = "--paired",
             .value = &flags->paired,
             .summary = "Test the differences of few-shot models to the first, episode by episode"});
-  verb.add(
-      {.name = "--out", .value = &flags->out, .summary = "Draw model_comparison.svg into this folder", .type = "DIR"});
+  verb.add({.name = "--out", .value = &flags->out, .summary = "Draw the comparison into this folder", .type = "DIR"});
   verb.run = [flags](Console& console) { return compare(*flags, console); };
   return verb;
 }

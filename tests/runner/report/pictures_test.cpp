@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "runner/report/comparison.h"
+#include "runner/report/episode_pictures.h"
 #include "runner/report/evaluation_pictures.h"
 #include "runner/report/training_picture.h"
 
@@ -114,6 +115,53 @@ TEST(ComparisonPicture, HasABarForEachEvaluation) {
   EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0 %; two 75.0 %</desc>"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
   EXPECT_EQ(count(svg, "class=\"mark\""), 6u);
+}
+
+TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
+  RecordedEvaluation one = evaluation(2);
+  one.accuracy = 0.55;
+  one.low = 0.45;
+  one.high = 0.65;
+  one.episodes = {0.5, 0.5, 0.6, 0.6, 0.60000001, 0.5, 0.8, 0.4};
+  const std::string svg = draw_episodes(one, "a <run>");
+  EXPECT_THAT(svg, HasSubstr(">8 episodes, mean 55.0 %, 95 % interval 45.0 % to 65.0 %</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 50.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 60.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 80.0 %</title>"));
+  EXPECT_EQ(count(svg, " at "), 4u);
+  EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
+}
+
+// Bars of whole multiples of 1/80: none of them holds more of the values than another.
+TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
+  RecordedEvaluation one = evaluation(2);
+  for (int right = 0; right < 80; ++right) one.episodes.push_back(right / 80.0);
+  const std::string svg = draw_episodes(one, "run");
+  EXPECT_EQ(count(svg, "<title>2 episodes at "), 39u);
+}
+
+TEST(EpisodePicture, EpisodesThatAreAllAlikeAreOneBar) {
+  RecordedEvaluation one = evaluation(2);
+  one.accuracy = one.low = one.high = 1;
+  one.episodes = {1, 1, 1};
+  EXPECT_THAT(draw_episodes(one, "run"), HasSubstr("<title>3 episodes at 100.0 %</title>"));
+}
+
+TEST(EpisodePicture, DifferencesHaveABarAtZero) {
+  const PairedDifference one = {.run = "b",
+                                .base = "a",
+                                .mean = 0.05,
+                                .low = 0.01,
+                                .high = 0.09,
+                                .better = 2,
+                                .worse = 1,
+                                .equal = 1,
+                                .of_episodes = {0.1, 0, -0.1, 0.1}};
+  const std::string svg = draw_difference(one);
+  EXPECT_THAT(svg, HasSubstr("Difference of accuracy, b against a"));
+  EXPECT_THAT(svg, HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 0.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at -10.0 %</title>"));
 }
 
 }  // namespace
