@@ -114,8 +114,8 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
       ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', which says the classes "
                   "of the test images, is not there, nor in devkit; cars_test_annos.mat has their boxes alone"));
   EXPECT_THAT(found.no_test->help,
-              testing::HasSubstr("without it there are images for training and validation, which a stage that tests "
-                                 "can take by inputs: {test: NAME.validation}"));
+              testing::HasSubstr("without it there are images for training and for validation, and a test can take "
+                                 "the latter: evaluate.inputs: {test: data.validation}"));
 }
 
 TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
