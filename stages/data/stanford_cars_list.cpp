@@ -186,8 +186,8 @@ class CarLister {
             "', which says the classes of the test images, is not there, nor in " + kDevkit +
             (files_.has("devkit/cars_test_annos.mat") ? "; cars_test_annos.mat has their boxes alone" : ""),
         "it was published beside the devkit, as cars_test_annos_withlabels.mat: put it into '" + root_.string() +
-            "'; without it there are images for training and validation, which a stage that tests can take by inputs: "
-            "{test: NAME.validation}"};
+            "'; without it there are images for training and for validation, and a test can take the latter: "
+            "evaluate.inputs: {test: data.validation}"};
   }
 
   const fs::path root_;

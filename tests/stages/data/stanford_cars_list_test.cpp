@@ -114,8 +114,8 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
       ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', which says the classes "
                   "of the test images, is not there, nor in devkit; cars_test_annos.mat has their boxes alone"));
   EXPECT_THAT(found.no_test->help,
-              testing::HasSubstr("without it there are images for training and validation, which a stage that tests "
-                                 "can take by inputs: {test: NAME.validation}"));
+              testing::HasSubstr("without it there are images for training and for validation, and a test can take "
+                                 "the latter: evaluate.inputs: {test: data.validation}"));
 }
 
 TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
@@ -242,7 +242,7 @@ TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
       "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of these names");
 }
 
-/// The published annotations beside images that are links to one.
+/// The published annotations; no images.
 class PublishedCars : public testing::Test {
  protected:
   void SetUp() override {
@@ -270,14 +270,10 @@ TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
   test.fields.emplace_back("class");
   for (std::size_t i = 0; i < test.rows.size(); ++i) test.rows[i].emplace_back(static_cast<std::int64_t>(i % 196 + 1));
   folder_.write("cars_test_annos_withlabels.mat", mat_records_file("annotations", test));
-  for (const auto& [name, count] : {std::pair("cars_train", 8144), {"cars_test", 8041}}) {
-    fs::create_directory(folder_ / name);
-    for (int i = 1; i <= count; ++i) {
-      char file[16];
-      std::snprintf(file, sizeof file, "/%05d.jpg", i);
-      std::ofstream{folder_ / (std::string(name) + file)};
-    }
-  }
+  fs::create_directory(folder_ / "cars_train");
+  for (const auto& record : read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
+    std::ofstream{folder_ / ("cars_train/" + std::get<std::string>(record.back()))};
+  fs::create_directory_symlink("cars_train", folder_ / "cars_test");  // whose files have names of the same form
   for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
     const auto found = list_stanford_cars(folder_.path(), labels, /*boxes=*/true, false);
     ASSERT_TRUE(found) << found.errors().front().message;
