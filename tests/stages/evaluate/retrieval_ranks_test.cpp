@@ -74,18 +74,20 @@ TEST(RetrievalRanks, AreThoseOfTheDefinitionWhateverTheTile) {
 
 TEST(RetrievalRanks, EqualTextsTieWhereverTheyStand) {
   torch::manual_seed(5);
-  const std::int64_t n = 150;
+  constexpr std::int64_t kPairs = 150;
   const auto unit = [](const at::Tensor& rows) { return rows / rows.norm(2, 1, true); };
-  const at::Tensor images = unit(torch::randn({n, 67}));
-  // All texts are the same, so every image ranks its own by index, and each text ranks images as the others do.
-  const at::Tensor texts = unit(torch::randn({1, 67})).expand({n, 67}).contiguous();
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const RetrievalRanks ranks = retrieval_ranks(images.to(type), texts.to(type), {}, 17);
-    for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(ranks.image_to_text[static_cast<std::size_t>(i)], i);
-    std::vector<std::int64_t> sorted = ranks.text_to_image;
-    if (type == at::kFloat) {
-      std::ranges::sort(sorted);
-      for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
+  for (const std::int64_t width : {67, 512}) {
+    const at::Tensor images = unit(torch::randn({kPairs, width}));
+    // All texts are the same, so every image finds its own after those of a lower index.
+    const at::Tensor texts = unit(torch::randn({1, width})).expand({kPairs, width}).contiguous();
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const Ranks first = retrieval_ranks(images.to(type), texts.to(type), {}, kPairs).text_to_image;
+      for (const std::int64_t tile : {1, 3, 17, 64, 149}) {
+        const RetrievalRanks ranks = retrieval_ranks(images.to(type), texts.to(type), {}, tile);
+        for (std::int64_t i = 0; i < kPairs; ++i)
+          ASSERT_EQ(ranks.image_to_text[static_cast<std::size_t>(i)], i) << width << " " << tile;
+        EXPECT_EQ(ranks.text_to_image, first) << width << " " << tile;
+      }
     }
   }
 }
