@@ -103,7 +103,7 @@ TokenList tokens_of(std::string_view text) {
     throw std::invalid_argument("it is not UTF-8 at byte " + std::to_string(*bad + 1));
   TokenList tokens;
   std::size_t number = 0;
-  while (!text.empty() && number <= kMostPairs) {
+  while (!text.empty() && number <= kUsedMerges) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));

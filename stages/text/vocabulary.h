@@ -19,7 +19,7 @@ struct Vocabulary {
 };
 
 /// So many pairs of a list are used: the list that CLIP's authors published is five times as long as their vocabulary.
-inline constexpr std::size_t kMostPairs = 48'894;
+inline constexpr std::size_t kUsedMerges = 48'894;
 
 /// The vocabulary of a list of merges: a line with '#version', then the two parts of a token on each line, written in
 /// the symbols that GPT-2 has for bytes, with </w> at the end of a piece. Tokens are numbered in the order above. The

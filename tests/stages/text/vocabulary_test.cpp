@@ -81,7 +81,7 @@ TEST(VocabularyText, UsesAsManyPairsAsClipDoes) {
     }
   }
   // And on with one more byte each, until there are more than are used.
-  for (int first = 33; pairs <= kMostPairs; ++first) {
+  for (int first = 33; pairs <= kUsedMerges; ++first) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)
         merges +=
