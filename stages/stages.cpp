@@ -16,6 +16,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataStanfordCars,
       &kEvaluateClassification,
       &kEvaluateEpisodic,
+      &kEvaluateRetrieval,
       &kEvaluateZeroShot,
       &kMemoryPolicy,
       &kModelClip,

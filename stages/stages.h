@@ -20,6 +20,7 @@ extern const runner::StageKind kDataImageTable;
 extern const runner::StageKind kDataStanfordCars;
 extern const runner::StageKind kEvaluateClassification;
 extern const runner::StageKind kEvaluateEpisodic;
+extern const runner::StageKind kEvaluateRetrieval;
 extern const runner::StageKind kEvaluateZeroShot;
 extern const runner::StageKind kMemoryPolicy;
 extern const runner::StageKind kModelClip;
