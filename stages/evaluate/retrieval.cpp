@@ -93,7 +93,7 @@ class RetrievalEvaluation final : public runner::Stage {
     add(of_images, "image_to_text", numbers->values);
     add(of_texts, "text_to_image", numbers->values);
     for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
-    context.say("captions of " + headline(of_images) + "; images of " + headline(of_texts) + "; " +
+    context.say("captions: " + headline(of_images) + "; images: " + headline(of_texts) + "; " +
                 std::to_string(pairs_count) + " pairs, " +
                 (config_.finds_equal_captions ? "any with the same caption is right" : "only the own one is right"));
     return {{"metrics", numbers}};
@@ -146,7 +146,7 @@ class RetrievalEvaluation final : public runner::Stage {
   std::string headline(const RetrievalMetrics& metrics) const {
     std::string text;
     for (const auto& [k, share] : metrics.recall)
-      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " + runner::percent(share);
+      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " + runner::percent(share) + " %";
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 

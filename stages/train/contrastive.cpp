@@ -33,7 +33,8 @@ struct ContrastiveOptions {
   bool asks_for_accuracy = false;  ///< the class head's says which epoch is best
   bool asks_for_classes = false;   ///< validation looks for the nearest of the classes' captions
   std::int64_t frozen_epochs = 0;
-  std::int64_t compared = 0;  ///< pairs that an image is compared within; 0: the whole batch
+  std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
+  std::int64_t compared = 0;        ///< pairs that an image is compared within; 0: the whole batch
   bool balances_classes = false;
   double label_smoothing = 0;
   CaptionRowsOptions captions;
@@ -153,6 +154,10 @@ class ContrastiveStep final : public TrainingStep {
       lines.push_back("negatives: micro_batch: each image is compared with " + std::to_string(options_.compared - 1) +
                       " others, those of its micro-batch: this is another loss than that of the whole batch");
     }
+    if (options_.compared == 0 && options_.declared_parts > 1) {
+      lines.push_back("each image is compared with all others of the effective batch, not with those of its micro-batch "
+                      "alone: the loss is that of the whole batch");
+    }
     if (of_training_.cut_captions() > 0) {
       lines.push_back(std::to_string(of_training_.cut_captions()) +
                       " captions are longer than the text tower's context and are cut");
@@ -239,6 +244,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
               "that is 1",
               "set train.gradient_accumulation_steps, with batch_size as the micro-batch, or negatives: batch");
   }
+  options.declared_parts = parts;
   if (compares_parts) options.compared = options.captions.within = batch_size;
   return options;
 }
