@@ -146,7 +146,8 @@ class RetrievalEvaluation final : public runner::Stage {
   std::string headline(const RetrievalMetrics& metrics) const {
     std::string text;
     for (const auto& [k, share] : metrics.recall)
-      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " + runner::percent(share) + " %";
+      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " +
+              runner::percent(share) + " %";
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 

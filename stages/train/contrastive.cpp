@@ -155,8 +155,9 @@ class ContrastiveStep final : public TrainingStep {
                       " others, those of its micro-batch: this is another loss than that of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
-      lines.push_back("each image is compared with all others of the effective batch, not with those of its micro-batch "
-                      "alone: the loss is that of the whole batch");
+      lines.push_back(
+          "each image is compared with all others of the effective batch, not with those of its micro-batch "
+          "alone: the loss is that of the whole batch");
     }
     if (of_training_.cut_captions() > 0) {
       lines.push_back(std::to_string(of_training_.cut_captions()) +
