@@ -1,5 +1,8 @@
+#include <array>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runner/disk/digest.h"
 #include "runner/stage/config_reader.h"
@@ -11,13 +14,29 @@
 namespace stages {
 namespace {
 
+/// How many classes and images a part has where it was published; both 0 where that is not known.
+struct PublishedSize {
+  std::size_t classes = 0, images = 0;
+};
+using PublishedSizes = std::array<PublishedSize, kSplitParts>;
+
 using FewShotLists = std::array<std::shared_ptr<const ImageList>, kSplitParts>;
 
 constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
+/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty where both are as published, or
+/// not known.
+std::string unlike_published(const PublishedSize& published, std::size_t classes, std::size_t images) {
+  if (published.classes == 0 || (classes == published.classes && images == published.images)) return "";
+  return std::to_string(classes) + " classes and " + std::to_string(images) + " images in place of the " +
+         std::to_string(published.classes) + " and " + std::to_string(published.images) +
+         " that are published: results cannot be compared with published ones";
+}
+
 class FewShotStage final : public runner::Stage {
  public:
-  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts) : options_(std::move(options)) {
+  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts, const PublishedSizes& published)
+      : options_(std::move(options)), published_(published) {
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       places_[i] = std::move(parts[i].place);
       lists_[i] = std::make_shared<const ImageList>(std::move(parts[i].list));
@@ -32,6 +51,8 @@ class FewShotStage final : public runner::Stage {
       context.say(part + ": " + std::to_string(list[kFewShotParts[i]].size()) + " images of " +
                   std::to_string(list.classes.size()) + " classes, from " + places_[i]);
       if (const std::string not_taken = list.not_taken.text(); !not_taken.empty()) context.say(part + ": " + not_taken);
+      const std::string unlike = unlike_published(published_[i], list.classes.size(), list[kFewShotParts[i]].size());
+      if (!unlike.empty()) context.say(part + ": " + unlike);
     }
     return image_datasets(lists_, options_, context);
   }
@@ -46,6 +67,7 @@ class FewShotStage final : public runner::Stage {
 
  private:
   const ImageOptions options_;
+  const PublishedSizes published_;
   FewShotLists lists_;
   std::array<std::string, kSplitParts> places_;
 };
@@ -59,6 +81,19 @@ std::vector<std::string> read_candidates(runner::ConfigReader& reader, std::stri
   return paths;
 }
 
+PublishedSizes read_published(runner::ConfigReader& reader) {
+  PublishedSizes sizes;
+  for (std::size_t i = 0; i < kSplitParts; ++i) {
+    std::optional<std::vector<std::int64_t>> numbers;
+    reader.read(name(kFewShotParts[i]), numbers);
+    if (numbers && numbers->size() == 2) {
+      sizes[i] = {.classes = static_cast<std::size_t>(numbers->at(0)),
+                  .images = static_cast<std::size_t>(numbers->at(1))};
+    }
+  }
+  return sizes;
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigReader& reader) {
   ImageOptions options = read_image_options(reader);
   FewShotSource source{.root = options.root, .allow_outside = options.allow_outside};
@@ -69,6 +104,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
   std::int64_t seed = 0;
   reader.read("split_seed", seed);
   source.split_seed = static_cast<std::uint64_t>(seed);
+  const PublishedSizes published = read_published(reader.section("published"));
   auto parts = list_few_shot(source);
   if (!parts) {
     for (const runner::Diagnostic& error : parts.errors())
@@ -83,7 +119,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();
-  return std::unique_ptr<runner::Stage>(std::make_unique<FewShotStage>(std::move(options), *std::move(parts)));
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<FewShotStage>(std::move(options), *std::move(parts), published));
 }
 
 }  // namespace

@@ -37,6 +37,18 @@ TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
   EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
 }
 
+TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
+  run({{"image_size", 16}, {"published", {{"train", {64, 38400}}, {"validation", {2, 10}}, {"test", {2, 12}}}}});
+  EXPECT_THAT(
+      context_.said,
+      ElementsAre("train: 20 images of 4 classes, from base.json",
+                  "train: 4 classes and 20 images in place of the 64 and 38400 that are published: results "
+                  "cannot be compared with published ones",
+                  "validation: 10 images of 2 classes, from val.json", "test: 10 images of 2 classes, from novel.json",
+                  "test: 2 classes and 10 images in place of the 2 and 12 that are published: results cannot "
+                  "be compared with published ones"));
+}
+
 TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
   const Json cached = {{"image_size", 16}, {"cache_mib", 64}}, plain = {{"image_size", 16}};
   const auto with = run(cached), without = run(plain);
