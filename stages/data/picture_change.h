@@ -16,7 +16,7 @@ struct PictureChange {
   std::array<Adjustment, 4> order = {Adjustment::kBrightness, Adjustment::kContrast, Adjustment::kSaturation,
                                      Adjustment::kHue};
   double brightness = 1, contrast = 1, saturation = 1;  ///< factors
-  std::optional<double> hue;                            ///< turns
+  std::optional<double> hue = {};                       ///< turns
   double rotation = 0;                                  ///< degrees to the left
   double right = 0, down = 0;                           ///< shares of the width and of the height
   double shear = 0;                                     ///< degrees

@@ -28,7 +28,7 @@ struct RandomResizedCrop {
 };
 
 struct AugmentOptions {
-  std::optional<RandomResizedCrop> random_resized_crop;
+  std::optional<RandomResizedCrop> random_resized_crop = {};
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
   double brightness = 0, contrast = 0, saturation = 0;  ///< by how much a factor may differ from 1
   double hue = 0;                                       ///< turns, to both sides
