@@ -62,6 +62,7 @@ class TracedTraining {
     result.flops = flops;
     result.operations = operations;
     result.traffic = traffic(second_step, end_of_step);
+    result.moved = 2 * static_cast<double>(execution.optimizer().offloaded_bytes());
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     add_held_memory(result, context_, {training_.kept_data, training_.kept_validation});
     std::vector<std::string> blocks = blocks_of(*network_);
@@ -109,7 +110,8 @@ class TracedTraining {
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
-    for (const auto& [name, tensor] : execution.state()) trace_.own(tensor, Owner::kOptimizerState, in_network(name));
+    for (const auto& [name, tensor] : execution.state_on_device())
+      trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 
   void validate_on_meta(const StepExecution& execution) {
@@ -125,7 +127,7 @@ class TracedTraining {
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
-      for (const NamedTensors& saved : {weights(*network_), execution.state()}) {
+      for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
     }
@@ -203,6 +205,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, 
                     .accumulated_by = options.accumulated_by,
                     .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
           .budget = budget,
+          .has_host = backend.device != at::kCPU,
           .trace =
               [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
                 return TracedTraining(training, policy, backend, micro_batches, context).run();

@@ -207,5 +207,84 @@ TEST(PlanTraining, SmallestBudgetHolds) {
   EXPECT_EQ(planning.plan().budget_from, "memory.budget");
 }
 
+/// A tower of which a small batch is trained, with its blocks recomputed: weights, gradients and state are most of it.
+struct MostlyWeights : TowerPlanning {
+  explicit MostlyWeights(std::int64_t width = 64) : TowerPlanning(4, {40, 32}, width) {
+    options.batch_size = 2;
+    policy.activation_checkpointing = {.blocks = true};
+  }
+};
+
+std::int64_t weight_bytes(const TowerPlanning& planning) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& one : planning.model.build(planning.data.describe(), 1)->parameters())
+    bytes += static_cast<std::int64_t>(one.nbytes());
+  return bytes;
+}
+
+TEST(PlanTraining, PeakWithTheOptimizerInTheBackwardPassIsThatOfTheTraining) {
+  MostlyWeights planning;
+  const runner::MemoryPlan at_once = planning.plan();
+  planning.policy.optimizer_in_backward = true;
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_NEAR(static_cast<double>(plan.live) / static_cast<double>(planning.measured()), 1, 0.04);
+  EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10) << "most gradients are gone when others come";
+  EXPECT_LT(bytes_of(plan.owners, "gradient"), bytes_of(at_once.owners, "gradient") / 2);
+  EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
+  ASSERT_EQ(plan.options.size(), 2U);
+  EXPECT_EQ(plan.options[1].option, "memory.optimizer_in_backward");
+  EXPECT_EQ(plan.options[1].bytes, at_once.predicted - plan.predicted);
+}
+
+TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
+  MostlyWeights planning;
+  planning.context.facts.device = "cuda:0";
+  planning.context.asked.device_model = "NVIDIA L4";
+  const runner::MemoryPlan there = planning.plan();
+  planning.policy.offloads_optimizer = true;
+  const runner::MemoryPlan away = planning.plan();
+  const std::int64_t weights = weight_bytes(planning);
+  EXPECT_NEAR(static_cast<double>(bytes_of(there.owners, "optimizer_state")), 2.0 * static_cast<double>(weights),
+              0.01 * static_cast<double>(weights));
+  EXPECT_LT(bytes_of(away.owners, "optimizer_state"), weights / 100) << "the ages alone";
+  EXPECT_GT(there.live - away.live, weights);
+  EXPECT_NEAR(away.moved, 4.0 * static_cast<double>(weights), 0.02 * static_cast<double>(weights)) << "there and back";
+  EXPECT_EQ(there.moved, 0);
+  EXPECT_EQ(away.step.at("offload"), "optimizer");
+  ASSERT_EQ(away.options.size(), 2U);
+  EXPECT_EQ(away.options[1].option, "memory.offload");
+  EXPECT_EQ(away.options[1].bytes, there.predicted - away.predicted);
+}
+
+TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
+  TowerPlanning planning;
+  const runner::MemoryPlan before = planning.plan();
+  planning.policy.offloads_optimizer = true;
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_EQ(plan.predicted, before.predicted);
+  EXPECT_FALSE(plan.step.contains("offload"));
+  EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{"memory.offload", "optimizer", 0,
+                                                             "the optimizer's state is in the host's memory anyway"}));
+}
+
+TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {
+  MostlyWeights planning(512);  // more than one of a GPU's segments
+  planning.context.facts.device = "cuda:0";
+  planning.context.asked.device_model = "NVIDIA L4";
+  planning.context.asked.wants_alternatives = true;
+  const auto ways = [&] {
+    std::vector<std::string> ways;
+    for (const runner::PlanAlternative& one : planning.plan().alternatives) {
+      EXPECT_EQ(one.exactness, one.overrides[0].starts_with("memory.micro_batch") ? "exact" : "bit");
+      ways.push_back(runner::override_text(one.overrides));
+    }
+    return ways;
+  };
+  EXPECT_THAT(ways(), testing::IsSupersetOf({"memory.offload=optimizer", "memory.optimizer_in_backward=true",
+                                             "memory.offload=optimizer memory.optimizer_in_backward=true"}));
+  planning.options.gradient_clip_norm = 1;
+  EXPECT_THAT(ways(), Each(testing::Not(HasSubstr("optimizer_in_backward")))) << "which is refused";
+}
+
 }  // namespace
 }  // namespace stages

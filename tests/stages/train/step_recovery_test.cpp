@@ -330,28 +330,34 @@ TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
 }
 
 TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
+  policy_.optimizer_in_backward = true;
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy next = failed;
     next.micro_batch = 4;
     next.two_pass = true;
     next.activation_checkpointing.modules = {"model.a"};
+    next.optimizer_in_backward = false;
     return std::optional(next);
   };
   options_.plan_under = [](const MemoryPolicy& policy) {
     return StepPlan{.micro_batch = policy.micro_batch.value_or(0),
                     .two_pass = policy.two_pass,
-                    .activation_checkpointing = policy.activation_checkpointing};
+                    .activation_checkpointing = policy.activation_checkpointing,
+                    .optimizer_in_backward = policy.optimizer_in_backward};
   };
+  const StepPlan first{.optimizer_in_backward = true};
+  execution_.replace_plan(first);
   StepRecovery recovery = this->recovery();
   fail_twice(recovery);
   const nlohmann::json saved = recovery.state();
   const StepPlan in_force = execution_.plan();
-  execution_.replace_plan({});
+  execution_.replace_plan(first);
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy whole = failed;
     whole.micro_batch.reset();
     whole.two_pass = false;
     whole.activation_checkpointing.modules.clear();
+    whole.optimizer_in_backward = true;
     return std::optional(whole);
   };
   StepRecovery resumed = this->recovery();
@@ -359,6 +365,7 @@ TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
   EXPECT_EQ(execution_.plan(), in_force);
   EXPECT_EQ(resumed.policy().micro_batch, 4);
   EXPECT_TRUE(resumed.policy().two_pass);
+  EXPECT_FALSE(resumed.policy().optimizer_in_backward);
   EXPECT_THAT(resumed.policy().activation_checkpointing.modules, ElementsAre("model.a"));
   resumed.begin_step();
   EXPECT_TRUE(resumed.retries(1));
