@@ -13,6 +13,7 @@
 #include "stages/train/plan_training.h"
 #include "stages/train/trainer.h"
 #include "tests/support/noise_images.h"
+#include "tests/support/optimizer_rules.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 
@@ -61,13 +62,7 @@ struct TowerPlanning {
     policy.pointer = "/memory";
     options.epochs = 2;
     options.batch_size = 16;
-    options.optimizer = AdamOptions{.learning_rate = 1e-3,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0,
-                                    .amsgrad = false,
-                                    .decoupled = true};
+    options.optimizer = adamw(1e-3, /*weight_decay=*/0);
     options.monitor = "loss";
     options.keep = Keep::kLast;
     context.asked.budget = {"a test", 1 << 30};

@@ -7,31 +7,10 @@
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
 #include "stages/train/optimizer.h"
+#include "tests/support/optimizer_rules.h"
 
 namespace stages {
 namespace {
-
-const OptimizerOptions kEveryRule[] = {
-    SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
-    SgdOptions{.learning_rate = 0.1, .momentum = 0.9},
-    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
-    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true},
-    AdamOptions{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-    AdamOptions{.learning_rate = 0.1,
-                .beta1 = 0.9,
-                .beta2 = 0.999,
-                .epsilon = 1e-8,
-                .weight_decay = 0.01,
-                .amsgrad = false,
-                .decoupled = true},
-    AdamOptions{.learning_rate = 0.1,
-                .beta1 = 0.8,
-                .beta2 = 0.99,
-                .epsilon = 1e-6,
-                .weight_decay = 0.1,
-                .amsgrad = true,
-                .decoupled = false},
-};
 
 enum class Way { kOnDevice, kOffloaded, kOneByOne, kOffloadedOneByOne };
 constexpr Way kOtherWays[] = {Way::kOffloaded, Way::kOneByOne, Way::kOffloadedOneByOne};
@@ -140,7 +119,7 @@ TEST(OffloadedOptimizer, StateThatWasSavedOneWayContinuesTheOther) {
 }
 
 TEST(OffloadedOptimizer, StateIsItsOwnAfterItWasLoaded) {
-  ManyParameters one(kEveryRule[5], Way::kOffloaded), other(kEveryRule[5], Way::kOffloaded);
+  ManyParameters one(adamw(0.1), Way::kOffloaded), other(adamw(0.1), Way::kOffloaded);
   one.run(0, 2);
   other.continue_as(one);
   const at::Tensor before = other.optimizer.state().at("matrix.mean").clone();
@@ -149,7 +128,7 @@ TEST(OffloadedOptimizer, StateIsItsOwnAfterItWasLoaded) {
 }
 
 TEST(OffloadedOptimizer, StateOfTheWrongFormChangesNothing) {
-  ManyParameters training(kEveryRule[5], Way::kOffloaded);
+  ManyParameters training(adamw(0.1), Way::kOffloaded);
   training.run(0, 2);
   NamedTensors wrong = training.optimizer.state();
   const at::Tensor before = wrong.at("matrix.mean").clone();
@@ -160,7 +139,7 @@ TEST(OffloadedOptimizer, StateOfTheWrongFormChangesNothing) {
 
 /// AdamW on the Meta device: one parameter of 1000 numbers, and ten of 100.
 struct CountedOptimizer {
-  explicit CountedOptimizer(bool offloads) : optimizer(kEveryRule[5], parameters(), offloads) {}
+  explicit CountedOptimizer(bool offloads) : optimizer(adamw(0.1), parameters(), offloads) {}
 
   NamedTensors parameters() {
     NamedTensors named;

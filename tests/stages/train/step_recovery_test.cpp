@@ -42,14 +42,20 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
+/// With a budget that only parts of a batch fit.
+struct ShortOfMemory : SteadyTraining {
+  ShortOfMemory() {
+    policy.budget = peak_under(32);
+    policy.recovery.max_retries.reset();
+  }
+};
+
 TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
-  SteadyTraining cut, short_of_memory;
-  const std::int64_t enough = peak_under(32);
-  ASSERT_LT(enough, peak_under(std::nullopt));
+  SteadyTraining cut;
+  ShortOfMemory short_of_memory;
+  ASSERT_LT(*short_of_memory.policy.budget, peak_under(std::nullopt));
   cut.policy.micro_batch = 32;
   cut.run();
-  short_of_memory.policy.budget = enough;
-  short_of_memory.policy.recovery.max_retries.reset();
   const CountingAllocator counter;
   short_of_memory.run();
   EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights())) << "the first step was repeated in parts";
@@ -59,24 +65,29 @@ TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 
-TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
-  const auto short_of_memory = [](SteadyTraining& training) {
-    training.policy.budget = peak_under(32);
-    training.policy.recovery.max_retries.reset();
-  };
-  SteadyTraining whole, stopped, resumed;
-  for (SteadyTraining* one : {&whole, &stopped, &resumed}) short_of_memory(*one);
+/// Continues with a training that had to be split, and was stopped after step 6.
+void run_on_after_a_shortage(TinyTraining& resumed) {
+  ShortOfMemory stopped;
   const CountingAllocator counter;
-  whole.run();
   stopped.context.on_progress = [&](const runner::Progress& progress) {
     stopped.context.is_cancelled = progress.step == 6;
   };
   EXPECT_THROW(stopped.run(), runner::Cancelled);
   resumed.context.facts.resuming = true;
-  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
   resumed.run();
+  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+}
+
+TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
+  ShortOfMemory whole, resumed;
+  {
+    const CountingAllocator counter;
+    whole.run();
+  }
+  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
+  run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
   EXPECT_THAT(resumed.context.said,
               Contains("goes on with micro_batch 32 in place of the whole batch of 64, as when memory had run out"));
@@ -84,37 +95,16 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
 }
 
 TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
-  SteadyTraining stopped, resumed;
-  stopped.policy.budget = peak_under(32);
-  stopped.policy.recovery.max_retries.reset();
-  const CountingAllocator counter;
-  stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
-  };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
-  resumed.context.facts.resuming = true;
+  SteadyTraining resumed;
   resumed.context.facts.restarts.has_moved = true;
-  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
-                        std::filesystem::copy_options::recursive);
-  resumed.run();
-  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+  run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
 TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
-  SteadyTraining stopped, resumed;
-  stopped.policy.budget = peak_under(32);
-  stopped.policy.recovery.max_retries.reset();
-  const CountingAllocator counter;
-  stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
-  };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  SteadyTraining resumed;
   resumed.policy.micro_batch = 2;
-  resumed.context.facts.resuming = true;
-  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
-                        std::filesystem::copy_options::recursive);
-  resumed.run();
+  run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
