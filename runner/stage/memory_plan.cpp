@@ -131,6 +131,7 @@ Json to_json(const MemoryPlan& plan) {
                {"operations", plan.operations},
                {"traffic", plan.traffic},
                {"step", plan.step}};
+  if (plan.moved > 0) json["moved"] = plan.moved;
   if (plan.choice) json["choice"] = to_json(*plan.choice);
   if (!plan.reuse.empty()) json["reuse"] = plan.reuse;
   return json;
@@ -162,6 +163,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.flops = fields.number("flops");
   if (fields.has("operations")) plan.operations = fields.integer("operations");
   if (fields.has("traffic")) plan.traffic = fields.number("traffic");
+  if (fields.has("moved")) plan.moved = fields.number("moved");
   plan.step = fields.at("step");
   if (fields.has("choice")) plan.choice = plan_choice(fields.object("choice"));
   plan.reuse = text_or_none(fields, "reuse");

@@ -91,6 +91,7 @@ struct MemoryPlan {
   double flops = 0;                           ///< of one step
   std::int64_t operations = 0;                ///< that are started in one step; 0: unknown
   double traffic = 0;                         ///< bytes that are written in one step; 0: unknown
+  double moved = 0;                           ///< bytes that one step copies between the host and a GPU
   nlohmann::ordered_json step;       ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
   std::optional<PlanChoice> choice;  ///< nullopt: the recipe says it all
   std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing of it is reused

@@ -129,6 +129,11 @@ class Policy final : public runner::Stage {
     policy->activation_checkpointing.updates_twice =
         runner::choice<bool>(reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
     policy->checkpointing_is_open = says_auto(reader, "activation_checkpointing");
+    policy->offloads_optimizer =
+        runner::choice<bool>(reader, "offload", {{"none", false}, {"optimizer", true}, {"auto", false}});
+    policy->offload_is_open = says_auto(reader, "offload");
+    policy->optimizer_in_backward = read_switch(reader, "optimizer_in_backward");
+    policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");
     policy->two_pass = read_switch(reader, "two_pass");
     policy->two_pass_is_open = says_auto(reader, "two_pass");
     policy->loss_form = runner::choice<LossForm>(

@@ -38,6 +38,10 @@ class MemoryPolicy : public runner::Artifact {
   bool two_pass_is_open = false;  ///< that is to be chosen
   ActivationCheckpointing activation_checkpointing;
   bool checkpointing_is_open = false;      ///< which blocks are recomputed is to be chosen
+  bool offloads_optimizer = false;         ///< its state lies in the host's memory, where that is not the device's
+  bool offload_is_open = false;            ///< that is to be chosen
+  bool optimizer_in_backward = false;      ///< weights are stepped, and gradients freed, in the backward pass
+  bool in_backward_is_open = false;        ///< that is to be chosen
   LossForm loss_form = LossForm::kDirect;  ///< of a loss that has several
   std::optional<std::int64_t> budget;      ///< bytes; nullopt: what the device has
   std::optional<double> budget_share;      ///< of what the device has, as a budget of "80%" says it
@@ -54,7 +58,7 @@ class MemoryPolicy : public runner::Artifact {
   /// True where the plan of a training has something to choose.
   bool leaves_a_choice() const {
     return (allow == Allow::kExact && (!micro_batch || micro_batch_is_most || two_pass_is_open)) ||
-           (allow != Allow::kNothing && checkpointing_is_open);
+           (allow != Allow::kNothing && (checkpointing_is_open || offload_is_open || in_backward_is_open));
   }
 };
 

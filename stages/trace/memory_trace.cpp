@@ -13,11 +13,12 @@ namespace stages {
 namespace {
 
 MemoryTrace::Recorder* living = nullptr;
+int untraced = 0;  // how many ScopedUntraced live
 
 class TracingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes == 0) return {nullptr, at::Device(at::kMeta)};
+    if (bytes == 0 || untraced > 0) return {nullptr, at::Device(at::kMeta)};
     return living->birth(static_cast<std::int64_t>(bytes));
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -88,6 +89,9 @@ std::int64_t MemoryTrace::launches() const { return recorder_->launches_so_far()
 
 MemoryTrace::Recorder* living_recorder() { return living; }
 
+ScopedUntraced::ScopedUntraced() { ++untraced; }
+ScopedUntraced::~ScopedUntraced() { --untraced; }
+
 const Backend* traced_backend() { return living ? &living->backend : nullptr; }
 
 void count_flops(double flops) {
@@ -96,6 +100,10 @@ void count_flops(double flops) {
 
 void mark_scratch(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_scratch);
+}
+
+void mark_gradient(const at::Tensor& tensor) {
+  if (living) living->own(tensor, Owner::kGradient, "");
 }
 
 void mark_margin(const at::Tensor& tensor) {

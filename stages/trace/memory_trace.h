@@ -94,12 +94,24 @@ class MemoryTrace {
   const std::shared_ptr<Recorder> recorder_;
 };
 
+/// While it lives, what is born on the Meta device is not that of the device that a trace stands in for, and no trace
+/// knows of it: memory of the host beside a GPU.
+class [[nodiscard]] ScopedUntraced {
+ public:
+  ScopedUntraced();
+  ~ScopedUntraced();
+  ScopedUntraced(const ScopedUntraced&) = delete;
+  ScopedUntraced& operator=(const ScopedUntraced&) = delete;
+};
+
 /// Whose kernels the living trace stands in for; null: there is none.
 const Backend* traced_backend();
 /// Adds to the living trace's, if there is one, what a kernel computes.
 void count_flops(double flops);
 /// Says to the living trace, if there is one, that this is a kernel's own memory.
 void mark_scratch(const at::Tensor& tensor);
+/// Likewise that this is the gradient of a parameter, which will not be there when the step is computed.
+void mark_gradient(const at::Tensor& tensor);
 /// Likewise that this stands for what a kernel may take beyond what is modelled.
 void mark_margin(const at::Tensor& tensor);
 /// Likewise that this is a cast of a weight that autocast keeps.

@@ -45,6 +45,28 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   return left;
 }
 
+/// The weights after two steps by a rule that has state; they and the buffers are put back.
+NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
+                                 const StepPlan& plan, std::uint64_t seed) {
+  constexpr AdamOptions kRule{
+      .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1, .decoupled = true};
+  const NamedTensors trained = trained_parameters(network);
+  std::vector<at::Tensor> before;
+  for (const auto& [name, weight] : trained) before.push_back(weight.detach().clone());
+  const StepSnapshot buffers(network, at::kCPU);
+  StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}}, plan, {}, at::kCPU);
+  for (const std::int64_t number : {1, 2}) execution.commit(execution.compute(batch, {seed, number}));
+  NamedTensors after;
+  const torch::NoGradGuard no_graph;
+  auto old = before.begin();
+  for (const auto& [name, weight] : trained) {
+    after.set(name, weight.detach().clone());
+    at::Tensor(weight).copy_(*old++);
+  }
+  buffers.restore();
+  return after;
+}
+
 double size_of(const at::Tensor& tensor) { return tensor.detach().norm().item<double>(); }
 
 bool is_equal(const at::Tensor& a, const at::Tensor& b) {
@@ -75,6 +97,8 @@ std::string comparison(const StepPlan& plan, std::int64_t units, bool drops) {
   if (plan.two_pass) ways.push_back("two_pass on");
   if (plan.activation_checkpointing.recomputes())
     ways.push_back("activation_checkpointing " + text(plan.activation_checkpointing));
+  if (plan.offloads_optimizer) ways.emplace_back("offload optimizer");
+  if (plan.optimizer_in_backward) ways.emplace_back("optimizer_in_backward true");
   std::string result;
   for (const std::string& way : ways) result += (result.empty() ? "" : ", ") + way;
   if (ways.empty()) result = "the same once more";
@@ -156,6 +180,13 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
   for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
     if (!is_equal(parts.buffers[i].second, whole.buffers[i].second))
       certificate.changed.push_back("the buffer " + whole.buffers[i].first);
+  }
+  if (!plan.offloads_optimizer && !plan.optimizer_in_backward) return certificate;
+  StepPlan at_once = plan;
+  at_once.offloads_optimizer = at_once.optimizer_in_backward = false;
+  const NamedTensors expected = weights_after_steps(step, network, batch, at_once, seed);
+  for (const auto& [name, weight] : weights_after_steps(step, network, batch, plan, seed)) {
+    if (!weight.equal(expected.at(name))) certificate.changed.push_back("the weight " + name + " after two steps");
   }
   return certificate;
 }

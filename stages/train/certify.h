@@ -19,7 +19,8 @@ namespace stages {
 runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
 /// The same of one network, which is in float64, on the CPU and in training mode, and stays as it is; only what the
-/// plan's numerics say is left out. A loss or a buffer that comes out otherwise is among `changed`.
+/// plan's numerics say is left out. A loss or a buffer that comes out otherwise is among `changed`. Where the plan has
+/// the optimizer offloaded or in the backward pass, so is a weight of which two steps leave other bits than without.
 runner::Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
                                       const StepPlan& plan, std::uint64_t seed);
 

@@ -29,8 +29,11 @@ struct PolicyWay {
   std::int64_t micro_batch = 0;  // 0: the whole batch
   bool two_pass = false;
   ActivationCheckpointing recomputed = {};
+  bool offloads = false, in_backward = false;  // the optimizer
 
-  auto key() const { return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules); }
+  auto key() const {
+    return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads, in_backward);
+  }
 };
 
 /// What its dry run says.
@@ -42,30 +45,62 @@ struct Tried {
 
 class WaySearch {
  public:
-  explicit WaySearch(const PolicySearch& search) : search_(search), written_(search.written) {
-    whole_.recomputed = written_.activation_checkpointing;
-  }
+  explicit WaySearch(const PolicySearch& search)
+      : search_(search),
+        written_(search.written),
+        as_written_{.recomputed = written_.activation_checkpointing,
+                    .offloads = written_.offloads_optimizer,
+                    .in_backward = written_.optimizer_in_backward},
+        whole_(as_written_) {}
 
   ChosenPolicy run() {
-    whole_.micro_batch = written_.micro_batch.value_or(0);
-    whole_.two_pass = written_.two_pass;
     // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or not at all.
     const bool may_pass_twice = written_.two_pass_is_open;
-    if (!attempt(whole_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
-      whole_.two_pass = true;
-      attempt(whole_, Illegal::kThrown);
+    if (!attempt(as_written_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
+      as_written_.two_pass = true;
+      attempt(as_written_, Illegal::kThrown);
     }
-    for (const bool two_pass : {false, true}) {
-      if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
-      // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
-      if (two_pass && written_.two_pass_is_open && can_be_cut(false)) continue;
-      look(two_pass);
+    whole_ = as_written_;
+    const bool fits_as_written = fits(attempt(as_written_));
+    look_at_passes();
+    if (!fits_as_written) {
+      for (const PolicyWay& other : optimizer_ways()) {
+        whole_ = other;
+        look_at_passes();
+      }
     }
+    whole_ = as_written_;
     const Tried* const best = quickest_that_fits();
     return chosen(best ? *best : smallest());
   }
 
  private:
+  void look_at_passes() {
+    for (const bool two_pass : {false, true}) {
+      if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
+      // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
+      if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false))) continue;
+      look(two_pass);
+    }
+  }
+
+  /// What else the optimizer may do than is written.
+  std::vector<PolicyWay> optimizer_ways() const {
+    if (written_.allow == Allow::kNothing) return {};
+    const bool may_offload = written_.offload_is_open && search_.has_host;
+    const bool may_step = written_.in_backward_is_open && written_.recovery.max_retries == 0;
+    std::vector<PolicyWay> ways;
+    const auto add = [&](bool offloads, bool in_backward) {
+      PolicyWay& way = ways.emplace_back(as_written_);
+      way.offloads |= offloads;
+      way.in_backward |= in_backward;
+    };
+    if (may_step) add(false, true);
+    if (may_offload) add(true, false);
+    if (may_step && may_offload) add(true, true);
+    return ways;
+  }
+
   /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
@@ -83,7 +118,7 @@ class WaySearch {
   /// Looks at the ways with one number of passes.
   void look(bool two_pass) {
     std::vector<std::int64_t> all = sizes();
-    if (all.size() > 1 && !can_be_cut(two_pass)) all.resize(1);
+    if (all.size() > 1 && (whole_.in_backward || !can_be_cut(two_pass))) all.resize(1);
     const auto way = [&](std::size_t i, bool blocks) {
       PolicyWay one = whole_;
       one.micro_batch = all[i];
@@ -181,7 +216,7 @@ class WaySearch {
     try {
       tried.traced = search_.trace(policy_of(way));
       const MemoryPlan& plan = tried.traced->plan;
-      tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)});
+      tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved});
     } catch (const runner::StageError&) {
       if (illegal == Illegal::kThrown) throw;
     }
@@ -193,7 +228,10 @@ class WaySearch {
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
     policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
+    policy.offload_is_open = policy.in_backward_is_open = false;
     policy.activation_checkpointing = way.recomputed;
+    policy.offloads_optimizer = way.offloads;
+    policy.optimizer_in_backward = way.in_backward;
     return policy;
   }
 
@@ -224,6 +262,8 @@ class WaySearch {
       text = "micro_batch " + std::to_string(size) + " (" + std::to_string((units + size - 1) / size) + " parts" +
              (tried.way.two_pass ? ", two passes)" : ")");
     }
+    if (tried.way.in_backward && !written_.optimizer_in_backward) text += ", the optimizer in the backward pass";
+    if (tried.way.offloads && !written_.offloads_optimizer) text += ", its state in the host's memory";
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
     if (recomputed.blocks) return text + ", all blocks recomputed";
@@ -274,7 +314,8 @@ class WaySearch {
 
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  PolicyWay whole_;  // what the others are compared with
+  PolicyWay as_written_;  // what the others are compared with
+  PolicyWay whole_;       // what all that is looked at now has in common
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 
@@ -288,6 +329,9 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, 
   const runner::JsonFields fields(step, "how a step was computed");
   MemoryPolicy policy = written;
   policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
+  policy.offload_is_open = policy.in_backward_is_open = false;
+  if (written.offload_is_open) policy.offloads_optimizer = fields.has("offload");
+  policy.optimizer_in_backward = fields.has("optimizer_in_backward");
   const std::int64_t micro_batch = fields.count("micro_batch");
   if (micro_batch > 0) policy.micro_batch = micro_batch;
   policy.two_pass = fields.flag("two_pass");
@@ -303,6 +347,7 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, 
   const bool may_cut = written.allow == Allow::kExact && is_small && micro_batch >= written.min_micro_batch;
   const bool is_open = (policy.micro_batch == written.micro_batch || may_cut) &&
                        (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
+                       (policy.optimizer_in_backward == written.optimizer_in_backward || written.in_backward_is_open) &&
                        (recomputed == written.activation_checkpointing || written.checkpointing_is_open);
   return is_open ? std::optional(policy) : std::nullopt;
 }

@@ -58,7 +58,8 @@ class Accumulation {
  public:
   Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
                const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-               const std::function<void()>& after_micro_batch)
+               const std::function<void()>& after_micro_batch,
+               const std::function<void(const at::Tensor&)>& before_backward)
       : step_(step),
         network_(network),
         batch_(batch),
@@ -66,6 +67,7 @@ class Accumulation {
         key_(key),
         scale_(scale),
         after_micro_batch_(after_micro_batch),
+        before_backward_(before_backward),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
         numbers_(weight, batch.units()) {}
@@ -99,6 +101,7 @@ class Accumulation {
         const ScopedPrecision precision(base(), part.device());
         measured = measured_loss(encoded_in_scope(part), part);
       }
+      if (before_backward_) before_backward_(measured.loss);
       backward(measured.loss);
       return NamedTensors{{"sums", measured.sums}};
     };
@@ -205,6 +208,7 @@ class Accumulation {
   const StepKey& key_;
   const std::optional<at::Tensor>& scale_;
   const std::function<void()>& after_micro_batch_;
+  const std::function<void(const at::Tensor&)>& before_backward_;
   const std::int64_t size_;  // units of a micro-batch
   const double weight_;
   StepNumbers numbers_;
@@ -214,9 +218,9 @@ class Accumulation {
 
 StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                                 double weight, const StepPlan& plan, const StepKey& key,
-                                const std::optional<at::Tensor>& scale,
-                                const std::function<void()>& after_micro_batch) {
-  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch).run();
+                                const std::optional<at::Tensor>& scale, const std::function<void()>& after_micro_batch,
+                                const std::function<void(const at::Tensor& loss)>& before_backward) {
+  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch, before_backward).run();
 }
 
 }  // namespace stages

@@ -24,10 +24,14 @@ namespace stages {
 ///
 /// `after_micro_batch` is called whenever a part has been run with a graph and its gradient is there; it may be empty.
 ///
+/// `before_backward` is given the loss of what is run with a graph, before its backward pass; it may be empty. Two
+/// passes over parts do not call it.
+///
 /// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in two passes.
 StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
                                 double weight, const StepPlan& plan, const StepKey& key,
                                 const std::optional<at::Tensor>& scale = {},
-                                const std::function<void()>& after_micro_batch = {});
+                                const std::function<void()>& after_micro_batch = {},
+                                const std::function<void(const at::Tensor& loss)>& before_backward = {});
 
 }  // namespace stages

@@ -11,6 +11,7 @@ std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t u
   MemoryPolicy next = failed;
   if (half < size && failed.allow != Allow::kBit) {
     next.micro_batch = half;
+    next.optimizer_in_backward = false;
     if (accepts(next)) return next;
     next.two_pass = true;
     if (failed.allow == Allow::kExact && !failed.two_pass && accepts(next)) return next;

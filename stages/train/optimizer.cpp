@@ -11,58 +11,9 @@
 
 #include <torch/torch.h>
 
-#include "runner/stage/config_reader.h"
-
 namespace stages {
-namespace {
 
-OptimizerOptions read_sgd(runner::ConfigReader& reader) {
-  SgdOptions options;
-  reader.read("learning_rate", options.learning_rate);
-  reader.read("momentum", options.momentum);
-  reader.read("dampening", options.dampening);
-  reader.read("nesterov", options.nesterov);
-  reader.read("weight_decay", options.weight_decay);
-  return options;
-}
-
-AdamOptions read_adam_options(runner::ConfigReader& reader) {
-  AdamOptions options;
-  std::vector<double> betas;
-  reader.read("learning_rate", options.learning_rate);
-  reader.read("betas", betas);
-  reader.read("epsilon", options.epsilon);
-  reader.read("weight_decay", options.weight_decay);
-  reader.read("amsgrad", options.amsgrad);
-  if (betas.size() == 2) {
-    options.beta1 = betas[0];
-    options.beta2 = betas[1];
-  }
-  return options;
-}
-
-OptimizerOptions read_adam(runner::ConfigReader& reader) { return read_adam_options(reader); }
-
-OptimizerOptions read_adamw(runner::ConfigReader& reader) {
-  AdamOptions options = read_adam_options(reader);
-  options.decoupled = true;
-  return options;
-}
-
-}  // namespace
-
-double learning_rate(const OptimizerOptions& options) {
-  return std::visit([](const auto& one) { return one.learning_rate; }, options);
-}
-
-OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
-  using Read = OptimizerOptions (*)(runner::ConfigReader&);
-  const auto read =
-      runner::choice<Read>(reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
-  return read ? read(reader) : OptimizerOptions{};
-}
-
-Optimizer::Optimizer(const std::vector<ParameterGroup>& groups) {
+Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads) {
   assert(!groups.empty());
   for (const ParameterGroup& group : groups) {
     for (const auto& [name, tensor] : group.parameters)
@@ -72,10 +23,11 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups) {
     rates_.push_back({.learning_rate = learning_rate(group.optimizer), .momentum = {}});
   }
   if (!slots_.empty()) one_ = torch::ones({}, slots_[0].parameter.options().dtype(torch::kFloat));
+  offloads_ = offloads && !movable_parts().empty();
 }
 
-Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters)
-    : Optimizer({{.name = "", .optimizer = std::move(options), .parameters = std::move(parameters)}}) {}
+Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters, bool offloads)
+    : Optimizer({{.name = "", .optimizer = std::move(options), .parameters = std::move(parameters)}}, offloads) {}
 
 std::vector<double> Optimizer::learning_rates() const {
   std::vector<double> result;
@@ -90,6 +42,12 @@ std::vector<Optimizer::Part> Optimizer::parts() const {
   std::vector<Part> result = {{"mean", &Slot::mean}, {"square", &Slot::square}};
   if (std::get<AdamOptions>(options_[0]).amsgrad) result.emplace_back("maximum", &Slot::maximum);
   result.emplace_back("age", &Slot::age);
+  return result;
+}
+
+std::vector<Optimizer::Part> Optimizer::movable_parts() const {
+  std::vector<Part> result = parts();
+  std::erase_if(result, [](const Part& part) { return part.second == &Slot::age; });
   return result;
 }
 
@@ -117,12 +75,13 @@ void Optimizer::decide_first_steps() {
   first_skip_.reset();
 }
 
-void Optimizer::prepare() {
-  const torch::NoGradGuard no_graph;
-  decide_first_steps();
-  for (Slot& slot : slots_) {
-    if (slot.ready || !slot.parameter.grad().defined()) continue;
-    for (const Part& part : parts()) slot.*part.second = zeros(slot, part);
+void Optimizer::make_state(const std::vector<std::size_t>& slots) {
+  if (offloads_) make_pieces(slots);
+  for (const std::size_t i : slots) {
+    Slot& slot = slots_[i];
+    for (const Part& part : parts()) {
+      if (!offloads_ || part.second == &Slot::age) slot.*part.second = zeros(slot, part);
+    }
     slot.ready = true;
   }
 }
@@ -131,66 +90,174 @@ void Optimizer::ask_for_gradients(const std::function<bool(std::string_view)>& w
   for (Slot& slot : slots_) slot.parameter.requires_grad_(wanted(slot.name));
 }
 
+void Optimizer::make_pieces(const std::vector<std::size_t>& slots) {
+  std::size_t most = 0, bytes = 0;
+  for (const Slot& slot : slots_) most = std::max(most, slot.parameter.nbytes());
+  std::vector<std::size_t> piece;
+  for (const std::size_t i : slots) {
+    const Slot& slot = slots_[i];
+    const bool is_alike = piece.empty() || (slots_[piece[0]].group == slot.group &&
+                                            slots_[piece[0]].parameter.scalar_type() == slot.parameter.scalar_type());
+    if (!is_alike || bytes + slot.parameter.nbytes() > most) {
+      if (!piece.empty()) make_piece(std::exchange(piece, {}));
+      bytes = 0;
+    }
+    piece.push_back(i);
+    bytes += slot.parameter.nbytes();
+  }
+  if (!piece.empty()) make_piece(std::move(piece));
+}
+
+void Optimizer::make_piece(std::vector<std::size_t> slots) {
+  const std::vector<Part> moved = movable_parts();
+  std::vector<at::Tensor> like;
+  for (const std::size_t i : slots) like.insert(like.end(), moved.size(), slots_[i].parameter);
+  HostBlock block(like);
+  const std::vector<at::Tensor> tensors = block.tensors();
+  std::size_t next = 0;
+  for (const std::size_t i : slots) {
+    for (const Part& part : moved) slots_[i].*part.second = tensors[next++];
+    slots_[i].piece = pieces_.size();
+  }
+  pieces_.push_back({std::move(block), std::move(slots)});
+}
+
+void Optimizer::divide_pieces() {
+  const auto is_divided = [](const Piece& piece) { return piece.slots.size() == 1; };
+  if (std::ranges::all_of(pieces_, is_divided)) return;
+  const std::vector<Piece> whole = std::exchange(pieces_, {});
+  for (const Piece& piece : whole) {
+    piece.block.wait();
+    for (const std::size_t i : piece.slots) {
+      const Slot before = slots_[i];
+      make_piece({i});
+      for (const Part& part : movable_parts()) (slots_[i].*part.second).copy_(before.*part.second);
+    }
+  }
+}
+
+at::Tensor Optimizer::prepare() {
+  const torch::NoGradGuard no_graph;
+  decide_first_steps();
+  std::vector<std::size_t> fresh;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!slots_[i].ready && slots_[i].parameter.grad().defined()) fresh.push_back(i);
+  }
+  make_state(fresh);
+  const auto largest = std::ranges::max_element(pieces_, {}, [](const Piece& piece) { return piece.block.bytes(); });
+  return largest == pieces_.end() ? at::Tensor() : largest->block.scratch();
+}
+
 void Optimizer::set_rates(std::vector<Rates> rates) {
   assert(rates.size() == options_.size());
   rates_ = std::move(rates);
 }
 
-void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Tensor> divisor) {
+std::vector<Optimizer::Slot*> Optimizer::with_gradient(const std::vector<std::size_t>& slots) {
+  std::vector<Slot*> result;
+  for (const std::size_t i : slots) {
+    if (slots_[i].parameter.grad().defined()) result.push_back(&slots_[i]);
+  }
+  return result;
+}
+
+void Optimizer::step(const std::optional<at::Tensor>& skip, std::optional<at::Tensor> divisor,
+                     const at::Tensor& scratch) {
   const torch::NoGradGuard no_graph;
   decide_first_steps();
   if (divisor && divisor->scalar_type() != torch::kFloat) {  // the kernels read a float32
     at::_foreach_div_(gradients(), *divisor);
     divisor.reset();
   }
-  for (std::size_t group = 0; group < options_.size(); ++group) {
-    if (std::holds_alternative<AdamOptions>(options_[group])) {
-      step_adam(group, skip, divisor);
-      continue;
+  for (Piece& piece : pieces_) update_piece(piece, scratch, skip, divisor);
+  for (std::size_t group = 0; !offloads_ && group < options_.size(); ++group) {
+    std::vector<std::size_t> slots;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].group == group) slots.push_back(i);
     }
-    // A first step fills the momentum with the gradient itself, so it is distinguished from later ones.
-    step_sgd(group, skip, divisor, /*fresh=*/false);
-    step_sgd(group, skip, divisor, /*fresh=*/true);
+    update(with_gradient(slots), skip, divisor);
   }
   if (std::ranges::any_of(slots_, &Slot::undecided)) first_skip_ = *skip;
 }
 
-void Optimizer::step_sgd(std::size_t group, const std::optional<at::Tensor>& skip,
-                         const std::optional<at::Tensor>& divisor, bool fresh) {
-  const Rates& rates = rates_[group];
-  const auto& options = std::get<SgdOptions>(options_[group]);
-  std::vector<at::Tensor> parameters, gradients, momenta;
-  for (Slot& slot : slots_) {
-    if (slot.group != group || slot.fresh != fresh || !slot.parameter.grad().defined()) continue;
-    assert(slot.ready);
-    parameters.push_back(slot.parameter);
-    gradients.push_back(slot.parameter.grad());
-    if (slot.momentum.defined()) momenta.push_back(slot.momentum);
-    take_step(slot, skip);
+void Optimizer::begin_steps() {
+  const torch::NoGradGuard no_graph;
+  decide_first_steps();
+  divide_pieces();
+}
+
+void Optimizer::step_one(std::size_t parameter, const std::optional<at::Tensor>& skip) {
+  const torch::NoGradGuard no_graph;
+  Slot& slot = slots_[parameter];
+  if (!slot.ready) make_state({parameter});
+  if (offloads_) update_piece(pieces_[slot.piece], pieces_[slot.piece].block.scratch(), skip, {});
+  else update(with_gradient({parameter}), skip, {});
+  if (slot.undecided) first_skip_ = *skip;
+}
+
+void Optimizer::update_piece(Piece& piece, const at::Tensor& scratch, const std::optional<at::Tensor>& skip,
+                             const std::optional<at::Tensor>& divisor) {
+  const std::vector<Slot*> slots = with_gradient(piece.slots);
+  if (slots.empty()) return;
+  std::vector<at::Tensor> others = piece.block.bring(scratch);
+  const std::vector<Part> moved = movable_parts();
+  const auto swap = [&] {
+    auto other = others.begin();
+    for (const std::size_t i : piece.slots) {
+      for (const Part& part : moved) std::swap(slots_[i].*part.second, *other++);
+    }
+  };
+  swap();
+  update(slots, skip, divisor);
+  swap();
+  piece.block.put_back(scratch);
+}
+
+void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
+                       const std::optional<at::Tensor>& divisor) {
+  if (slots.empty()) return;
+  assert(std::ranges::all_of(slots, &Slot::ready));
+  if (std::holds_alternative<AdamOptions>(options_[slots[0]->group])) {
+    step_adam(slots, skip, divisor);
+    return;
   }
-  if (parameters.empty()) return;
+  // A first step fills the momentum with the gradient itself, so it is distinguished from later ones.
+  std::vector<Slot*> later, fresh;
+  for (Slot* slot : slots) (slot->fresh ? fresh : later).push_back(slot);
+  if (!later.empty()) step_sgd(later, skip, divisor, /*fresh=*/false);
+  if (!fresh.empty()) step_sgd(fresh, skip, divisor, /*fresh=*/true);
+}
+
+void Optimizer::step_sgd(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
+                         const std::optional<at::Tensor>& divisor, bool fresh) {
+  const Rates& rates = rates_[slots[0]->group];
+  const auto& options = std::get<SgdOptions>(options_[slots[0]->group]);
+  std::vector<at::Tensor> parameters, gradients, momenta;
+  for (Slot* slot : slots) {
+    parameters.push_back(slot->parameter);
+    gradients.push_back(slot->parameter.grad());
+    if (slot->momentum.defined()) momenta.push_back(slot->momentum);
+    take_step(*slot, skip);
+  }
   at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, rates.momentum.value_or(options.momentum),
                   rates.learning_rate, options.dampening, options.nesterov, /*maximize=*/false, /*is_first_step=*/fresh,
                   divisor, skip);
 }
 
-void Optimizer::step_adam(std::size_t group, const std::optional<at::Tensor>& skip,
+void Optimizer::step_adam(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
                           const std::optional<at::Tensor>& divisor) {
-  const Rates& rates = rates_[group];
-  const auto& options = std::get<AdamOptions>(options_[group]);
+  const Rates& rates = rates_[slots[0]->group];
+  const auto& options = std::get<AdamOptions>(options_[slots[0]->group]);
   std::vector<at::Tensor> parameters, gradients, means, squares, maxima, ages;
-  for (Slot& slot : slots_) {
-    if (slot.group != group || !slot.parameter.grad().defined()) continue;
-    assert(slot.ready);
-    parameters.push_back(slot.parameter);
-    gradients.push_back(slot.parameter.grad());
-    means.push_back(slot.mean);
-    squares.push_back(slot.square);
-    if (options.amsgrad) maxima.push_back(slot.maximum);
-    ages.push_back(slot.age);
-    take_step(slot, skip);
+  for (Slot* slot : slots) {
+    parameters.push_back(slot->parameter);
+    gradients.push_back(slot->parameter.grad());
+    means.push_back(slot->mean);
+    squares.push_back(slot->square);
+    if (options.amsgrad) maxima.push_back(slot->maximum);
+    ages.push_back(slot->age);
+    take_step(*slot, skip);
   }
-  if (parameters.empty()) return;
   at::_foreach_add_(ages, one_);
   const double beta1 = rates.momentum.value_or(options.beta1);
   const auto update = [&](auto kernel) {
@@ -204,6 +271,12 @@ void Optimizer::step_adam(std::size_t group, const std::optional<at::Tensor>& sk
   if (skip) at::_foreach_sub_(ages, std::vector<at::Tensor>(ages.size(), *skip));
 }
 
+std::vector<at::Tensor> Optimizer::parameters() const {
+  std::vector<at::Tensor> result;
+  for (const Slot& slot : slots_) result.push_back(slot.parameter);
+  return result;
+}
+
 std::vector<at::Tensor> Optimizer::gradients() const {
   std::vector<at::Tensor> result;
   for (const Slot& slot : slots_) {
@@ -212,48 +285,71 @@ std::vector<at::Tensor> Optimizer::gradients() const {
   return result;
 }
 
-NamedTensors Optimizer::state() const {
+NamedTensors Optimizer::state_of(const std::vector<Part>& parts) const {
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
     // A momentum that no step has filled is none: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped)) continue;
-    for (const auto& [name, member] : parts()) items.emplace_back(slot.name + "." + name, slot.*member);
+    for (const auto& [name, member] : parts) items.emplace_back(slot.name + "." + name, slot.*member);
   }
   return NamedTensors(std::move(items));
+}
+
+NamedTensors Optimizer::state() const {
+  for (const Piece& piece : pieces_) piece.block.wait();
+  return state_of(parts());
+}
+
+NamedTensors Optimizer::state_on_device() const {
+  std::vector<Part> there = parts();
+  if (offloads_) std::erase_if(there, [](const Part& part) { return part.second != &Slot::age; });
+  return state_of(there);
+}
+
+std::int64_t Optimizer::offloaded_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Piece& piece : pieces_) bytes += piece.block.bytes();
+  return bytes;
 }
 
 void Optimizer::load_state(const NamedTensors& state) {
   const torch::NoGradGuard no_graph;
   std::map<std::string, at::Tensor, std::less<>> given(state.begin(), state.end());
   const auto refuse = [](const std::string& what) { throw std::invalid_argument("the optimizer's state has " + what); };
-  std::vector<Slot> loaded;
+  const std::vector<Part> all = parts();
+  std::vector<Slot> fresh;
+  std::vector<std::size_t> with_state;
   for (const Slot& slot : slots_) {
-    Slot& fresh = loaded.emplace_back(Slot{.name = slot.name, .group = slot.group, .parameter = slot.parameter});
+    fresh.push_back({.name = slot.name, .group = slot.group, .parameter = slot.parameter});
     const auto missing = [&](const Part& part) { return !given.contains(slot.name + "." + part.first); };
-    const std::vector<Part> all = parts();
     if (std::ranges::all_of(all, missing)) continue;
     for (const Part& part : all) {
       const std::string name = slot.name + "." + part.first;
       if (missing(part)) refuse("no '" + name + "'");
+      const bool is_age = part.second == &Slot::age;
+      const at::IntArrayRef sizes = is_age ? at::IntArrayRef() : slot.parameter.sizes();
+      const at::ScalarType type = is_age ? at::kFloat : slot.parameter.scalar_type();
       const at::Tensor& tensor = given.at(name);
-      at::Tensor& taken = fresh.*part.second = zeros(slot, part);
-      if (tensor.sizes() != taken.sizes()) {
-        refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " + c10::str(taken.sizes()));
+      if (tensor.sizes() != sizes)
+        refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " + c10::str(sizes));
+      if (tensor.scalar_type() != type) {
+        refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " + c10::toString(type));
       }
-      if (tensor.scalar_type() != taken.scalar_type()) {
-        refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " +
-               c10::toString(taken.scalar_type()));
-      }
-      taken.copy_(tensor);
     }
     for (const Part& part : all) given.erase(slot.name + "." + part.first);
-    fresh.ready = true;
-    fresh.fresh = false;
+    with_state.push_back(fresh.size() - 1);
   }
   if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
-  slots_ = std::move(loaded);
+  // What is there goes first: there is not always memory for both.
+  slots_ = std::move(fresh);
+  pieces_.clear();
   first_skip_.reset();
+  make_state(with_state);
+  for (const std::size_t i : with_state) {
+    for (const Part& part : all) (slots_[i].*part.second).copy_(state.at(slots_[i].name + "." + part.first));
+    slots_[i].fresh = false;
+  }
 }
 
 }  // namespace stages

@@ -31,6 +31,7 @@ struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
   bool gram = false;
+  bool offloads = false, in_backward = false;  // the optimizer, whatever the policy says
   auto operator<=>(const Alternative&) const = default;
 };
 
@@ -61,6 +62,7 @@ class Alternatives {
       for (std::int64_t size = largest > 0 ? largest : units_ / 2; size >= 1; size /= 2) {
         if (!consider({size, blocks, two_pass})) break;
       }
+      consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
     // Of ways that compute as much, to some per cent, the one in larger parts is quicker.
     const auto cost = [](const PlanAlternative& one) {
@@ -70,11 +72,25 @@ class Alternatives {
   }
 
  private:
+  /// The other ways of the optimizer, where they save something.
+  void consider_optimizer(Alternative way) {
+    for (const auto& [offloads, in_backward] :
+         {std::pair(true, false), std::pair(false, true), std::pair(true, true)}) {
+      way.offloads = offloads;
+      way.in_backward = in_backward;
+      const Outcome& found = outcome(way);
+      if (found.refused.empty() && found.predicted < plan_.predicted) consider(way);
+    }
+  }
+
   MemoryPolicy policy_of(const Alternative& way) const {
     MemoryPolicy policy = policy_;
     if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
     policy.two_pass = way.two_pass;
     if (way.blocks) policy.activation_checkpointing = {.blocks = true};
+    if (way.micro_batch > 0 && way.micro_batch < units_) policy.optimizer_in_backward = false;
+    policy.offloads_optimizer |= way.offloads;
+    policy.optimizer_in_backward |= way.in_backward;
     if (way.gram) policy.loss_form = LossForm::kGram;
     return policy;
   }
@@ -173,6 +189,18 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
   if (written.activation_checkpointing.recomputes()) {
     without.activation_checkpointing = {};
     add("activation_checkpointing", option_text(policy.activation_checkpointing), without);
+    without = policy;
+  }
+  if (written.offloads_optimizer && plan.step.contains("offload")) {
+    without.offloads_optimizer = false;
+    add("offload", "optimizer", without);
+    without = policy;
+  } else if (written.offloads_optimizer) {
+    add_without_effect("offload", "optimizer", "the optimizer's state is in the host's memory anyway");
+  }
+  if (written.optimizer_in_backward) {
+    without.optimizer_in_backward = false;
+    add("optimizer_in_backward", "true", without);
     without = policy;
   }
   if (policy.precision.base != Precision::kFp32 || !policy.precision.rules.empty()) {

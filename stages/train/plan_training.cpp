@@ -21,8 +21,6 @@
 namespace stages {
 namespace {
 
-constexpr std::int64_t kTracedSteps = 2;  // the second finds the optimizer's state there
-
 /// Goes through a training on the Meta device, under one way of computing it.
 class TracedTraining {
  public:
@@ -43,33 +41,42 @@ class TracedTraining {
     StepExecution execution =
         assemble_step(step_, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
-    std::size_t second_step = 0, end_of_step = 0;
+    std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // of a step
     std::int64_t operations = 0;  // likewise
-    for (std::int64_t step = 1; step <= kTracedSteps; ++step) {
-      second_step = trace_.events().size();
+    std::int64_t step = 0;
+    for (const std::int64_t size : traced_batches(units)) {
+      last_step = trace_.events().size();
       const double flops_before = trace_.flops();
       const std::int64_t operations_before = trace_.launches();
-      make_step(execution, units, step);
+      make_step(execution, size, ++step);
       flops = trace_.flops() - flops_before;
       operations = trace_.launches() - operations_before;
       end_of_step = trace_.events().size();
     }
     if (training_.validation) validate_on_meta(execution);
     end(execution);
-    runner::MemoryPlan result = summarize(trace_, second_step, backend_, policy_.allocator);
+    runner::MemoryPlan result = summarize(trace_, last_step, backend_, policy_.allocator);
     result.step = to_json(execution.plan());
     result.flops = flops;
     result.operations = operations;
-    result.traffic = traffic(second_step, end_of_step);
+    result.traffic = traffic(last_step, end_of_step);
+    result.moved = 2 * static_cast<double>(execution.optimizer().offloaded_bytes());
     add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
     add_held_memory(result, context_, {training_.kept_data, training_.kept_validation});
     std::vector<std::string> blocks = blocks_of(*network_);
     for (std::string& path : blocks) path = in_network(path);
-    return {std::move(result), profile(trace_, second_step, blocks)};
+    return {std::move(result), profile(trace_, last_step, blocks)};
   }
 
  private:
+  /// The sizes of the batches that are gone through. The last is a whole one, which finds the optimizer's state there,
+  /// and in the allocator the gaps that the shorter batch at an epoch's end has left, whose tensors are of other sizes.
+  std::vector<std::int64_t> traced_batches(std::int64_t units) const {
+    const std::int64_t rest = training_.loader.drop_last ? 0 : training_.data.size % units;
+    return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
+  }
+
   /// Bytes written between two events: those of all that is made there.
   double traffic(std::size_t first_event, std::size_t end_event) const {
     const auto storages = trace_.storages();
@@ -109,7 +116,8 @@ class TracedTraining {
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
-    for (const auto& [name, tensor] : execution.state()) trace_.own(tensor, Owner::kOptimizerState, in_network(name));
+    for (const auto& [name, tensor] : execution.state_on_device())
+      trace_.own(tensor, Owner::kOptimizerState, in_network(name));
   }
 
   void validate_on_meta(const StepExecution& execution) {
@@ -125,7 +133,7 @@ class TracedTraining {
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
-      for (const NamedTensors& saved : {weights(*network_), execution.state()}) {
+      for (const NamedTensors& saved : {weights(*network_), execution.state_on_device()}) {
         for (const auto& [name, tensor] : saved) tensor.detach().contiguous();
       }
     }
@@ -203,6 +211,7 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, 
                     .accumulated_by = options.accumulated_by,
                     .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
           .budget = budget,
+          .has_host = backend.device != at::kCPU,
           .trace =
               [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
                 return TracedTraining(training, policy, backend, micro_batches, context).run();

@@ -26,6 +26,10 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
   if (to.two_pass != from.two_pass) set(to.pointer, to.two_pass ? "two_pass=on" : "two_pass=off");
   if (option_text(to.activation_checkpointing) != option_text(from.activation_checkpointing))
     set(to.pointer, "activation_checkpointing=" + option_text(to.activation_checkpointing));
+  if (to.offloads_optimizer != from.offloads_optimizer)
+    set(to.pointer, to.offloads_optimizer ? "offload=optimizer" : "offload=none");
+  if (to.optimizer_in_backward != from.optimizer_in_backward)
+    set(to.pointer, to.optimizer_in_backward ? "optimizer_in_backward=true" : "optimizer_in_backward=false");
   if (to.uses_gram_form() != from.uses_gram_form())
     set(to.pointer, to.uses_gram_form() ? "loss_form=gram" : "loss_form=direct");
   if (to.precision.base != from.precision.base) set(to.pointer, "precision=" + std::string(name(to.precision.base)));

@@ -23,8 +23,8 @@ std::string option_of(const std::string& stage, const std::string& name);
 std::string option_text(const ActivationCheckpointing& checkpointing);
 
 /// What changes a recipe that asks for `from` so that it asks for `to`, as far as micro_batch, two_pass,
-/// activation_checkpointing and precision differ. gradient_accumulation_steps, beside which a micro_batch is refused,
-/// gives way to one.
+/// activation_checkpointing, offload, optimizer_in_backward and precision differ. gradient_accumulation_steps, beside
+/// which a micro_batch is refused, gives way to one.
 std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to, const CutBatch& batch);
 
 }  // namespace stages

@@ -13,7 +13,10 @@ Replan search_again(PolicySearch search) {
   return [search = std::move(search)](const MemoryPolicy& failed, std::int64_t bytes) -> std::optional<MemoryPolicy> {
     try {
       const std::int64_t needed = search.trace(failed).plan.predicted;
-      PolicySearch again = search;
+      MemoryPolicy written = search.written;
+      written.offloads_optimizer = failed.offloads_optimizer;
+      written.offload_is_open = false;
+      PolicySearch again{written, search.batch, 0, search.has_host, search.trace, search.seconds};
       again.budget = std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
                               static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
       ChosenPolicy other = choose_policy(again);

@@ -8,12 +8,20 @@
 #include "runner/stage/run_context.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/parameter_groups.h"
+#include "stages/train/steps_in_backward.h"
 
 namespace stages {
 
 at::Tensor global_norm(at::TensorList gradients) {
   return torch::linalg_vector_norm(torch::stack(at::_foreach_norm(gradients, 2)), 2);
 }
+
+namespace {
+
+/// 1 if the loss is not finite, else 0.
+at::Tensor is_broken(const at::Tensor& loss) { return loss.detach().isfinite().logical_not().to(torch::kFloat); }
+
+}  // namespace
 
 at::Tensor clip_divisor(const at::Tensor& norm, double limit) { return ((norm + 1e-6) / limit).clamp_min(1.0); }
 
@@ -25,30 +33,40 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       plan_(std::move(plan)),
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
-      optimizer_(groups) {
+      optimizer_(groups, plan_.offloads_optimizer) {
   if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
 }
 
-NamedTensors StepExecution::state() const {
-  NamedTensors state = optimizer_.state();
+NamedTensors StepExecution::with_average(NamedTensors state) const {
   if (!average_) return state;
   for (const auto& [name, tensor] : average_->state()) state.set(name, tensor);
   return state;
 }
 
+NamedTensors StepExecution::state() const { return with_average(optimizer_.state()); }
+
+NamedTensors StepExecution::state_on_device() const { return with_average(optimizer_.state_on_device()); }
+
 void StepExecution::replace_plan(StepPlan plan) {
-  assert(plan.numerics == plan_.numerics);
+  assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer);
   plan_ = std::move(plan);
 }
 
 StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey& key,
                                                const std::function<void()>& after_micro_batch) {
   const double weight = step_.weight(batch);
+  is_half_written_ = false;
+  std::optional<ScopedStepsInBackward> steps;
+  const auto before_backward = [&](const at::Tensor& loss) {
+    if (plan_.optimizer_in_backward) steps.emplace(optimizer_, is_broken(loss), is_half_written_);
+  };
   StepNumbers numbers = accumulate_gradient(
       step_, network_, step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
-      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch);
-  optimizer_.prepare();
+      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch, before_backward);
+  steps.reset();
+  at::Tensor scratch;
+  if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
   std::vector<at::Tensor> gradients = optimizer_.gradients();
   std::optional<at::Tensor> overflow, divisor;
   if (scaler_) {
@@ -67,7 +85,13 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
   // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
-  return {std::move(numbers), std::move(gradients), std::move(overflow), std::move(divisor), std::move(skip), key.step};
+  return {std::move(numbers),
+          std::move(gradients),
+          std::move(overflow),
+          std::move(divisor),
+          std::move(skip),
+          std::move(scratch),
+          key.step};
 }
 
 void StepExecution::commit(const Computed& computed) {
@@ -75,8 +99,9 @@ void StepExecution::commit(const Computed& computed) {
   const torch::NoGradGuard no_graph;
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
-  optimizer_.step(computed.skip, clips ? divisor : std::nullopt);
+  if (!plan_.optimizer_in_backward) optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch);
   step_.constrain(network_.module());
+  is_half_written_ = false;
   if (scaler_) scaler_->update(*computed.overflow);
   if (average_) average_->update(computed.step);
   network_.module().zero_grad();
@@ -103,6 +128,10 @@ std::int64_t StepSnapshot::generator_bytes() const {
 
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const torch::nn::Module& network,
                     std::int64_t samples, const TrainerOptions& options, Numerics numerics) {
+  if (policy.optimizer_in_backward && options.gradient_clip_norm) {
+    refuse_in_backward(policy, "gradient_clip_norm is by the norm of all gradients together",
+                       "set optimizer_in_backward: false, or gradient_clip_norm: null");
+  }
   return make_step_plan(
       step, policy, std::min(options.batch_size, samples), std::move(numerics),
       activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
@@ -116,6 +145,8 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   const std::vector<ParameterGroup> groups = divide_parameters(network, options.optimizer, options.parameter_groups);
   StepPlan plan = plan_under(policy, step, network, samples, options,
                              choose_numerics(policy.numerics(), network, options.model_stage, context));
+  // A CPU's memory is the host's.
+  plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
 }
 

@@ -38,12 +38,15 @@ at::Tensor clip_divisor(const at::Tensor& norm, double limit);
 ///   auto computed = execution.compute(batch, {seed, step});  // can fail, and writes no weight
 ///   execution.commit(computed);                              // allocates nothing, and cannot fail
 ///
+/// Where the plan has optimizer_in_backward, the backward pass of compute() writes the weights too, unless the loss is
+/// not finite; what fails after the first of them is_half_written() and cannot be undone.
+///
 /// A training runs it, a dry run traces it on the Meta device. What compute() spoils besides (gradients, buffers,
 /// random numbers), a StepSnapshot puts back.
 class StepExecution {
  public:
   /// All is borrowed; the network is on `device`. As long as this lives, it is prepared as the plan's numerics say. In
-  /// fp16 the loss is scaled.
+  /// fp16 the loss is scaled. Whether the optimizer is offloaded is decided here for good.
   StepExecution(const TrainingStep& step, torch::nn::Module& network, const std::vector<ParameterGroup>& groups,
                 StepPlan plan, std::optional<double> gradient_clip_norm, at::Device device,
                 std::optional<WeightAverageOptions> average = {});
@@ -55,21 +58,28 @@ class StepExecution {
     std::optional<at::Tensor> overflow;  ///< where the loss is scaled: 1 if the gradients overflowed
     std::optional<at::Tensor> divisor;   ///< of clipping
     std::optional<at::Tensor> skip;      ///< 1: the weights are to be left alone
+    at::Tensor scratch;                  ///< of an optimizer whose state is offloaded
     std::int64_t step = 0;               ///< 1-based
   };
   /// `after_micro_batch` as accumulate_gradient() has it.
   Computed compute(const Batch& batch, const StepKey& key, const std::function<void()>& after_micro_batch = {});
-  /// One step of the optimizer, at its rates. Also drops the gradients.
+  /// Some weights are those of a step that compute() did not finish.
+  bool is_half_written() const { return is_half_written_; }
+  /// One step of the optimizer, at its rates, which with optimizer_in_backward are those of compute(). Also drops the
+  /// gradients.
   void commit(const Computed& computed);
 
   const StepPlan& plan() const { return plan_; }
-  /// From the next step on, or for the same one once more. Its numerics are those of the plan before.
+  /// From the next step on, or for the same one once more. Its numerics are those of the plan before, and whether the
+  /// optimizer is offloaded.
   void replace_plan(StepPlan plan);
   const PreparedNetwork& network() const { return network_; }
   Optimizer& optimizer() { return optimizer_; }
   const Optimizer& optimizer() const { return optimizer_; }
   /// What the optimizer and the average of the weights remember. Shared, not copied.
   NamedTensors state() const;
+  /// The part of it that lies on the device. Does not wait for a GPU.
+  NamedTensors state_on_device() const;
   /// Null where no average is kept.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
@@ -78,6 +88,8 @@ class StepExecution {
   const GradScaler* scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
  private:
+  NamedTensors with_average(NamedTensors state) const;
+
   const TrainingStep& step_;
   StepPlan plan_;
   const PreparedNetwork network_;
@@ -85,6 +97,7 @@ class StepExecution {
   Optimizer optimizer_;
   std::optional<GradScaler> scaler_;
   std::optional<WeightAverage> average_;
+  bool is_half_written_ = false;
 };
 
 /// What computing a step may spoil, as it was before: the states of torch's generators, the network's buffers (the
@@ -109,7 +122,8 @@ class StepSnapshot {
 };
 
 /// The plan that `policy` asks for of a training whose network, made by options.model_stage, computes as `numerics`
-/// say. `samples` are those of the training data. Throws as make_step_plan() and activation_checkpointing_for().
+/// say. `samples` are those of the training data. Throws as make_step_plan() and activation_checkpointing_for(), and
+/// where gradients are to be clipped that are gone one by one.
 StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const torch::nn::Module& network,
                     std::int64_t samples, const TrainerOptions& options, Numerics numerics);
 

@@ -19,9 +19,24 @@ Coupling most_coupled(const std::vector<LossTerm>& terms) {
 
 }  // namespace
 
+void refuse_in_backward(const MemoryPolicy& policy, const std::string& why, const std::string& help) {
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why)
+      .at("/optimizer_in_backward")
+      .in_stage(policy.pointer)
+      .with_help(help);
+}
+
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
                         ActivationCheckpointing activation_checkpointing, bool declares_cut) {
-  StepPlan plan{.numerics = std::move(numerics), .activation_checkpointing = std::move(activation_checkpointing)};
+  StepPlan plan{.numerics = std::move(numerics),
+                .activation_checkpointing = std::move(activation_checkpointing),
+                .offloads_optimizer = policy.offloads_optimizer,
+                .optimizer_in_backward = policy.optimizer_in_backward};
+  if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
+    refuse_in_backward(policy, "fp16 skips a step whose gradients overflow, which is known when all are there",
+                       "set precision: bf16, or optimizer_in_backward: false");
+  }
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
   if (policy.two_pass && step.mixes_samples()) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
@@ -53,6 +68,12 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
     refuse("the loss '" + term.name + "' depends on the whole batch at once",
            "set two_pass: on, which keeps the gradient, or micro_batch: auto");
   }
+  if (plan.optimizer_in_backward) {
+    refuse_in_backward(policy,
+                       "micro_batch " + std::to_string(*policy.micro_batch) + " splits a batch of " +
+                           std::to_string(units) + ", and the gradients of its parts add up first",
+                       "set optimizer_in_backward: false, or micro_batch: auto");
+  }
   plan.micro_batch = *policy.micro_batch;
   plan.two_pass = policy.two_pass;
   return plan;
@@ -62,6 +83,8 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
   nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch},
                                  {"two_pass", plan.two_pass},
                                  {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
+  if (plan.offloads_optimizer) json["offload"] = "optimizer";
+  if (plan.optimizer_in_backward) json["optimizer_in_backward"] = true;
   json.update(to_json(plan.numerics));
   return json;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,6 +17,8 @@ struct StepPlan {
   bool two_pass = false;         ///< encode micro-batches twice, and take the loss of the whole batch in between
   Numerics numerics = {};
   ActivationCheckpointing activation_checkpointing = {};  ///< its modules are paths in the network
+  bool offloads_optimizer = false;                        ///< its state lies in the host's memory between steps
+  bool optimizer_in_backward = false;                     ///< it steps each parameter once its gradient is there
   bool operator==(const StepPlan&) const = default;
 };
 
@@ -25,8 +28,11 @@ struct StepPlan {
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
                         ActivationCheckpointing activation_checkpointing, bool declares_cut = false);
 
-/// {"micro_batch", "two_pass", "activation_checkpointing"} and what to_json(Numerics) says: for the record
-/// of the very steps that were run.
+/// Throws runner::StageError: the policy's optimizer_in_backward cannot be obeyed, `why`.
+[[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why, const std::string& help);
+
+/// {"micro_batch", "two_pass", "activation_checkpointing"}, "offload" and "optimizer_in_backward" where they are on,
+/// and what to_json(Numerics) says: for the record of the very steps that were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
 /// How many parts a batch of `units` is measured in: its micro-batches, or in two passes one.

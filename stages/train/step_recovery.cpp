@@ -25,7 +25,8 @@ constexpr double kRoom = 1.05;             // of what a plan needs, before it is
 Json choices(const MemoryPolicy& policy) {
   return {{"micro_batch", policy.micro_batch ? Json(*policy.micro_batch) : Json(nullptr)},
           {"two_pass", policy.two_pass},
-          {"activation_checkpointing", to_json(policy.activation_checkpointing)}};
+          {"activation_checkpointing", to_json(policy.activation_checkpointing)},
+          {"optimizer_in_backward", policy.optimizer_in_backward}};
 }
 
 void take_choices(MemoryPolicy& policy, const nlohmann::json& json) {
@@ -35,6 +36,7 @@ void take_choices(MemoryPolicy& policy, const nlohmann::json& json) {
   const nlohmann::json& recomputed = json.at("activation_checkpointing");
   policy.activation_checkpointing.blocks = recomputed == "block";
   policy.activation_checkpointing.modules.clear();
+  policy.optimizer_in_backward = json.value("optimizer_in_backward", false);
   if (recomputed.is_array()) recomputed.get_to(policy.activation_checkpointing.modules);
 }
 
@@ -147,6 +149,7 @@ std::string StepRecovery::way(const StepPlan& plan) const {
   if (plan.activation_checkpointing.blocks) text += ", blocks recomputed";
   else if (const std::size_t modules = plan.activation_checkpointing.modules.size())
     text += ", " + std::to_string(modules) + (modules == 1 ? " module" : " modules") + " recomputed";
+  if (plan.optimizer_in_backward) text += ", the optimizer in the backward pass";
   return text;
 }
 

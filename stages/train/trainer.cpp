@@ -84,14 +84,17 @@ class Training {
               .memory_in_use = [this] { return meter_.in_use(); },
               .samples_in_unit = episode_shape(description_).value_or(EpisodeShape{1, 1, 0}).samples()},
              steady_seconds),
-        memory_(
-            context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
-            [this](std::int64_t live) { return bytes_by_owner(owned_tensors(network_, execution_.state()), live); }),
+        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
+                [this](std::int64_t live) {
+                  return bytes_by_owner(owned_tensors(network_, execution_.state_on_device()), live);
+                }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
     check_length(options.schedule, planned_steps_);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
+    if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
+      context.say("offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory anyway");
   }
 
   TrainingResult run() {
@@ -208,9 +211,9 @@ class Training {
     if (const auto deed = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*deed);
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
+    execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
-    execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
                   std::move(computed.numbers),
                   execution_.optimizer().rates(),
@@ -238,18 +241,31 @@ class Training {
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing there can be put back
         if (before) before->restore();
-        if (!is_out_of_memory(error, device_) || !recovery_.retries(done_.steps + 1)) throw;
+        if (execution_.is_half_written()) give_up_half_written();
+        else if (is_out_of_memory(error, device_) && recovery_.retries(done_.steps + 1)) continue;
+        throw;
       } catch (...) {
         if (before) before->restore();
+        if (execution_.is_half_written()) give_up_half_written();
         throw;
       }
     }
   }
 
+  /// With optimizer_in_backward: neither repeated nor saved.
+  void give_up_half_written() {
+    is_whole_ = false;
+    context_.say("step " + std::to_string(done_.steps + 1) +
+                 " has written some of the weights, as optimizer_in_backward does, so that it cannot be undone: what "
+                 "was saved last is what there is");
+  }
+
   StepRecovery::Options recovery_options(const Replan& replan) {
     const std::int64_t units = std::min(options_.batch_size, description_.size);
     const auto plan = [this](const MemoryPolicy& policy) {
-      return plan_under(policy, step_, network_, description_.size, options_, execution_.plan().numerics);
+      StepPlan other = plan_under(policy, step_, network_, description_.size, options_, execution_.plan().numerics);
+      other.offloads_optimizer = execution_.plan().offloads_optimizer;
+      return other;
     };
     const auto accepts = [plan](const MemoryPolicy& policy) {
       try {

@@ -213,7 +213,8 @@ class Checks {
     SmallNetwork network;
     network.to(torch::kDouble);
     network.train();
-    mechanisms_.accumulate(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1}, {}, {});
+    mechanisms_.accumulate(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1}, {}, {},
+                           {});
     std::vector<at::Tensor> all;
     for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
     return torch::cat(all);

@@ -29,12 +29,13 @@ class Way {
         batch_({{"image", torch::randn({batch, 3, 64, 64})}, {"label", torch::zeros({batch}, at::kLong)}}, batch) {
     const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
     const auto& recomputed = plan.step.at("activation_checkpointing");
-    said_ = {{"name", "parts of " + plan.step.at("micro_batch").dump() + ", recomputed " +
-                          (recomputed.is_string() ? recomputed.get<std::string>() : std::to_string(recomputed.size()))},
-             {"step", plan.step},
-             {"bytes", plan.predicted},
-             {"predicted_seconds",
-              predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)}, backend)}};
+    said_ = {
+        {"name", "parts of " + plan.step.at("micro_batch").dump() + ", recomputed " +
+                     (recomputed.is_string() ? recomputed.get<std::string>() : std::to_string(recomputed.size()))},
+        {"step", plan.step},
+        {"bytes", plan.predicted},
+        {"predicted_seconds",
+         predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend)}};
   }
 
   /// "name", "step" as the plan has it, "bytes", "predicted_seconds".

@@ -6,6 +6,7 @@
 #include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
 #include "tests/bench/blocks.h"
+#include "tests/support/optimizer_rules.h"
 
 namespace {
 
@@ -16,8 +17,7 @@ at::Tensor wave(std::int64_t size, double phase, double height) {
 
 stages::OptimizerOptions rule(const std::string& name) {
   if (name == "sgd") return stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01};
-  return stages::AdamOptions{
-      .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01, .decoupled = true};
+  return stages::adamw(1e-3);
 }
 
 }  // namespace

@@ -41,13 +41,7 @@ class PeersBench {
         description_(data_.describe()),
         model_(config_of(options.at("model"))) {
     training_.batch_size = batch_;
-    training_.optimizer = AdamOptions{.learning_rate = 1e-4,
-                                      .beta1 = 0.9,
-                                      .beta2 = 0.999,
-                                      .epsilon = 1e-8,
-                                      .weight_decay = 0.01,
-                                      .amsgrad = false,
-                                      .decoupled = true};
+    training_.optimizer = adamw(1e-4);
     training_.monitor = "loss";
     training_.keep = Keep::kLast;
     policy_.pointer = "/memory";

@@ -9,18 +9,13 @@
 #include "runner/stage/stage.h"
 #include "stages/train/trainer.h"
 #include "stages/weights/weights.h"
+#include "tests/support/optimizer_rules.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
 
 namespace stages {
 
-inline constexpr AdamOptions kAdamW{.learning_rate = 0.05,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0.01,
-                                    .amsgrad = false,
-                                    .decoupled = true};
+inline constexpr AdamOptions kAdamW = adamw(0.05);
 
 inline TrainerOptions tiny_options() {
   TrainerOptions options;

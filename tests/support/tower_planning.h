@@ -13,15 +13,17 @@
 #include "stages/train/plan_training.h"
 #include "stages/train/trainer.h"
 #include "tests/support/noise_images.h"
+#include "tests/support/optimizer_rules.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 
 namespace stages {
 
-inline ClipVisionConfig planned_tower(std::int64_t layers) {
+inline ClipVisionConfig planned_tower(std::int64_t layers, std::int64_t width = 64) {
   ClipVisionConfig config;
   config.pointer = "/model";
-  config.tower.block = {.hidden_size = 64, .intermediate_size = 256, .num_attention_heads = 4, .layer_norm_eps = 1e-5};
+  config.tower.block = {
+      .hidden_size = width, .intermediate_size = 4 * width, .num_attention_heads = 4, .layer_norm_eps = 1e-5};
   config.tower.num_hidden_layers = layers;
   config.tower.patch_size = 8;
   config.initializer_range = 0.02;
@@ -55,18 +57,12 @@ class ClassifyingStep final : public TrainingStep {
 
 /// A training of a small tower that is planned, and can be run.
 struct TowerPlanning {
-  explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32})
-      : data(std::move(images)), model(planned_tower(layers)) {
+  explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32}, std::int64_t width = 64)
+      : data(std::move(images)), model(planned_tower(layers, width)) {
     policy.pointer = "/memory";
     options.epochs = 2;
     options.batch_size = 16;
-    options.optimizer = AdamOptions{.learning_rate = 1e-3,
-                                    .beta1 = 0.9,
-                                    .beta2 = 0.999,
-                                    .epsilon = 1e-8,
-                                    .weight_decay = 0,
-                                    .amsgrad = false,
-                                    .decoupled = true};
+    options.optimizer = adamw(1e-3, /*weight_decay=*/0);
     options.monitor = "loss";
     options.keep = Keep::kLast;
     context.asked.budget = {"a test", 1 << 30};

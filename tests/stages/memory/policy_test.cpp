@@ -207,5 +207,17 @@ TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
                                    "max_retries: 3, as the published program does"));
 }
 
+TEST(MemoryPolicy, WhatTheOptimizerDoesIsHandedOn) {
+  const auto policy = policy_of("{}");
+  EXPECT_FALSE(policy->offloads_optimizer || policy->offload_is_open);
+  EXPECT_FALSE(policy->optimizer_in_backward || policy->in_backward_is_open);
+  EXPECT_TRUE(policy_of(R"({"offload": "optimizer"})")->offloads_optimizer);
+  EXPECT_FALSE(policy_of(R"({"offload": "none"})")->offloads_optimizer);
+  EXPECT_TRUE(policy_of(R"({"optimizer_in_backward": true})")->optimizer_in_backward);
+  for (const char* open :
+       {R"({"allow": "bit", "offload": "auto"})", R"({"allow": "bit", "optimizer_in_backward": "auto"})"})
+    EXPECT_TRUE(policy_of(open)->leaves_a_choice()) << open;
+}
+
 }  // namespace
 }  // namespace stages

@@ -184,5 +184,39 @@ TEST(Certify, TorchsGeneratorIsLeftAlone) {
   EXPECT_TRUE(at::detail::getDefaultCPUGenerator().get_state().equal(before));
 }
 
+TEST(CompareGradients, OptimizerThatWorksOtherwiseLeavesTheSameBits) {
+  DroppingNet net(Drops::kAll);
+  const at::Tensor weight = net.parameters()[0].detach().clone();
+  const Certificate both = compared(DroppingStep(), net, {.offloads_optimizer = true, .optimizer_in_backward = true});
+  EXPECT_TRUE(both.holds());
+  EXPECT_EQ(both.compared, "offload optimizer, optimizer_in_backward true against the whole batch of 10, with dropout");
+  EXPECT_TRUE(net.parameters()[0].equal(weight)) << "the steps are taken back";
+}
+
+/// A product that is another one whenever it is computed.
+class Unlike final : public torch::nn::Module {
+ public:
+  Unlike() { weight = register_parameter("weight", torch::linspace(-1, 1, 6, torch::kDouble).view({3, 2}).clone()); }
+  at::Tensor weight;
+};
+
+class UnlikeStep final : public TinyStep {
+ public:
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    ++computed_;
+    const at::Tensor& weight = dynamic_cast<Unlike&>(network).weight;
+    return {
+        {"logits", torch::linear(part["image"], weight) * (weight.detach().sum() + static_cast<double>(computed_))}};
+  }
+  mutable std::int64_t computed_ = 0;
+};
+
+TEST(CompareGradients, WeightsOfStepsThatDifferAreNamed) {
+  Unlike network;
+  const Certificate certificate = compared(UnlikeStep(), network, {.optimizer_in_backward = true});
+  EXPECT_FALSE(certificate.holds());
+  EXPECT_THAT(certificate.changed, testing::Contains("the weight weight after two steps"));
+}
+
 }  // namespace
 }  // namespace stages

@@ -34,7 +34,7 @@ struct OpenPlanning : TowerPlanning {
 
 double seconds_of(const runner::MemoryPlan& plan) {
   const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
-  return predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations)}, backend);
+  return predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend);
 }
 
 TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
@@ -236,6 +236,99 @@ TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
   OpenPlanning one, other;
   const std::int64_t budget = one.whole() / 2;
   EXPECT_EQ(to_json(one.under(budget).plan), to_json(other.under(budget).plan));
+}
+
+/// One of which weights, gradients and state are most, also in a GPU's large segments, and in which the optimizer's
+/// ways alone are open.
+struct OpenOptimizer : TowerPlanning {
+  explicit OpenOptimizer(bool on_gpu) : TowerPlanning(4, {40, 32}, 512) {
+    options.batch_size = 2;
+    policy.allow = Allow::kBit;
+    policy.activation_checkpointing = {.blocks = true};
+    policy.offload_is_open = policy.in_backward_is_open = true;
+    if (!on_gpu) return;
+    context.facts.device = "cuda:0";
+    context.asked.device_model = "NVIDIA L4";
+  }
+  PlannedTraining under(std::int64_t budget) {
+    context.asked.budget = {"a test", budget};
+    return planned();
+  }
+  std::int64_t needed(bool offloads, bool in_backward) {
+    TowerPlanning written = *this;
+    written.policy.offload_is_open = written.policy.in_backward_is_open = false;
+    written.policy.offloads_optimizer = offloads;
+    written.policy.optimizer_in_backward = in_backward;
+    return written.plan().predicted;
+  }
+};
+
+TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t whole = planning.needed(false, false), in_backward = planning.needed(false, true),
+                     offloaded = planning.needed(true, false), both = planning.needed(true, true);
+  ASSERT_LT(in_backward, whole);
+  ASSERT_LT(both, std::min(in_backward, offloaded));
+  const auto chosen = [&](std::int64_t budget) {
+    const PlannedTraining planned = planning.under(budget);
+    EXPECT_TRUE(planned.plan.fits());
+    EXPECT_FALSE(planned.policy.offload_is_open || planned.policy.in_backward_is_open);
+    EXPECT_EQ(planned.plan.choice->exactness, "bit");
+    return std::pair(planned.policy.offloads_optimizer, planned.policy.optimizer_in_backward);
+  };
+  EXPECT_EQ(chosen(whole), std::pair(false, false));
+  EXPECT_EQ(chosen(in_backward), std::pair(false, true)) << "nothing has to be copied";
+  EXPECT_EQ(chosen(both), std::pair(true, true));
+  EXPECT_THAT(runner::choice_text(planning.under(in_backward).plan),
+              testing::StartsWith("chosen: the whole batch at once, the optimizer in the backward pass: "));
+  EXPECT_THAT(planning.under(both).plan.choice->overrides,
+              testing::ElementsAre("memory.offload=optimizer", "memory.optimizer_in_backward=true"));
+}
+
+TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t tight = planning.needed(false, true);
+  planning.policy.recovery.max_retries = 2;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward) << "what failed could not be retried";
+  EXPECT_TRUE(planning.under(tight).policy.offloads_optimizer);
+  planning.policy.recovery.max_retries = 0;
+  planning.options.gradient_clip_norm = 1;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
+  planning.options.gradient_clip_norm.reset();
+  planning.policy.allow = Allow::kNothing;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
+}
+
+TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  const PlannedTraining planned = planning.under(planning.needed(false, true));
+  EXPECT_TRUE(planned.plan.fits());
+  EXPECT_FALSE(planned.policy.offloads_optimizer);
+  EXPECT_TRUE(planned.policy.optimizer_in_backward);
+}
+
+TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t whole = planning.needed(false, false);
+  const PlannedTraining first = planning.under(planning.needed(true, true));
+  planning.context.earlier_step_again = first.plan.step;
+  const PlannedTraining second = planning.under(2 * whole);
+  EXPECT_TRUE(second.plan.choice->is_replayed);
+  EXPECT_TRUE(second.policy.offloads_optimizer && second.policy.optimizer_in_backward);
+  planning.policy.in_backward_is_open = false;
+  EXPECT_FALSE(planning.under(2 * whole).policy.optimizer_in_backward) << "it is written now";
+}
+
+TEST(ChoosePolicy, MicroBatchesAreStillChosenWhereTheOptimizersWaysAreOpenToo) {
+  OpenPlanning planning;
+  const std::int64_t least = planning.under(1).plan.predicted;
+  const PlannedTraining before = planning.under(least);
+  ASSERT_TRUE(before.plan.fits());
+  ASSERT_GT(before.policy.micro_batch.value_or(0), 0);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = true;
+  const PlannedTraining after = planning.under(least);
+  EXPECT_TRUE(after.plan.fits());
+  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there is more to choose from";
 }
 
 }  // namespace

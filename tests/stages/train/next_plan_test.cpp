@@ -95,5 +95,15 @@ TEST(NextPlan, WhatCannotBeCutIsRecomputed) {
   EXPECT_TRUE(next->activation_checkpointing.blocks);
 }
 
+TEST(NextPlan, PartsOfABatchHaveNoOptimizerInTheirBackwardPass) {
+  MemoryPolicy policy;
+  policy.optimizer_in_backward = true;
+  EXPECT_FALSE(next_plan(policy, 8, everything)->optimizer_in_backward);
+  policy.allow = Allow::kBit;
+  const auto recomputed = next_plan(policy, 8, everything);
+  ASSERT_TRUE(recomputed);
+  EXPECT_TRUE(recomputed->optimizer_in_backward);
+}
+
 }  // namespace
 }  // namespace stages

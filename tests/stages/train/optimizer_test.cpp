@@ -6,6 +6,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "stages/train/step_execution.h"
+#include "tests/support/optimizer_rules.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {
@@ -14,13 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Rates kTenth{.learning_rate = 0.1, .momentum = {}};
-constexpr AdamOptions kAdamW{.learning_rate = 0.1,
-                             .beta1 = 0.9,
-                             .beta2 = 0.999,
-                             .epsilon = 1e-8,
-                             .weight_decay = 0.01,
-                             .amsgrad = false,
-                             .decoupled = true};
+constexpr AdamOptions kAdamW = adamw(0.1);
 
 TEST(Optimizer, StepDoesNotAllocate) {
   at::Tensor x = torch::ones(1000, torch::requires_grad());
@@ -237,26 +232,9 @@ struct LateGradient {
   }
 };
 
-const AdamOptions kAmsgrad{.learning_rate = 0.1,
-                           .beta1 = 0.8,
-                           .beta2 = 0.99,
-                           .epsilon = 1e-6,
-                           .weight_decay = 0.1,
-                           .amsgrad = true,
-                           .decoupled = false};
-
 TEST(Optimizer, LoadedStateContinuesBitForBit) {
-  const OptimizerOptions every[] = {
-      SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
-      SgdOptions{.learning_rate = 0.1, .momentum = 0.9},
-      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
-      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true},
-      AdamOptions{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-      kAdamW,
-      kAmsgrad,
-  };
   int rule = 0;
-  for (const OptimizerOptions& options : every) {
+  for (const OptimizerOptions& options : kEveryRule) {
     for (const std::int64_t saved : {0, 1, 2, 4}) {
       LateGradient whole(options), part(options);
       whole.run(0, 8);

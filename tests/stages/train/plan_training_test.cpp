@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "stages/machine/cpu_pool.h"
 #include "tests/support/tower_planning.h"
 
 namespace stages {
@@ -134,12 +135,13 @@ TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_FALSE(plan.fits());
   EXPECT_EQ(plan.budget_from, "a test");
-  const auto fits = [&](const runner::PlanAlternative& one) { return one.refused.empty() && one.predicted < whole; };
+  constexpr std::string_view kOption = "memory.micro_batch=";
+  const auto fits = [&](const runner::PlanAlternative& one) {
+    return one.refused.empty() && one.predicted < whole && one.overrides.at(0).starts_with(kOption);
+  };
   ASSERT_TRUE(std::ranges::any_of(plan.alternatives, fits));
   // The largest of all, which differs by processor.
   const std::string first = std::ranges::find_if(plan.alternatives, fits)->overrides.at(0);
-  constexpr std::string_view kOption = "memory.micro_batch=";
-  ASSERT_THAT(first, testing::StartsWith(std::string(kOption)));
   planning.policy.micro_batch = std::stoll(first.substr(kOption.size())) + 1;
   EXPECT_GE(planning.plan().predicted, whole);
 }
@@ -191,9 +193,11 @@ TEST(PlanTraining, BatchesReadAheadAreCountedIn) {
   EXPECT_EQ(planning.plan().predicted, alone + (24 + 2) * sample);  // of 40 samples 16 are computed
   planning.data.options.prefetch = 1;
   EXPECT_EQ(planning.plan().predicted, alone + (16 + 2) * sample);
-  planning.data.options.prefetch = 2;
-  planning.data.options.drop_last = true;
-  EXPECT_EQ(planning.plan().predicted, alone + (16 + 2) * sample);
+  TowerPlanning dropping;
+  dropping.data.options.drop_last = true;
+  const std::int64_t without_the_rest = dropping.plan().predicted;
+  dropping.data.options.workers = dropping.data.options.prefetch = 2;
+  EXPECT_EQ(dropping.plan().predicted, without_the_rest + (16 + 2) * sample);
 }
 
 TEST(PlanTraining, SmallestBudgetHolds) {
@@ -205,6 +209,109 @@ TEST(PlanTraining, SmallestBudgetHolds) {
   planning.policy.budget = 400;
   EXPECT_EQ(planning.plan().budget, 400);
   EXPECT_EQ(planning.plan().budget_from, "memory.budget");
+}
+
+/// What the CPU's pool has to reserve for the training itself.
+std::int64_t reserved_by_training(const TowerPlanning& planning) {
+  const CpuPool pool;
+  const CountingAllocator counter;
+  planning.measured();
+  return pool.peak_reserved();
+}
+
+TEST(PlanTraining, ShorterBatchAtTheEndOfAnEpochIsCounted) {
+  for (const std::int64_t rest : {4, 8, 15}) {
+    TowerPlanning planning(3, {32 + rest, 32});
+    planning.data.options.workers = 0;
+    const runner::MemoryPlan plan = planning.plan();
+    const auto took = static_cast<double>(reserved_by_training(planning));
+    EXPECT_NEAR(static_cast<double>(plan.reserved), took, 0.02 * took) << rest;
+    planning.data.options.drop_last = true;
+    const runner::MemoryPlan whole_batches = planning.plan();
+    EXPECT_LT(static_cast<double>(whole_batches.reserved), 0.97 * took) << "other sizes do not fill the gaps, " << rest;
+    EXPECT_EQ(whole_batches.live, plan.live) << rest;
+    EXPECT_EQ(whole_batches.operations, plan.operations) << rest;
+    EXPECT_EQ(whole_batches.flops, plan.flops) << rest;
+  }
+}
+
+/// A tower of which a small batch is trained, with its blocks recomputed: weights, gradients and state are most of it.
+struct MostlyWeights : TowerPlanning {
+  explicit MostlyWeights(std::int64_t width = 64) : TowerPlanning(4, {40, 32}, width) {
+    options.batch_size = 2;
+    policy.activation_checkpointing = {.blocks = true};
+  }
+};
+
+std::int64_t weight_bytes(const TowerPlanning& planning) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& one : planning.model.build(planning.data.describe(), 1)->parameters())
+    bytes += static_cast<std::int64_t>(one.nbytes());
+  return bytes;
+}
+
+TEST(PlanTraining, PeakWithTheOptimizerInTheBackwardPassIsThatOfTheTraining) {
+  MostlyWeights planning;
+  const runner::MemoryPlan at_once = planning.plan();
+  planning.policy.optimizer_in_backward = true;
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_NEAR(static_cast<double>(plan.live) / static_cast<double>(planning.measured()), 1, 0.04);
+  EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10) << "most gradients are gone when others come";
+  EXPECT_LT(bytes_of(plan.owners, "gradient"), bytes_of(at_once.owners, "gradient") / 2);
+  EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
+  ASSERT_EQ(plan.options.size(), 2U);
+  EXPECT_EQ(plan.options[1].option, "memory.optimizer_in_backward");
+  EXPECT_EQ(plan.options[1].bytes, at_once.predicted - plan.predicted);
+}
+
+TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
+  MostlyWeights planning;
+  planning.context.facts.device = "cuda:0";
+  planning.context.asked.device_model = "NVIDIA L4";
+  const runner::MemoryPlan there = planning.plan();
+  planning.policy.offloads_optimizer = true;
+  const runner::MemoryPlan away = planning.plan();
+  const std::int64_t weights = weight_bytes(planning);
+  EXPECT_NEAR(static_cast<double>(bytes_of(there.owners, "optimizer_state")), 2.0 * static_cast<double>(weights),
+              0.01 * static_cast<double>(weights));
+  EXPECT_LT(bytes_of(away.owners, "optimizer_state"), weights / 100) << "the ages alone";
+  EXPECT_GT(there.live - away.live, weights);
+  EXPECT_NEAR(away.moved, 4.0 * static_cast<double>(weights), 0.02 * static_cast<double>(weights)) << "there and back";
+  EXPECT_EQ(there.moved, 0);
+  EXPECT_EQ(away.step.at("offload"), "optimizer");
+  ASSERT_EQ(away.options.size(), 2U);
+  EXPECT_EQ(away.options[1].option, "memory.offload");
+  EXPECT_EQ(away.options[1].bytes, there.predicted - away.predicted);
+}
+
+TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
+  TowerPlanning planning;
+  const runner::MemoryPlan before = planning.plan();
+  planning.policy.offloads_optimizer = true;
+  const runner::MemoryPlan plan = planning.plan();
+  EXPECT_EQ(plan.predicted, before.predicted);
+  EXPECT_FALSE(plan.step.contains("offload"));
+  EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{"memory.offload", "optimizer", 0,
+                                                             "the optimizer's state is in the host's memory anyway"}));
+}
+
+TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {
+  MostlyWeights planning(512);  // more than one of a GPU's segments
+  planning.context.facts.device = "cuda:0";
+  planning.context.asked.device_model = "NVIDIA L4";
+  planning.context.asked.wants_alternatives = true;
+  const auto ways = [&] {
+    std::vector<std::string> ways;
+    for (const runner::PlanAlternative& one : planning.plan().alternatives) {
+      EXPECT_EQ(one.exactness, one.overrides[0].starts_with("memory.micro_batch") ? "exact" : "bit");
+      ways.push_back(runner::override_text(one.overrides));
+    }
+    return ways;
+  };
+  EXPECT_THAT(ways(), testing::IsSupersetOf({"memory.offload=optimizer", "memory.optimizer_in_backward=true",
+                                             "memory.offload=optimizer memory.optimizer_in_backward=true"}));
+  planning.options.gradient_clip_norm = 1;
+  EXPECT_THAT(ways(), Each(testing::Not(HasSubstr("optimizer_in_backward")))) << "which is refused";
 }
 
 }  // namespace

@@ -127,6 +127,11 @@ std::vector<Case> every_case() {
       schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.99}),
       schedule("plateau_with_patience", PlateauSchedule{.factor = 0.5, .patience = 1, .threshold = 0.99}),
       with("bf16", [](TinyTraining& training) { training.policy.precision = Precision::kBf16; }),
+      with("optimizer_in_backward",
+           [](TinyTraining& training) {
+             training.policy.optimizer_in_backward = true;
+             training.options.average = WeightAverageOptions{.decay = 0.5};
+           }),
       with("fp16", [](TinyTraining& training) { training.policy.precision = Precision::kFp16; }),
       with("parameter_groups",
            [](TinyTraining& training) {

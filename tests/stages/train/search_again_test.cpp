@@ -13,7 +13,7 @@ constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 
 /// A training whose policy leaves everything open, and the search for its plan.
 struct SearchingAgain : TowerPlanning {
-  SearchingAgain() {
+  explicit SearchingAgain(std::int64_t width = 64) : TowerPlanning(3, {40, 32}, width) {
     policy.allow = Allow::kExact;
     policy.checkpointing_is_open = policy.two_pass_is_open = true;
   }
@@ -78,6 +78,25 @@ TEST(SearchAgain, StaysWithinWhatIsAllowed) {
   ASSERT_TRUE(other);
   EXPECT_EQ(other->micro_batch, std::nullopt);
   EXPECT_TRUE(other->activation_checkpointing.recomputes());
+}
+
+TEST(SearchAgain, StateOfTheOptimizerStaysWhereItIs) {
+  SearchingAgain training(512);
+  training.context.facts.device = "cuda:0";
+  training.context.asked.device_model = "NVIDIA L4";
+  training.policy.allow = Allow::kBit;
+  training.policy.checkpointing_is_open = training.policy.two_pass_is_open = false;
+  training.policy.offload_is_open = true;
+  const MemoryPolicy there = training.whole();
+  ASSERT_FALSE(there.offloads_optimizer);
+  EXPECT_TRUE(choose_policy(training.search(training.needed(there) - 1)).policy.offloads_optimizer);
+  EXPECT_FALSE(training.replan()(there, kPlenty)) << "there is nothing else to choose";
+  training.policy.checkpointing_is_open = true;
+  MemoryPolicy away = there;
+  away.offloads_optimizer = true;
+  const auto other = training.replan()(away, kPlenty);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(other->offloads_optimizer);
 }
 
 TEST(SearchAgain, BudgetOfTheRecipeHolds) {

@@ -42,14 +42,20 @@ std::int64_t peak_under(std::optional<std::int64_t> micro_batch) {
   return counter.peak_bytes();
 }
 
+/// With a budget that only parts of a batch fit.
+struct ShortOfMemory : SteadyTraining {
+  ShortOfMemory() {
+    policy.budget = peak_under(32);
+    policy.recovery.max_retries.reset();
+  }
+};
+
 TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
-  SteadyTraining cut, short_of_memory;
-  const std::int64_t enough = peak_under(32);
-  ASSERT_LT(enough, peak_under(std::nullopt));
+  SteadyTraining cut;
+  ShortOfMemory short_of_memory;
+  ASSERT_LT(*short_of_memory.policy.budget, peak_under(std::nullopt));
   cut.policy.micro_batch = 32;
   cut.run();
-  short_of_memory.policy.budget = enough;
-  short_of_memory.policy.recovery.max_retries.reset();
   const CountingAllocator counter;
   short_of_memory.run();
   EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights())) << "the first step was repeated in parts";
@@ -59,24 +65,29 @@ TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
 
-TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
-  const auto short_of_memory = [](SteadyTraining& training) {
-    training.policy.budget = peak_under(32);
-    training.policy.recovery.max_retries.reset();
-  };
-  SteadyTraining whole, stopped, resumed;
-  for (SteadyTraining* one : {&whole, &stopped, &resumed}) short_of_memory(*one);
+/// Continues with a training that had to be split, and was stopped after step 6.
+void run_on_after_a_shortage(TinyTraining& resumed) {
+  ShortOfMemory stopped;
   const CountingAllocator counter;
-  whole.run();
   stopped.context.on_progress = [&](const runner::Progress& progress) {
     stopped.context.is_cancelled = progress.step == 6;
   };
   EXPECT_THROW(stopped.run(), runner::Cancelled);
   resumed.context.facts.resuming = true;
-  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
   std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
                         std::filesystem::copy_options::recursive);
   resumed.run();
+  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+}
+
+TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
+  ShortOfMemory whole, resumed;
+  {
+    const CountingAllocator counter;
+    whole.run();
+  }
+  *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
+  run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
   EXPECT_THAT(resumed.context.said,
               Contains("goes on with micro_batch 32 in place of the whole batch of 64, as when memory had run out"));
@@ -84,37 +95,16 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
 }
 
 TEST(StepRecovery, PlanOfAnotherDeviceIsNotTakenUp) {
-  SteadyTraining stopped, resumed;
-  stopped.policy.budget = peak_under(32);
-  stopped.policy.recovery.max_retries.reset();
-  const CountingAllocator counter;
-  stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
-  };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
-  resumed.context.facts.resuming = true;
+  SteadyTraining resumed;
   resumed.context.facts.restarts.has_moved = true;
-  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
-                        std::filesystem::copy_options::recursive);
-  resumed.run();
-  EXPECT_THAT(resumed.context.said, Contains(StartsWith("resuming after step 6 of ")));
+  run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
 TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
-  SteadyTraining stopped, resumed;
-  stopped.policy.budget = peak_under(32);
-  stopped.policy.recovery.max_retries.reset();
-  const CountingAllocator counter;
-  stopped.context.on_progress = [&](const runner::Progress& progress) {
-    stopped.context.is_cancelled = progress.step == 6;
-  };
-  EXPECT_THROW(stopped.run(), runner::Cancelled);
+  SteadyTraining resumed;
   resumed.policy.micro_batch = 2;
-  resumed.context.facts.resuming = true;
-  std::filesystem::copy(stopped.context.node().folder, resumed.context.node().folder,
-                        std::filesystem::copy_options::recursive);
-  resumed.run();
+  run_on_after_a_shortage(resumed);
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
@@ -330,28 +320,34 @@ TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
 }
 
 TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
+  policy_.optimizer_in_backward = true;
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy next = failed;
     next.micro_batch = 4;
     next.two_pass = true;
     next.activation_checkpointing.modules = {"model.a"};
+    next.optimizer_in_backward = false;
     return std::optional(next);
   };
   options_.plan_under = [](const MemoryPolicy& policy) {
     return StepPlan{.micro_batch = policy.micro_batch.value_or(0),
                     .two_pass = policy.two_pass,
-                    .activation_checkpointing = policy.activation_checkpointing};
+                    .activation_checkpointing = policy.activation_checkpointing,
+                    .optimizer_in_backward = policy.optimizer_in_backward};
   };
+  const StepPlan first{.optimizer_in_backward = true};
+  execution_.replace_plan(first);
   StepRecovery recovery = this->recovery();
   fail_twice(recovery);
   const nlohmann::json saved = recovery.state();
   const StepPlan in_force = execution_.plan();
-  execution_.replace_plan({});
+  execution_.replace_plan(first);
   options_.replan = [](const MemoryPolicy& failed, std::int64_t) {
     MemoryPolicy whole = failed;
     whole.micro_batch.reset();
     whole.two_pass = false;
     whole.activation_checkpointing.modules.clear();
+    whole.optimizer_in_backward = true;
     return std::optional(whole);
   };
   StepRecovery resumed = this->recovery();
@@ -359,6 +355,7 @@ TEST_F(Recovering, CheckpointKnowsAllThatWasChanged) {
   EXPECT_EQ(execution_.plan(), in_force);
   EXPECT_EQ(resumed.policy().micro_batch, 4);
   EXPECT_TRUE(resumed.policy().two_pass);
+  EXPECT_FALSE(resumed.policy().optimizer_in_backward);
   EXPECT_THAT(resumed.policy().activation_checkpointing.modules, ElementsAre("model.a"));
   resumed.begin_step();
   EXPECT_TRUE(resumed.retries(1));

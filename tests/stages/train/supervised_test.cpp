@@ -18,6 +18,7 @@
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
+#include "tests/support/tower_planning.h"
 
 namespace stages {
 namespace {
@@ -28,7 +29,8 @@ struct SupervisedRun {
                                validation = std::make_shared<TinyDataset>(12);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
-  std::shared_ptr<Model> greedy;  // in place of `model`
+  std::shared_ptr<Model> greedy;    // in place of `model`
+  std::shared_ptr<Dataset> images;  // in place of `train`
   std::string model_stage = "model";
   RecordingContext context;
 
@@ -42,7 +44,8 @@ struct SupervisedRun {
   runner::Inputs inputs() const {
     runner::Inputs::ByPort inputs = {{"model", {greedy ? greedy : std::shared_ptr<Model>(model)}},
                                      {"memory", {policy}}};
-    if (train) inputs["train"] = {train};
+    if (images) inputs["train"] = {images};
+    else if (train) inputs["train"] = {train};
     if (validation) inputs["validation"] = {validation};
     return runner::Inputs(inputs, {{"model", model_stage}});
   }
@@ -139,6 +142,60 @@ class GreedyModel final : public Model {
  private:
   TinyModel inner_;
 };
+
+/// A tower of four blocks that runs out of memory so many times before it goes forward, dry runs apart.
+class FailingTower final : public Model {
+ public:
+  explicit FailingTower(int failures) : failures_(failures) {}
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+    return inner_.build(data, seed);
+  }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return inner_.outline(data);
+  }
+  NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
+    if (!inputs.at("image").is_meta() && failures_-- > 0) throw std::bad_alloc();
+    return inner_.forward(network, inputs);
+  }
+  bool mixes_samples() const override { return false; }
+
+ private:
+  mutable int failures_;
+  ClipVision inner_{planned_tower(4)};
+};
+
+TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
+  const auto with_failures = [](int failures) {
+    SupervisedRun supervised;
+    supervised.greedy = std::make_shared<FailingTower>(failures);
+    supervised.images = std::make_shared<NoiseImages>(48, 32);
+    supervised.validation = nullptr;
+    supervised.policy->pointer = "/memory";
+    supervised.policy->allow = Allow::kExact;
+    supervised.policy->checkpointing_is_open = true;
+    supervised.policy->recovery.max_retries = 3;
+    return supervised;
+  };
+  constexpr const char* kOptions = R"({"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.01}})";
+  SupervisedRun failing = with_failures(2);
+  const runner::MemoryPlan whole = failing.plan(kOptions, std::int64_t{1} << 40);
+  ASSERT_EQ(runner::choice_text(whole), "chosen: the whole batch at once");
+  const runner::MemoryPlan less =
+      failing.plan(kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.predicted)));
+  // Half the batch, or all blocks recomputed, is what a recovery tries that does not search.
+  ASSERT_EQ(less.step.at("micro_batch"), 0);
+  const std::size_t recomputed = less.step.at("activation_checkpointing").size();
+  ASSERT_TRUE(less.step.at("activation_checkpointing").is_array() && recomputed > 0);
+
+  failing.run_planned(kOptions);
+  ASSERT_EQ(failing.context.recoveries.size(), 2);
+  EXPECT_EQ(failing.context.recoveries[0].to, "the whole batch of 16");
+  EXPECT_EQ(failing.context.recoveries[1].to, "the whole batch of 16, " + std::to_string(recomputed) +
+                                                  (recomputed == 1 ? " module recomputed" : " modules recomputed"));
+  SupervisedRun undisturbed = with_failures(0);
+  undisturbed.run_planned(kOptions);
+  EXPECT_EQ(failing.context.values("train/loss"), undisturbed.context.values("train/loss"));
+}
 
 TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   SupervisedRun supervised;

@@ -15,6 +15,7 @@
 #include "stages/random/dropout.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/weights/weights.h"
+#include "tests/support/optimizer_rules.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_step.h"
 #include "tests/support/tiny_tower.h"
@@ -254,14 +255,9 @@ void refuse_every_block_twice(const Case& one, Allow allow, const std::string& w
 TEST(Transaction, StepThatRunsOutOfMemoryIsReplayedBitForBit) { refuse_every_block({}, 2); }
 
 TEST(Transaction, FirstStepToo) {
-  refuse_every_block({.optimizer = AdamOptions{.learning_rate = 0.05,
-                                               .beta1 = 0.9,
-                                               .beta2 = 0.999,
-                                               .epsilon = 1e-8,
-                                               .weight_decay = 0.01,
-                                               .amsgrad = true,
-                                               .decoupled = true}},
-                     1);
+  AdamOptions amsgrad = adamw(0.05);
+  amsgrad.amsgrad = true;
+  refuse_every_block({.optimizer = amsgrad}, 1);
 }
 
 TEST(Transaction, ReplayInFp16) { refuse_every_block({.precision = Precision::kFp16}, 2); }

@@ -1,0 +1,57 @@
+#include "stages/train/host_block.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "stages/machine/counting_allocator.h"
+#include "stages/trace/memory_trace.h"
+
+namespace stages {
+namespace {
+
+TEST(HostBlock, BeginsWithZerosAlike) {
+  const at::Tensor image = torch::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor row = torch::rand({7}, torch::kDouble), gaps = torch::rand({4, 6}).slice(1, 0, 6, 2);
+  const HostBlock block({image, row, gaps});
+  const std::vector<at::Tensor> tensors = block.tensors();
+  ASSERT_EQ(tensors.size(), 3u);
+  EXPECT_TRUE(tensors[0].equal(torch::zeros({2, 3, 4, 5})));
+  EXPECT_EQ(tensors[0].strides(), image.strides());
+  EXPECT_TRUE(tensors[1].equal(torch::zeros({7}, torch::kDouble)));
+  EXPECT_TRUE(tensors[2].equal(torch::zeros({4, 3})));
+  EXPECT_TRUE(tensors[2].is_contiguous());
+  EXPECT_GE(block.bytes(), static_cast<std::int64_t>(image.nbytes() + row.nbytes() + 4 * 3 * sizeof(float)));
+}
+
+TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
+  const at::Tensor x = torch::rand({5}), y = torch::rand({3, 3}, torch::kDouble);
+  HostBlock block({x, y});
+  for (int round = 1; round <= 2; ++round) {
+    const at::Tensor scratch = torch::full({block.bytes() + 64}, 7, torch::kByte);  // of a larger one
+    const std::vector<at::Tensor> brought = block.bring(scratch);
+    brought[0].add_(x);
+    brought[1].add_(y);
+    EXPECT_TRUE(block.tensors()[0].equal(x * (round - 1))) << "it is a copy";
+    block.put_back(scratch);
+    EXPECT_TRUE(block.tensors()[0].equal(x * round));
+    EXPECT_TRUE(block.tensors()[1].equal(y * round));
+  }
+}
+
+TEST(HostBlock, IsNoMemoryOfTheDeviceInADryRun) {
+  const CountingAllocator counter;
+  MemoryTrace trace({.device = at::kCUDA, .model = {}});
+  const at::Tensor like = torch::empty({1000}, at::device(at::kMeta));
+  const std::size_t before = trace.events().size();
+  HostBlock block({like, like});
+  EXPECT_EQ(trace.events().size(), before);
+  const at::Tensor scratch = block.scratch();
+  for (const at::Tensor& one : block.bring(scratch)) one.sqrt_();
+  block.put_back(scratch);
+  ASSERT_EQ(trace.events().size(), before + 1);
+  EXPECT_EQ(trace.storages()[trace.events()[before].storage].bytes, block.bytes());
+  EXPECT_EQ(counter.peak_bytes(), 0) << "nor of the machine";
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "stages/train/optimizer_options.h"
+
+namespace stages {
+
+/// AdamW with the averages that most use.
+constexpr AdamOptions adamw(double learning_rate, double weight_decay = 0.01) {
+  return {.learning_rate = learning_rate,
+          .beta1 = 0.9,
+          .beta2 = 0.999,
+          .epsilon = 1e-8,
+          .weight_decay = weight_decay,
+          .amsgrad = false,
+          .decoupled = true};
+}
+
+/// Each rule, with each of its options, at a rate of 0.1.
+inline const OptimizerOptions kEveryRule[] = {
+    SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
+    SgdOptions{.learning_rate = 0.1, .momentum = 0.9},
+    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
+    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true},
+    AdamOptions{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+    adamw(0.1),
+    AdamOptions{.learning_rate = 0.1,
+                .beta1 = 0.8,
+                .beta2 = 0.99,
+                .epsilon = 1e-6,
+                .weight_decay = 0.1,
+                .amsgrad = true,
+                .decoupled = false},
+};
+
+}  // namespace stages
