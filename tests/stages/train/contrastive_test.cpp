@@ -194,6 +194,28 @@ TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
       before.at("visual_projection.weight").equal(weights(*longer.run()->network).at("visual_projection.weight")));
 }
 
+TEST(Contrastive, ClassesWeighByTheirFrequencyOverTheWholeBatch) {
+  ContrastiveRun training;
+  training.train = std::make_shared<CaptionedImages>(10, std::vector<std::string>{"red", "green", "blue", "grey"});
+  training.validation = std::make_shared<CaptionedImages>(4, std::vector<std::string>{"red", "green", "blue", "grey"});
+  training.options["epochs"] = 1;
+  training.options["batch_size"] = 3;
+  const auto network = training.model->build(training.train->describe(), training.context.facts.seed);
+  const SampleOrder order = training.train->epoch_order(training.context.facts.seed, 0);
+  double sum = 0, weights = 0;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const NamedTensors sample = *training.train->sample(0, order[i]);
+    const at::Tensor label = sample.at("label").unsqueeze(0);
+    const double weight = 10.0 / (4 * (label.item<std::int64_t>() < 2 ? 3 : 2));  // of each class there are 3, 3, 2, 2
+    const at::Tensor logits =
+        training.model->forward(*network, {{"image", sample.at("image").unsqueeze(0)}}).at("logits");
+    sum += weight * torch::nll_loss(logits.log_softmax(1), label).item<double>();
+    weights += weight;
+  }
+  training.run();
+  EXPECT_NEAR(training.context.values("train/class").front(), sum / weights, 1e-5);
+}
+
 TEST(Contrastive, LogitScaleStaysBelowItsLimit) {
   ContrastiveRun training;
   Json clip = Json::parse(kTinyClip);
