@@ -79,5 +79,17 @@ TEST(EarlyStopping, AnythingElseIsNoState) {
     EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }
 
+TEST(EarlyStopping, SmallerImprovementsThanTheMinimumAreNone) {
+  EarlyStopping accuracy(/*higher_is_better=*/true, 2, /*minimum_improvement=*/0.25);
+  EXPECT_TRUE(accuracy.observe(1, 0.5));
+  EXPECT_FALSE(accuracy.observe(2, 0.75));
+  EXPECT_TRUE(accuracy.observe(3, 0.76));
+  EarlyStopping loss(/*higher_is_better=*/false, 2, /*minimum_improvement=*/0.25);
+  EXPECT_TRUE(loss.observe(1, 1));
+  EXPECT_FALSE(loss.observe(2, 0.8));
+  EXPECT_FALSE(loss.observe(3, 0.75));
+  EXPECT_TRUE(loss.exhausted());
+}
+
 }  // namespace
 }  // namespace stages
