@@ -35,12 +35,12 @@ struct PlannedTraining {
   runner::MemoryPlan plan;
 };
 
-/// Shows what train() would need: makes its first two steps, a validation and the end of a training on the Meta device,
-/// by the code that train() runs. Where the policy leaves a choice, the quickest way that fits is taken
-/// (choose_policy.h), or where the run has started before, the way that it took then, if that fits. Where the plan does
-/// not fit, or the context asks for them, other ways of computing the same are looked at too. Micro-batches that are
-/// all alike are computed until that is shown, and noted from then on; to compute them all gives the same plan. Throws
-/// runner::StageError where train() would refuse the options.
+/// Shows what train() would need: makes its first steps, with the shorter batch between them that an epoch may end
+/// with, a validation and the end of a training on the Meta device, by the code that train() runs. Where the policy
+/// leaves a choice, the quickest way that fits is taken (choose_policy.h), or where the run has started before, the way
+/// that it took then, if that fits. Where the plan does not fit, or the context asks for them, other ways of computing
+/// the same are looked at too. Micro-batches that are all alike are computed until that is shown, and noted from then
+/// on; to compute them all gives the same plan. Throws runner::StageError where train() would refuse the options.
 PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                               Repeated micro_batches = Repeated::kNoted);
 

@@ -40,7 +40,7 @@ TEST(TimeModel, GpuComputesFasterThanItStarts) {
   EXPECT_GT(on_gpu(kLaunches), on_cpu(kLaunches, 64));
 }
 
-TEST(TimeModel, HasAVersionForTheRecord) { EXPECT_EQ(time_model_version(), "time-1"); }
+TEST(TimeModel, HasAVersionForTheRecord) { EXPECT_EQ(time_model_version(), "time-2"); }
 
 }  // namespace
 }  // namespace stages
