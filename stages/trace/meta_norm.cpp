@@ -18,10 +18,16 @@ Three batch_norm(const Tensor& x, const Maybe&, const Maybe&, const Maybe&, cons
   return {at::empty_like(x), at::empty({statistics}, statistics_of(x)), at::empty({statistics}, statistics_of(x))};
 }
 
-Three batch_norm_backward(const Tensor&, const Tensor& x, const Maybe& weight, const Maybe&, const Maybe&, const Maybe&,
-                          const Maybe&, bool, double, std::array<bool, 3> wanted) {
+bool is_dense(const Tensor& x) { return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format()); }
+
+/// The CPU's kernel makes its result a second time before it lets go of the first, where what it gets is dense.
+Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight, const Maybe&, const Maybe&,
+                          const Maybe&, const Maybe&, bool, double, std::array<bool, 3> wanted) {
   const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
   const auto channels = [&](bool is_wanted) { return is_wanted ? at::empty({x.size(1)}, options) : Tensor(); };
+  const bool makes_two = wanted[0] && on_cpu() && is_dense(x) && is_dense(gradient) &&
+                         x.suggest_memory_format() == gradient.suggest_memory_format();
+  const Tensor first = makes_two ? at::empty_like(x) : Tensor();
   return {wanted[0] ? at::empty_like(x) : Tensor(), channels(wanted[1]), channels(wanted[2])};
 }
 

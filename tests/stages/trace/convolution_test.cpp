@@ -113,9 +113,9 @@ std::vector<Layer> layers() {
 INSTANTIATE_TEST_SUITE_P(Layers, ConvolutionTest, testing::ValuesIn(layers()),
                          [](const auto& info) { return info.param.name; });
 
-/// Two blocks of convolution, normalisation, activation and pooling, and a classifier.
-Work small_network(bool channels_last) {
-  return [channels_last](at::Device device) {
+/// Two blocks of convolution, normalisation, activation and pooling, the last two in either order, and a classifier.
+Work small_network(bool channels_last, bool pools_first = false) {
+  return [channels_last, pools_first](at::Device device) {
     const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const auto make = [&](at::IntArrayRef shape) {
       at::Tensor result = torch::empty(shape, at::TensorOptions(device));
@@ -132,7 +132,7 @@ Work small_network(bool channels_last) {
       x = torch::conv2d(x, parameters[0], {}, 1, 1);
       x = torch::batch_norm(x, parameters[1], parameters[2], parameters[3], parameters[4], /*training=*/true, 0.1, 1e-5,
                             /*cudnn_enabled=*/true);
-      x = torch::max_pool2d(x.relu(), 2);
+      x = pools_first ? torch::max_pool2d(x, 2).relu_() : torch::max_pool2d(x.relu(), 2);
     }
     const at::Tensor pooled = torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1), last = weight({5, 32});
     at::cross_entropy_loss(torch::linear(pooled, last), labels).backward();
@@ -147,6 +147,13 @@ TEST(ConvolutionalNetwork, ThePeakIsPredicted) {
           std::string(channels_last ? "channels_last, " : "contiguous, ") + std::to_string(threads) + " threads");
     }
   }
+}
+
+// Where nothing stands between the normalisation and the pooling, the peak is in the backward pass of the former.
+TEST(ConvolutionalNetwork, SecondResultOfTheNormalisationIsCounted) {
+  for (const bool channels_last : {false, true})
+    expect_near(error(small_network(channels_last, /*pools_first=*/true), 1), 0.02,
+                channels_last ? "last" : "contiguous");
 }
 
 /// Operators that recipes use besides those of towers: they run on Meta, forward and backward, and take what they do on
