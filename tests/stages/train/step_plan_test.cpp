@@ -11,8 +11,12 @@ namespace {
 
 class SomeStep final : public TrainingStep {
  public:
-  explicit SomeStep(Coupling coupling, bool mixes = false) : coupling_(coupling), mixes_(mixes) {}
-  std::vector<LossTerm> terms() const override { return {{"first", Coupling::kPerSample}, {"second", coupling_}}; }
+  explicit SomeStep(Coupling coupling, bool mixes = false, std::int64_t samples_in_group = 0)
+      : coupling_(coupling), mixes_(mixes), samples_in_group_(samples_in_group) {}
+  std::vector<LossTerm> terms() const override {
+    return {{"first", Coupling::kPerSample},
+            {.name = "second", .coupling = coupling_, .samples_in_group = samples_in_group_}};
+  }
   bool mixes_samples() const override { return mixes_; }
   NamedTensors encode(torch::nn::Module&, const Batch&) const override { return {}; }
   NamedTensors loss(const NamedTensors&, const Batch&) const override { return {}; }
@@ -20,6 +24,7 @@ class SomeStep final : public TrainingStep {
  private:
   const Coupling coupling_;
   const bool mixes_;
+  const std::int64_t samples_in_group_;
 };
 
 MemoryPolicy policy(std::optional<std::int64_t> micro_batch) {
@@ -48,6 +53,18 @@ TEST(StepPlan, SamplesAndGroupsMayBeCut) {
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, {}).micro_batch, 24);
   EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup), policy(24), 64, {}, {}).micro_batch, 24);
   EXPECT_EQ(parts({.micro_batch = 24}, 64), 3);
+}
+
+TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
+  const SomeStep step(Coupling::kPerGroup, false, /*samples_in_group=*/16);
+  EXPECT_EQ(make_step_plan(step, policy(32), 64, {}, {}).micro_batch, 32);
+  EXPECT_EQ(
+      refusal(step, 24, 64),
+      "micro_batch 24 would split a batch of 64, but the loss 'second' is over groups of 16 samples; set a multiple "
+      "of that, two_pass: on, or micro_batch: auto");
+  MemoryPolicy twice = policy(24);
+  twice.two_pass = true;
+  EXPECT_TRUE(make_step_plan(step, twice, 64, {}, {}).two_pass);
 }
 
 TEST(StepPlan, CoupledLossIsNotCut) {
