@@ -104,7 +104,7 @@ class RetrievalEvaluation final : public runner::Stage {
     const DatasetDescription test = inputs.get<Dataset>("test")->describe();
     if (test.captions.empty()) {
       throw StageError(ErrorCode::kOptionConflict, "the test set has no captions")
-          .with_help("set the data's option caption, such as data.caption='a photo of a {name}'");
+          .with_help("set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
     }
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     text_model_of(*checkpoint);
@@ -146,7 +146,8 @@ class RetrievalEvaluation final : public runner::Stage {
   std::string headline(const RetrievalMetrics& metrics) const {
     std::string text;
     for (const auto& [k, share] : metrics.recall)
-      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " + runner::percent(share) + " %";
+      text += (text.empty() ? "" : ", ") + std::string("recall at ") + std::to_string(k) + " " +
+              runner::percent(share) + " %";
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 

@@ -155,8 +155,9 @@ class ContrastiveStep final : public TrainingStep {
                       " others, those of its micro-batch: this is another loss than that of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
-      lines.push_back("each image is compared with all others of the effective batch, not with those of its micro-batch "
-                      "alone: the loss is that of the whole batch");
+      lines.push_back(
+          "each image is compared with all others of the effective batch, not with those of its micro-batch "
+          "alone: the loss is that of the whole batch");
     }
     if (of_training_.cut_captions() > 0) {
       lines.push_back(std::to_string(of_training_.cut_captions()) +
@@ -286,7 +287,7 @@ CaptionRows captions_of(const ImageTextModel& model, const Dataset& data, const 
   const std::vector<std::string> captions = data.describe().captions;
   if (captions.empty()) {
     throw StageError(ErrorCode::kOptionConflict, std::string("the ") + which + " data has no captions")
-        .with_help("set the data's option caption, such as data.caption='a photo of a {name}'");
+        .with_help("set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
   }
   return CaptionRows(model.tokenized(captions), options);
 }
