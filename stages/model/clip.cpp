@@ -185,14 +185,19 @@ TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
     result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
   }
   const auto refuse = [&](const std::vector<std::string>& which, const std::string& what, const std::string& help) {
+    const bool is_one = which.size() == 1;
     throw StageError(ErrorCode::kBadAnnotations,
-                     std::to_string(which.size()) + " captions " + what + ": " + quoted(which))
+                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what + ": " + quoted(which))
         .with_help(help);
   };
-  if (!blank.empty()) refuse(blank, "are empty", "give each image a caption, or leave the image out");
-  if (!damaged.empty()) refuse(damaged, "cannot be read (" + why_damaged + ")", "write them in UTF-8");
+  const auto are = [](const std::vector<std::string>& which) -> std::string {
+    return which.size() == 1 ? " is " : " are ";
+  };
+  if (!blank.empty()) refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
+  if (!damaged.empty()) refuse(damaged, " cannot be read (" + why_damaged + ")", "write texts in UTF-8");
   if (!long_ones.empty() && !config_.cuts_texts) {
-    refuse(long_ones, "are longer than the " + std::to_string(context) + " tokens of the text tower's context",
+    refuse(long_ones,
+           are(long_ones) + "longer than the " + std::to_string(context) + " tokens of the text tower's context",
            "shorten them, or set model.tokenizer.too_long: cut");
   }
   result.ids = torch::tensor(ids).view({static_cast<std::int64_t>(texts.size()), config_.text.context_length});

@@ -98,9 +98,7 @@ class ClipStage : public runner::Stage {
     auto tokenizer = Tokenizer::read(options);
     if (!tokenizer) {
       const runner::Diagnostic& error = tokenizer.errors().front();
-      throw StageError(error.code, error.message)
-          .at(files_.merges || !files_.vocabulary ? "/tokenizer/merges" : "/tokenizer/vocabulary")
-          .with_help(error.help);
+      throw StageError(error.code, error.message).at("/tokenizer" + error.pointer).with_help(error.help);
     }
     if (!options.merges) {
       context.say("the tokenizer has no merges: every byte of a caption is a token");

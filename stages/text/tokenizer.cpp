@@ -30,24 +30,32 @@ Diagnostic bad_vocabulary(const std::filesystem::path& file, const std::string& 
           "use the file as published"};
 }
 
+constexpr const char *kMerges = "/merges", *kVocabulary = "/vocabulary";  // the options
+
+/// The first of `errors`, at the option whose file it is about.
+Diagnostic about(const char* option, Diagnostics errors) {
+  errors.front().pointer = option;
+  return std::move(errors.front());
+}
+
 /// Without the vocabulary, that of the merges alone.
 Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
   Result<std::string> merges =
       options.merges ? read_vocabulary_file(*options.merges) : Result<std::string>("#version\n");
-  if (!merges) return merges.errors();
+  if (!merges) return about(kMerges, merges.errors());
   std::optional<Vocabulary> result;
   try {
     result = read_merges(*merges);
   } catch (const std::invalid_argument& error) {
-    return bad_vocabulary(*options.merges, error.what());
+    return about(kMerges, {bad_vocabulary(*options.merges, error.what())});
   }
   if (!options.vocabulary) return *std::move(result);
   const auto json = read_vocabulary_file(*options.vocabulary);
-  if (!json) return json.errors();
+  if (!json) return about(kVocabulary, json.errors());
   try {
     return read_merges(*merges, *json);
   } catch (const std::invalid_argument& error) {
-    return bad_vocabulary(*options.vocabulary, error.what());
+    return about(kVocabulary, {bad_vocabulary(*options.vocabulary, error.what())});
   }
 }
 

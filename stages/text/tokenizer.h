@@ -29,7 +29,7 @@ struct TokenizerOptions {
 /// It holds a megabyte, never changes, and may be used by several threads at once.
 class Tokenizer {
  public:
-  /// kMissingWeights, or kDamagedWeights with the line that is wrong.
+  /// kMissingWeights, or kDamagedWeights with the line that is wrong, at "/merges" or "/vocabulary".
   static runner::Result<Tokenizer> read(const TokenizerOptions& options);
 
   /// The tokens of `text` between the start and the end, however many they are. transformers takes `<|startoftext|>`

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "runner/text/printable.h"
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
@@ -198,7 +199,18 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   std::vector<std::string> texts = labels;
   for (const std::string& name : labels.empty() ? checkpoint.classes : std::vector<std::string>())
     texts.push_back(class_text("a photo of a {name}.", name));
-  return std::make_shared<TextLabels>(checkpoint, texts);
+  for (auto label = labels.begin(); label != labels.end(); ++label) {
+    if (std::find(labels.begin(), label, *label) == label) continue;
+    return runner::Diagnostic{
+        ErrorCode::kUsage, {}, "", "--labels has '" + runner::printable(*label) + "' twice", "give each text once"};
+  }
+  try {
+    return std::make_shared<TextLabels>(checkpoint, texts);
+  } catch (const StageError& error) {
+    if (labels.empty()) throw;
+    return runner::Diagnostic{
+        ErrorCode::kUsage, {}, "", std::string("--labels: ") + error.what(), "give texts that the model can read"};
+  }
 }
 
 runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint& checkpoint,

@@ -6,19 +6,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/car_listing.h"
 #include "tests/support/program.h"
 
 namespace {
 
 using testing::HasSubstr;
-
-/// Overrides that leave out of the recipes for cars what changes nothing here but the time.
-std::string without_colours() {
-  std::string overrides;
-  for (const char* const option : {"brightness", "contrast", "saturation", "hue", "rotation", "translation"})
-    overrides += std::string(" data.augment.") + option + "=0";
-  return overrides;
-}
 
 class DataSets : public testing::TestWithParam<std::string> {
  protected:
@@ -26,8 +19,7 @@ class DataSets : public testing::TestWithParam<std::string> {
     return retort("data make " + GetParam() + " --out made --classes 3 --per-class 8 --size 32 --seed 5 " + flags,
                   folder_.path());
   }
-  Ended train(std::string overrides) const {
-    if (GetParam() == "stanford_cars") overrides += without_colours();
+  Ended train(const std::string& overrides) const {
     return retort(
         "run classify data=" + GetParam() + " data.root=made data.image_size=24 epochs=1 batch_size=4 " + overrides,
         folder_.path());
@@ -71,24 +63,12 @@ TEST_P(DataSets, WhatIsNotThereIsMissingInput) {
 }
 
 TEST(CarListing, IsTrainedOnAsItWasPublished) {
-  namespace fs = std::filesystem;
   const TemporaryFolder folder;
-  ASSERT_EQ(retort("data make image_folder --out made --classes 3 --per-class 12 --size 32 -q", folder.path()).exit, 0);
-  std::string table = "image_path,image_filename,make,model,year,index\n";
-  fs::create_directories(folder / "listing/car_images");
-  int number = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder / "made")) {
-    if (entry.path().extension() != ".jpg") continue;
-    const std::string digits = std::to_string(1'000'000 + number).substr(1), name = "car_" + digits + ".jpg";
-    fs::rename(entry.path(), folder / ("listing/car_images/" + name));
-    table += "car_images/" + name + "," + name + "," + entry.path().parent_path().filename().string() + ",Saloon," +
-             (number % 5 == 0 ? "" : "2015.0") + "," + std::to_string(number) + "\n";
-    ++number;
-  }
-  folder.write("listing/data/image_labels_filtered.csv", table);
+  const std::filesystem::path root = folder / "listing";
+  std::filesystem::create_directory(root);
+  ASSERT_EQ(make_car_listing(root, 3, 12).exit, 0);
   const Ended ended =
-      retort("run classify data=car_listing data.root=listing data.image_size=24 epochs=1 batch_size=4 run.dir=run" +
-                 without_colours(),
+      retort("run classify data=car_listing data.root=listing data.image_size=24 epochs=1 batch_size=4 run.dir=run",
              folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder / "run/log.txt"),

@@ -83,6 +83,7 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   const auto wrong = Tokenizer::read({.merges = merges});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.errors().front().code, ErrorCode::kDamagedWeights);
+  EXPECT_EQ(wrong.errors().front().pointer, "/merges");
   EXPECT_EQ(wrong.errors().front().message, "'" + merges.string() +
                                                 "' is no vocabulary of CLIP: line 3: it is not two tokens with a space "
                                                 "between them");
@@ -91,12 +92,14 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   const auto good = folder_.write("good.txt", kTinyMerges), json = folder_.write("vocab.json", "{}");
   const auto other = Tokenizer::read({.merges = good, .vocabulary = json});
   ASSERT_FALSE(other);
+  EXPECT_EQ(other.errors().front().pointer, "/vocabulary");
   EXPECT_EQ(other.errors().front().message,
             "'" + json.string() + "' is no vocabulary of CLIP: it lacks the token '!' of the merges");
 
   const auto missing = Tokenizer::read({.merges = folder_ / "none.txt"});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.errors().front().code, ErrorCode::kMissingWeights);
+  EXPECT_EQ(missing.errors().front().pointer, "/merges");
   EXPECT_EQ(missing.errors().front().message, "there is no file '" + (folder_ / "none.txt").string() + "'");
 }
 
