@@ -1,207 +1,174 @@
-#include "stages/model/clip.h"
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
 
-#include <algorithm>
-#include <stdexcept>
+#include <nlohmann/json.hpp>
 
-#include <torch/torch.h>
-
+#include "runner/stage/config_reader.h"
+#include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "stages/model/image_size.h"
-#include "stages/model/initializer.h"
-#include "stages/model/pretrained.h"
-#include "stages/model/shrunken_tower.h"
-#include "stages/model/weight_sizes.h"
+#include "runner/weights/weights_file.h"
+#include "stages/model/backbone_weights.h"
+#include "stages/model/clip_model.h"
 
 namespace stages {
 namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
+namespace fs = std::filesystem;
 
-constexpr std::size_t kShownTexts = 10;
+/// What the options of the tokenizer say. Where they name no file, it is looked for beside the weights.
+struct TokenizerFiles {
+  std::optional<std::string> merges, vocabulary;
+  TextCleaning cleaning = TextCleaning::kTransformers;
+};
 
-ClipNetwork& as_clip(torch::nn::Module& network) {
-  auto* clip = dynamic_cast<ClipNetwork*>(&network);
-  if (!clip) throw std::logic_error("not a network that Clip::build() has made");
-  return *clip;
+/// The merges beside weights, by the names that libraries give them; nullopt where there are none.
+std::optional<fs::path> merges_beside(const fs::path& weights) {
+  constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
+  for (const char* name : kNames) {
+    std::error_code error;
+    if (fs::is_regular_file(weights.parent_path() / name, error)) return weights.parent_path() / name;
+  }
+  return std::nullopt;
 }
 
-bool is_of_texts(std::string_view weight) { return weight.starts_with("text_"); }
-bool is_class_head(std::string_view weight) { return weight.starts_with("class_head."); }
-bool is_of_images(std::string_view weight) { return weight.starts_with("vis"); }
+class ClipStage : public runner::Stage {
+ public:
+  ClipStage(ClipConfig config, TokenizerFiles files) : config_(std::move(config)), files_(std::move(files)) {}
 
-InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
-  constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
-  return {block.hidden_size, layers, kRange, kFactor};
+  std::string fingerprint() const override {
+    if (!config_.image.weights) return "";
+    if (!sha256_) sha256_ = sha256_of_weights(config_.image);
+    return *sha256_;
+  }
+  bool uses_seed() const override { return false; }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    ClipConfig config = config_;
+    const BackboneConfig& image = config_.image;
+    std::shared_ptr<SavedWeights> saved;
+    if (image.weights) {
+      saved = std::make_shared<SavedWeights>(shapes_of_weights(image));
+      saved->sha256 = fingerprint();
+      check_text_tower(saved->config);
+    }
+    config.image = settled(image, saved ? config_of_weights(saved->config, image) : std::nullopt);
+    config.text.block.hidden_act = config.image.tower.block.hidden_act;
+    config.text.block.layer_norm_eps = config.image.tower.block.layer_norm_eps;
+    const std::shared_ptr<const Tokenizer> tokenizer = read_tokenizer(context);
+    config.text.vocab_size = tokenizer->size();
+    config.text.end_id = tokenizer->end();
+    const auto model = std::make_shared<Clip>(std::move(config), tokenizer, saved);
+    model->check_weights();
+    return {{"model", model}};
+  }
+
+ private:
+  /// The number of heads follows from no shape.
+  void check_text_tower(const std::optional<nlohmann::json>& config) const {
+    if (!config || !config->is_object() || !config->contains("text_config")) return;
+    const nlohmann::json& text = config->at("text_config");
+    const std::int64_t heads = config_.text.block.num_attention_heads;
+    if (!text.is_object() || !text.contains("num_attention_heads") || text["num_attention_heads"] == heads) return;
+    throw StageError(ErrorCode::kOptionConflict, "num_attention_heads is " + std::to_string(heads) +
+                                                     " in the recipe, but " + text["num_attention_heads"].dump() +
+                                                     " in the config.json beside the weights '" +
+                                                     *config_.image.weights + "'")
+        .at("/text/num_attention_heads")
+        .with_help("give the option the weights' value");
+  }
+
+  std::shared_ptr<const Tokenizer> read_tokenizer(runner::RunContext& context) const {
+    TokenizerOptions options{.cleaning = files_.cleaning};
+    if (files_.merges) options.merges = *files_.merges;
+    if (!files_.merges && config_.image.weights) {
+      const fs::path weights = runner::find_weights(*config_.image.weights);
+      options.merges = merges_beside(weights);
+      if (!options.merges) {
+        throw StageError(ErrorCode::kMissingWeights,
+                         "there is no merges.txt beside the weights '" + *config_.image.weights + "'")
+            .at("/tokenizer/merges")
+            .with_help("download the tokenizer of the same model, or name its merges.txt");
+      }
+    }
+    if (files_.vocabulary) options.vocabulary = *files_.vocabulary;
+    auto tokenizer = Tokenizer::read(options);
+    if (!tokenizer) {
+      const runner::Diagnostic& error = tokenizer.errors().front();
+      throw StageError(error.code, error.message).at("/tokenizer" + error.pointer).with_help(error.help);
+    }
+    if (!options.merges) {
+      context.say("the tokenizer has no merges: every byte of a caption is a token");
+    }
+    return std::make_shared<const Tokenizer>(*std::move(tokenizer));
+  }
+
+  const ClipConfig config_;
+  const TokenizerFiles files_;
+  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+};
+
+void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t& layers) {
+  reader.read("hidden_size", block.hidden_size);
+  reader.read("intermediate_size", block.intermediate_size);
+  reader.read("num_attention_heads", block.num_attention_heads);
+  reader.read("num_hidden_layers", layers);
+  if (block.num_attention_heads > 0 && block.hidden_size % block.num_attention_heads != 0) {
+    reader.fail("hidden_size", ErrorCode::kOptionConflict,
+                "hidden_size " + std::to_string(block.hidden_size) + " is not a multiple of num_attention_heads " +
+                    std::to_string(block.num_attention_heads),
+                "change one of them: each head has an equal share of the width");
+  }
 }
 
-/// "'' and 2 more".
-std::string quoted(const std::vector<std::string>& texts) {
-  constexpr std::size_t kShownBytes = 80;
-  std::vector<std::string> shown;
-  for (const std::string& text : texts)
-    shown.push_back("'" + (text.size() > kShownBytes ? text.substr(0, kShownBytes) + "…" : text) + "'");
-  return runner::listed(shown, kShownTexts);
+TokenizerFiles read_tokenizer_options(runner::ConfigReader& reader, ClipConfig& config) {
+  TokenizerFiles files;
+  reader.read("merges", files.merges);
+  reader.read("vocabulary", files.vocabulary);
+  reader.read("context_length", config.text.context_length);
+  config.cuts_texts = runner::choice<bool>(reader, "too_long", {{"stop", false}, {"cut", true}});
+  files.cleaning = runner::choice<TextCleaning>(
+      reader, "cleaning", {{"transformers", TextCleaning::kTransformers}, {"openai", TextCleaning::kOpenai}});
+  return files;
 }
 
-bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }
+runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader& reader) {
+  ClipConfig config;
+  config.pointer = reader.pointer();
+  BackboneConfig& image = config.image;
+  image.pointer = reader.pointer();
+  image.feature = Feature::kProjected;
+  image.projection_dim.emplace();
+  reader.read("weights", image.weights);
+  image.hidden_act = runner::choice<std::optional<Activation>>(
+      reader, "hidden_act",
+      {{"auto", std::nullopt}, {"gelu", Activation::kGelu}, {"quick_gelu", Activation::kQuickGelu}});
+  image.layer_norm_eps.emplace();
+  reader.read("layer_norm_eps", *image.layer_norm_eps);
+  reader.read("projection_dim", *image.projection_dim);
+  reader.read("logit_scale", config.logit_scale);
+  reader.read("maximum_logit_scale", config.maximum_logit_scale);
+  config.has_class_head = runner::choice<bool>(reader, "class_head", {{"none", false}, {"linear", true}});
+  runner::read_or_auto(reader, "num_classes", config.num_classes);
+
+  runner::ConfigReader& of_images = reader.section("image");
+  read_block(of_images, image.tower.block, image.tower.num_hidden_layers);
+  of_images.read("patch_size", image.tower.patch_size);
+  runner::read_or_auto(of_images, "image_size", image.image_size);
+  runner::ConfigReader& of_texts = reader.section("text");
+  read_block(of_texts, config.text.block, config.text.num_hidden_layers);
+  config.text.end_token = runner::choice<EndToken>(
+      of_texts, "end_token", {{"highest_id", EndToken::kHighestId}, {"first_end", EndToken::kFirstEnd}});
+  TokenizerFiles files = read_tokenizer_options(reader.section("tokenizer"), config);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<ClipStage>(std::move(config), std::move(files)));
+}
 
 }  // namespace
 
-std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, at::Device device) const {
-  ClipOptions options{.image = config_.image.tower,
-                      .text = config_.text,
-                      .projection_dim = *config_.image.projection_dim,
-                      .class_count = 0};
-  options.image.image_size =
-      fitting_image_size(data, config_.image.image_size, config_.image.tower.patch_size, config_.pointer);
-  if (config_.has_class_head) options.class_count = fitting_classes(data, config_.num_classes, config_.pointer);
-  return std::make_shared<ClipNetwork>(options, at::TensorOptions(at::kFloat).device(device));
-}
-
-std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) const {
-  const BackboneConfig& image = config_.image;
-  const auto refuse = [&](const std::string& why, const std::string& help) {
-    throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *image.weights + "' do not fit the model: " + why)
-        .at("/weights")
-        .in_stage(config_.pointer)
-        .with_help(help);
-  };
-  try {
-    auto places = std::make_unique<PretrainedPlaces>(network, saved_->tensors, image.position_resize);
-    if (places->report().fits()) return places;
-    const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
-    if (sizes.empty())
-      refuse(places->report().misfits(),
-             "give weights of both towers of a CLIP of this shape, or the model the shape of these");
-    refuse(sizes, "give the model the sizes of the weights, or other weights");
-  } catch (const StageError& error) {
-    if (!error.stage.empty()) throw;
-    refuse(error.what(), error.help);
-  }
-  return nullptr;
-}
-
-void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
-  const BackboneConfig& image = config_.image;
-  const InitializerOptions of_images = initializer_of(image.tower.block, image.tower.num_hidden_layers);
-  initialize(network, of_images, seed, is_class_head);
-  if (!saved_) {
-    initialize(network, of_images, seed, is_of_images);
-    initialize(network, initializer_of(config_.text.block, config_.text.num_hidden_layers), seed, is_of_texts);
-    const torch::NoGradGuard no_graph;
-    at::Tensor(network.logit_scale()).fill_(config_.logit_scale);
-    network.notes.push_back("both towers have random weights");
-    return;
-  }
-  const auto places = places_in(network);
-  try {
-    const torch::NoGradGuard no_graph;
-    read_saved_weights(*image.weights, saved_->sha256, places->sink());
-  } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
-  }
-  network.notes.push_back("'" + *image.weights + "': " + places->report().text());
-}
-
-void Clip::check_weights() const {
-  if (!saved_) return;
-  ClipOptions options{
-      .image = config_.image.tower, .text = config_.text, .projection_dim = *config_.image.projection_dim};
-  options.image.image_size = options.image.patch_size;  // any will do: the position embeddings are resized
-  ClipNetwork network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
-  places_in(network);
-}
-
-std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data, std::uint64_t seed) const {
-  auto network = make(data, at::kCPU);
-  fill(*network, seed);
-  constrain(*network);
-  return network;
-}
-
-std::shared_ptr<torch::nn::Module> Clip::outline(const DatasetDescription& data) const { return make(data, at::kMeta); }
-
-NamedTensors Clip::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
-  const ClipNetwork& clip = as_clip(network);
-  NamedTensors outputs;
-  if (inputs.contains("image")) {
-    const at::Tensor embeddings = clip.embed_images(inputs.at("image"));
-    outputs.set("image_embeddings", embeddings);
-    if (config_.has_class_head) outputs.set("logits", clip.classify(embeddings));
-  }
-  if (inputs.contains("tokens")) outputs.set("text_embeddings", clip.embed_texts(inputs.at("tokens")));
-  outputs.set("logit_scale", clip.logit_scale());
-  return outputs;
-}
-
-void Clip::constrain(torch::nn::Module& network) const {
-  at::Tensor scale = as_clip(network).logit_scale().detach();
-  if (!config_.maximum_logit_scale || scale.is_meta()) return;
-  if (!scale.is_cpu()) {
-    scale.clamp_max_(*config_.maximum_logit_scale);
-    return;
-  }
-  if (scale.item<double>() > *config_.maximum_logit_scale) scale.fill_(*config_.maximum_logit_scale);
-}
-
-std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
-  const auto* clip = dynamic_cast<const ClipNetwork*>(&network);
-  return clip ? clip->notes : std::vector<std::string>();
-}
-
-/// The vocabulary and the context stay, since the texts are those of the data.
-Shrunken Clip::shrunken(const DatasetDescription& data) const {
-  ClipConfig config = config_;
-  config.image.weights.reset();
-  shrink(config.image.tower, config.image.image_size, config.image.projection_dim);
-  const BlockOptions& small = config.image.tower.block;
-  config.text.block.hidden_size = small.hidden_size;
-  config.text.block.intermediate_size = small.intermediate_size;
-  config.text.block.num_attention_heads = small.num_attention_heads;
-  return {std::make_shared<Clip>(std::move(config), tokenizer_, nullptr), shrunken_data(data, small.hidden_size)};
-}
-
-TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
-  const auto context = static_cast<std::size_t>(config_.text.context_length);
-  std::vector<std::int64_t> ids(texts.size() * context, tokenizer_->end());
-  TokenizedTexts result;
-  std::vector<std::string> blank, long_ones, damaged;
-  std::string why_damaged;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (is_blank(texts[i])) blank.push_back(texts[i]);
-    auto tokens = tokenizer_->encode(texts[i]);
-    if (!tokens) {
-      damaged.push_back(texts[i]);
-      why_damaged = tokens.errors().front().message;
-      continue;
-    }
-    if (cut_tokens(*tokens, context)) {
-      long_ones.push_back(texts[i]);
-      result.cut.push_back(i);
-    }
-    std::ranges::copy(*tokens, ids.begin() + static_cast<std::ptrdiff_t>(i * context));
-    result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
-  }
-  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what, const std::string& help) {
-    const bool is_one = which.size() == 1;
-    throw StageError(ErrorCode::kBadAnnotations,
-                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what + ": " + quoted(which))
-        .with_help(help);
-  };
-  const auto are = [](const std::vector<std::string>& which) -> std::string {
-    return which.size() == 1 ? " is " : " are ";
-  };
-  if (!blank.empty()) refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
-  if (!damaged.empty()) refuse(damaged, " cannot be read (" + why_damaged + ")", "write texts in UTF-8");
-  if (!long_ones.empty() && !config_.cuts_texts) {
-    refuse(long_ones,
-           are(long_ones) + "longer than the " + std::to_string(context) + " tokens of the text tower's context",
-           "shorten them, or set model.tokenizer.too_long: cut");
-  }
-  result.ids = torch::tensor(ids).view({static_cast<std::int64_t>(texts.size()), config_.text.context_length});
-  return result;
-}
+extern const runner::StageKind kModelClip = {"model.clip", create_clip};
 
 }  // namespace stages

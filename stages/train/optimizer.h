@@ -27,7 +27,7 @@ struct ParameterGroup {
 /// prepare() allocates whatever step() will write, so that step(), which must not fail halfway, allocates nothing:
 ///
 ///   const at::Tensor scratch = optimizer.prepare();
-///   optimizer.step(skip, divisor, scratch);
+///   step(skip, divisor, scratch);
 ///
 /// Its state may lie in the host's memory between steps; then step() brings it to the device a piece at a time, no
 /// larger than that of the largest parameter, steps the parameters of that piece, and puts it back. The bits are the

@@ -1,0 +1,85 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/stages.h"
+#include "tests/support/captioned_images.h"
+#include "tests/support/model_of.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+std::shared_ptr<const Model> tiny_clip(const Json& more = Json::object()) {
+  Json options = Json::parse(kTinyClip);
+  options.merge_patch(more);
+  return model_of(kModelClip, options);
+}
+
+const ImageTextModel& texts_of(const Model& model) { return dynamic_cast<const ImageTextModel&>(model); }
+
+TEST(Clip, EveryByteIsATokenWithoutMerges) {
+  const auto model = tiny_clip();
+  const TokenizedTexts texts = texts_of(*model).tokenized({"ab c", "x"});
+  EXPECT_EQ(texts.ids.sizes(), (std::vector<std::int64_t>{2, 32}));
+  EXPECT_EQ(texts.lengths, (std::vector<std::int64_t>{5, 3}));
+  EXPECT_TRUE(texts.cut.empty());
+  const std::int64_t end = texts.ids[1][2].item<std::int64_t>();
+  EXPECT_EQ(end, 513);  // two for each byte, the start and the end
+  EXPECT_EQ(texts.ids[1][31].item<std::int64_t>(), end);
+}
+
+TEST(Clip, BlankAndLongTextsAreRefusedByName) {
+  const auto model = tiny_clip();
+  const auto message_of = [&](const std::vector<std::string>& texts) -> std::string {
+    try {
+      texts_of(*model).tokenized(texts);
+    } catch (const runner::StageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message_of({"a", "  "}), HasSubstr("empty: '  '"));
+  EXPECT_THAT(message_of({std::string(31, 'a')}), HasSubstr("longer than the 32 tokens"));
+  EXPECT_EQ(message_of({std::string(30, 'a')}), "");
+}
+
+TEST(Clip, OutlineHasTheModulesOfTheNetwork) {
+  const auto model = tiny_clip();
+  const DatasetDescription data = CaptionedImages(3).describe();
+  const auto network = model->build(data, 1), outline = model->outline(data);
+  const auto weights = network->named_parameters(), shapes = outline->named_parameters();
+  ASSERT_EQ(weights.size(), shapes.size());
+  for (const auto& item : weights) {
+    EXPECT_EQ(item.value().sizes(), shapes[item.key()].sizes()) << item.key();
+    EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << item.key();
+  }
+  EXPECT_NEAR(weights["logit_scale"].item<double>(), 2.6592, 1e-6);
+  EXPECT_TRUE(weights["class_head.weight"].sizes() == (std::vector<std::int64_t>{3, 6}));
+  EXPECT_FALSE(
+      model->build(data, 2)->named_parameters()["text_projection.weight"].equal(weights["text_projection.weight"]));
+}
+
+TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
+  const auto model = tiny_clip({{"class_head", "none"}});
+  EXPECT_FALSE(texts_of(*model).has_class_head());
+  const auto network = model->build(CaptionedImages(3).describe(), 1);
+  EXPECT_FALSE(network->named_parameters().contains("class_head.weight"));
+  EXPECT_FALSE(model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
+}
+
+TEST(Clip, WidthsThatHeadsDoNotDivideAreErrors) {
+  const runner::Value value = stage_options("model/clip", R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})");
+  runner::ConfigReader reader(value, "/model");
+  const auto made = kModelClip.create(reader);
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.errors()[0].message, HasSubstr("hidden_size 10 is not a multiple of num_attention_heads 4"));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/torch.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/evaluate/text_classes.h"
+#include "stages/stages.h"
+#include "tests/support/captioned_images.h"
+#include "tests/support/model_of.h"
+#include "tests/support/planning_context.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+
+namespace stages {
+
+/// An evaluation of a small CLIP with random weights on CaptionedImages.
+class TextEvaluation : public testing::Test {
+ protected:
+  TextEvaluation() {
+    const DatasetDescription data = data_->describe();
+    const auto model = model_of(kModelClip, nlohmann::ordered_json::parse(kTinyClip));
+    checkpoint_->model = model;
+    checkpoint_->model_stage = "model";
+    checkpoint_->network = model->build(data, 5);
+    checkpoint_->network->eval();
+    checkpoint_->inputs = data.tensors;
+    checkpoint_->classes = data.classes;
+  }
+  std::unique_ptr<runner::Stage> stage(const runner::StageKind& kind, const nlohmann::ordered_json& options) const {
+    const bool is_retrieval = &kind == &kEvaluateRetrieval;
+    const runner::Value value =
+        stage_options(is_retrieval ? "evaluate/retrieval" : "evaluate/zero_shot", options.dump());
+    runner::ConfigReader reader(value, "/evaluate");
+    auto made = kind.create(reader);
+    if (!made) throw std::logic_error(made.errors()[0].message);
+    return *std::move(made);
+  }
+  runner::Inputs inputs() const { return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}}); }
+  nlohmann::json run(const runner::StageKind& kind, const nlohmann::ordered_json& options) {
+    outputs_ = stage(kind, options)->run(inputs(), context_);
+    std::ifstream file(context_.node().folder / "metrics.json");
+    return nlohmann::json::parse(file);
+  }
+  void expect_refused(const runner::StageKind& kind, const nlohmann::ordered_json& options,
+                      const std::string& message) {
+    try {
+      PlanningContext planning;
+      stage(kind, options)->plan(inputs(), planning);
+      ADD_FAILURE() << "not refused: " << message;
+    } catch (const runner::StageError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr(message));
+    }
+  }
+  /// The embeddings of all images and of some texts.
+  at::Tensor images() const {
+    const torch::NoGradGuard no_graph;
+    std::vector<at::Tensor> pixels;
+    for (std::int64_t i = 0; i < data_->describe().size; ++i) pixels.push_back(data_->sample(0, i)->at("image"));
+    return checkpoint_->model->forward(*checkpoint_->network, {{"image", torch::stack(pixels)}}).at("image_embeddings");
+  }
+  at::Tensor texts(const std::vector<std::string>& texts) const {
+    const torch::NoGradGuard no_graph;
+    return TextRows(*checkpoint_, texts).embeddings(*checkpoint_->network, at::kCPU, 100);
+  }
+
+  std::shared_ptr<CaptionedImages> data_ = std::make_shared<CaptionedImages>(14);
+  const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
+  RecordingContext context_;
+  runner::Outputs outputs_;
+};
+
+}  // namespace stages
