@@ -37,7 +37,7 @@ InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers
 }
 
 /// "'' and 2 more".
-std::string quoted(const std::vector<std::string>& texts) {
+std::string quoted_texts(const std::vector<std::string>& texts) {
   constexpr std::size_t kShownBytes = 80;
   std::vector<std::string> shown;
   for (const std::string& text : texts)
@@ -186,8 +186,8 @@ TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
   }
   const auto refuse = [&](const std::vector<std::string>& which, const std::string& what, const std::string& help) {
     const bool is_one = which.size() == 1;
-    throw StageError(ErrorCode::kBadAnnotations,
-                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what + ": " + quoted(which))
+    throw StageError(ErrorCode::kBadAnnotations, (is_one ? "a caption" : std::to_string(which.size()) + " captions") +
+                                                     what + ": " + quoted_texts(which))
         .with_help(help);
   };
   const auto are = [](const std::vector<std::string>& which) -> std::string {

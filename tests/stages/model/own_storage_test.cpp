@@ -11,6 +11,7 @@
 #include "stages/model/adapter_layout.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/stages.h"
+#include "tests/support/captioned_images.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/saved_tower.h"
 #include "tests/support/small_backbone.h"
@@ -126,7 +127,8 @@ std::vector<SharedModel> every_model() {
           lora("lora_with_a_saved_layer", {{"modules_to_save", {"fc2"}}, {"bias", "all"}}),
           lora("lora_in_half", {{"bias", "all"}}, small({{"dtype", "bf16"}})),
           {"few_shot_transformer", &kModelFewShotTransformer, {{"backbone", conv}}, false, true},
-          {"cross_transformer", &kModelCrossTransformer, {{"backbone", conv}}, false, true}};
+          {"cross_transformer", &kModelCrossTransformer, {{"backbone", conv}}, false, true},
+          {"clip", &kModelClip, Json::parse(kTinyClip), /*has_weights=*/false}};
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, NetworksOfOneModel, testing::ValuesIn(every_model()),
