@@ -170,7 +170,6 @@ class TrainingStage final : public runner::Stage {
 
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {
     const auto [options, policy] = settle(inputs, context);
-    for (const std::string& line : setup.step->notes()) context.say(line);
     if (!setup.data.validation) check_without_validation(options);
     const DescribedData data(setup.data);
     const auto under = [&, &options = options](const MemoryPolicy& which) {

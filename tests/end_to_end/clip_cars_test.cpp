@@ -128,7 +128,7 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
   refused("run", "--labels " + std::string(80, 'x'), "a caption is longer than the 77 tokens");
   refused("run", "--support cars", "--support is for few-shot models");
   const Ended plain = retort(
-      "run classify data=stanford_cars data.root=cars data.image_size=32 "
+      "run classify data=stanford_cars data.root=cars data.image_size=32 model.patch_size=8 "
       "epochs=1 batch_size=32 run.dir=plain",
       folder_.path());
   if (plain.exit != 0) ADD_FAILURE() << plain.err;

@@ -74,7 +74,8 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       return GetParam() + " backbone=Conv4 data.root=mini data.image_size=32 n_way=3 k_shot=2 n_query=3";
     if (GetParam().starts_with("clip_cars"))
       return GetParam() + " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
-             "data.loader.drop_last=false " + kSmallClip;
+             "data.loader.drop_last=false " + kSmallClip +
+             (GetParam() == "clip_cars_flyp" ? " train.schedule.warmup_steps=5" : "");
     const bool splits = GetParam() == "classify";  // ten photographs a class
     return GetParam() + " data.root=photos" + (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
