@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from clip import clip
 from peers import peers
 from plans import plans
 from sides import Program, spread, table
@@ -444,17 +445,18 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "episodes": episodes, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")
     parser.add_argument("--steps", type=int, default=3, help="training or optimizer steps in a block (3)")
     parser.add_argument("--batch", type=int, default=32, help="images in a training step (32)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of a training or optimizer step (all)")
-    parser.add_argument("--tiny", action="store_true", help="a small tower in train, train_step and optimizer")
-    parser.add_argument("--only", help="the trainings of train whose title has this in it")
+    parser.add_argument("--tiny", action="store_true", help="small towers in train, train_step, clip and optimizer")
+    parser.add_argument("--only", help="the trainings of train whose title has this in it, or the one row of clip that has this title")
     parser.add_argument("--images", default=ROOT.parent / "shared/data/flowers12/images", help="folder of class folders of JPEG files")
     parser.add_argument("--configs", default=ROOT.parent / "shared/cases/hydra/conf", help="folder of a config.yaml for Hydra, with its groups")
+    parser.add_argument("--merges", default=ROOT.parent / "shared/data/clip/bpe_simple_vocab_16e6.txt.gz", help="CLIP's merges, for clip")
     parser.add_argument("--image-count", type=int, default=240, help="files in a block of preprocess (240)")
     parser.add_argument("--write", action="store_true", help="peers: writes its table into experiments/oom_claims/README.md")
     parser.add_argument("--json", help="writes every number to this file")
