@@ -65,6 +65,21 @@ TwoPass two_pass(const Node& memory) {
   return text == "auto" ? TwoPass::kAuto : text == "on" || text == "always" ? TwoPass::kOn : TwoPass::kOff;
 }
 
+bool steps_in_backward(const Node& memory) {
+  const Value* value = memory.options.find("optimizer_in_backward");
+  const bool* flag = value ? std::get_if<bool>(&value->data) : nullptr;
+  return flag && *flag;
+}
+
+/// Whether it is that format throughout, or in a part of a network.
+bool uses_precision(const Node& memory, std::string_view name) {
+  const Value* value = memory.options.find("precision");
+  if (!value || value->text()) return value && *value->text() == name;
+  return value->map() && std::ranges::any_of(*value->map(), [&](const Entry& entry) {
+           return entry.value.text() && *entry.value.text() == name;
+         });
+}
+
 /// Checks the trainings of one graph.
 class Legality {
  public:
@@ -117,6 +132,28 @@ class Legality {
           "gradient_accumulation_steps " + std::to_string(*accumulated) + " builds the batch of " +
               std::to_string(batch) + " from parts, but " + kWhole,
           kTwoPass);
+    }
+    if (steps_in_backward(memory)) check_in_backward(train, memory, is_cut || (accumulated && *accumulated > 1));
+  }
+
+  /// A weight that is stepped in the backward pass waits for nothing but its own gradient.
+  void check_in_backward(const Node& train, const Node& memory, bool is_in_parts) {
+    const auto refuse = [&](const std::string& why, const std::string& help) {
+      add(memory, "optimizer_in_backward",
+          "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why, help);
+    };
+    if (is_in_parts) {
+      refuse("the batch of '" + train.stage + "' is split, and the gradients of its parts add up first",
+             "set optimizer_in_backward: false, or leave the batch whole");
+    }
+    const Value* clip = train.options.find("gradient_clip_norm");
+    if (clip && !clip->is_null()) {
+      refuse("gradient_clip_norm of '" + train.stage + "' is by the norm of all gradients together",
+             "set optimizer_in_backward: false, or gradient_clip_norm: null");
+    }
+    if (uses_precision(memory, "fp16")) {
+      refuse("fp16 skips a step whose gradients overflow, which is known when all are there",
+             "set precision: bf16, or optimizer_in_backward: false");
     }
   }
 

@@ -40,7 +40,14 @@ class Model : public runner::Artifact {
   /// True if a part of the network is never trained, draws nothing at random, sees each row alone and stands in front
   /// of all that is. build() gives it the same values whatever its seed.
   virtual bool has_frozen_features() const { return false; }
-  /// What that part makes of the rows of `inputs`: {"features": (n, …)}. Only where has_frozen_features().
+  /// A network of that part at least, for samples that are as `data` says, float32 on the CPU; and its outline.
+  virtual std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& data) const {
+    return build(data, /*seed=*/0);
+  }
+  virtual std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& data) const {
+    return outline(data);
+  }
+  /// What such a network makes of the rows of `inputs`: {"features": (n, …)}. Only where has_frozen_features().
   virtual NamedTensors frozen_features(torch::nn::Module& /*network*/, const NamedTensors& /*inputs*/) const {
     return {};
   }

@@ -36,9 +36,8 @@ struct FeaturesConfig {
   at::ScalarType storage = at::kFloat;
 };
 
-std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescription& data, std::uint64_t seed,
-                                         at::Device device) {
-  std::shared_ptr<torch::nn::Module> network = model.build(data, seed);
+std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescription& data, at::Device device) {
+  std::shared_ptr<torch::nn::Module> network = model.build_frozen(data);
   network->to(device);
   return network;
 }
@@ -51,7 +50,7 @@ class FrozenPart {
       : model_(model),
         device_(context.node().device),
         budget_(memory_budget(policy, device_), device_),
-        network_(built(model, data, context.node().seed, device_)),
+        network_(built(model, data, device_)),
         prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_),
         policy_(policy),
         rows_(policy, device_, "features", context) {}
@@ -138,7 +137,7 @@ class Features final : public runner::Stage {
           .loader = dataset->loader(),
           .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
           .policy = *policy,
-          .outline = [&] { return model->outline(inputs.get<Dataset>("train")->describe()); },
+          .outline = [&] { return model->outline_frozen(inputs.get<Dataset>("train")->describe()); },
           .batch_option = config_.pointer.substr(1) + ".batch_size",
           .forward = [&](torch::nn::Module& network,
                          const NamedTensors& batch) { return model->frozen_features(network, batch).at("features"); }};
@@ -182,7 +181,9 @@ class Features final : public runner::Stage {
  private:
   [[noreturn]] static void refuse(const std::string& model) {
     throw StageError(ErrorCode::kOptionConflict, "'" + model + "' has no frozen part whose features could be kept")
-        .with_help("remove this stage and the inputs that name it, or choose a model such as linear_probe");
+        .with_help(
+            "remove this stage and the inputs that name it, or choose a model such as linear_probe; of a few-shot "
+            "model, set backbone.trainable: false and backbone.batch_norm: running");
   }
 
   std::shared_ptr<const Dataset> features_of(const std::string& part, const std::shared_ptr<const Dataset>& dataset,

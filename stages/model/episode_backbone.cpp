@@ -53,6 +53,10 @@ std::shared_ptr<FeatureMaps> EpisodeBackbone::make(const at::TensorOptions& opti
   return std::make_shared<ResNet>(std::get<ResNetOptions>(network), options);
 }
 
+bool EpisodeBackbone::is_fixed() const {
+  return std::visit([](const auto& options) { return options.statistics == BatchNormStatistics::kFixed; }, network);
+}
+
 std::string EpisodeBackbone::name() const {
   if (const auto* conv = std::get_if<ConvNetworkOptions>(&network))
     return "conv of " + std::to_string(conv->blocks) + " blocks";

@@ -25,6 +25,8 @@ struct EpisodeBackbone {
   std::optional<std::string> weights;  ///< a reference (saved_weights.h); nullopt: random
   bool is_trainable = true;
 
+  /// True where nothing of it is trained or collected, and what it makes of an image depends on no other.
+  bool is_fixed() const;
   /// Without values, in float32.
   std::shared_ptr<FeatureMaps> make(const at::TensorOptions& options) const;
   /// "conv of 4 blocks", "ResNet-18".

@@ -72,8 +72,8 @@ void initialize_head(EpisodeNetwork& network, std::uint64_t seed) {
   network.head().apply(LayerInitializer(ConvolutionRule::kUniform, seed), "head");
 }
 
-void initialize_backbone(EpisodeNetwork& network, std::uint64_t seed) {
-  network.backbone().apply(LayerInitializer(ConvolutionRule::kNormal, seed), "backbone");
+void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed) {
+  backbone.apply(LayerInitializer(ConvolutionRule::kNormal, seed), "backbone");
 }
 
 }  // namespace stages

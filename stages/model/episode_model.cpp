@@ -55,11 +55,15 @@ void shrink_head(FewShotHeadOptions& head) {
 
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
-/// Episodes of as many supports, a few queries and small images.
-DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode, std::int64_t image_size) {
-  const std::int64_t queries = std::min(episode.queries, episode.ways);
+/// Episodes of as many supports, a few queries and small images, whose features are such maps.
+DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode, std::int64_t image_size,
+                                     const MapShape& map) {
+  if (data.source)
+    data.source = std::make_shared<DatasetDescription>(shrunken_episodes(*data.source, episode, image_size, map));
+  const std::int64_t queries = std::min(episode.queries, episode.ways), images = episode.supports() + queries;
   for (TensorSpec& tensor : data.tensors) {
-    if (tensor.name == "image") tensor.shape = {episode.supports() + queries, 3, image_size, image_size};
+    if (tensor.name == "image") tensor.shape = {images, 3, image_size, image_size};
+    if (tensor.name == "features") tensor.shape = {images, map.channels, map.height, map.width};
     if (tensor.name == "label") tensor.shape = {queries};
   }
   // Random labels are drawn below the number of classes, and those of an episode are its ways.
@@ -83,15 +87,28 @@ std::shared_ptr<EpisodeNetwork> EpisodeModel::make(const DatasetDescription& dat
   return network;
 }
 
-void EpisodeModel::fill_backbone(EpisodeNetwork& network, std::uint64_t seed) const {
+std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescription& images, at::Device device) const {
+  const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
+  if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
+    throw StageError(runner::ErrorCode::kOptionConflict, "the data gives no colour images, whose features are wanted")
+        .in_stage(config_.pointer)
+        .with_help("wire the stage that computes the features to a data stage of images");
+  }
+  auto backbone = config_.backbone.make(at::TensorOptions(at::kFloat).device(device));
+  fitting_map(config_.backbone, *backbone, image->shape[1], image->shape[2]);
+  for (at::Tensor& parameter : backbone->parameters()) parameter.requires_grad_(false);
+  return backbone;
+}
+
+std::string EpisodeModel::fill_backbone(FeatureMaps& network, std::uint64_t seed) const {
   const EpisodeBackbone& backbone = config_.backbone;
   if (!saved_) {
     initialize_backbone(network, backbone.is_trainable ? seed : base_seed_);
-    if (!backbone.is_trainable)
-      network.notes.push_back("the backbone has random weights and is not trained: its features are those of chance");
-    return;
+    return backbone.is_trainable
+               ? ""
+               : "the backbone has random weights and is not trained: its features are those of chance";
   }
-  const auto places = weight_places(backbone, network.backbone(), *saved_);
+  const auto places = weight_places(backbone, network, *saved_);
   try {
     const torch::NoGradGuard no_graph;
     read_saved_weights(*backbone.weights, saved_->sha256, places->sink());
@@ -99,7 +116,7 @@ void EpisodeModel::fill_backbone(EpisodeNetwork& network, std::uint64_t seed) co
     throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
   }
   const std::int64_t depth = std::get<ResNetOptions>(backbone.network).depth;
-  network.notes.push_back("'" + *backbone.weights + "': " + places->report().text(depth));
+  return "'" + *backbone.weights + "': " + places->report().text(depth);
 }
 
 void EpisodeModel::check_weights() const {
@@ -111,7 +128,7 @@ void EpisodeModel::check_weights() const {
 std::shared_ptr<torch::nn::Module> EpisodeModel::build(const DatasetDescription& data, std::uint64_t seed) const {
   auto network = make(data, at::kCPU);
   initialize_head(*network, seed);
-  fill_backbone(*network, seed);
+  if (std::string line = fill_backbone(network->backbone(), seed); !line.empty()) network->notes.push_back(line);
   return network;
 }
 
@@ -123,13 +140,32 @@ NamedTensors EpisodeModel::forward(torch::nn::Module& network, const NamedTensor
   return as_episode_network(network).forward(inputs);
 }
 
+std::shared_ptr<torch::nn::Module> EpisodeModel::build_frozen(const DatasetDescription& images) const {
+  const auto backbone = make_backbone(images, at::kCPU);
+  fill_backbone(*backbone, base_seed_);
+  return backbone;
+}
+
+std::shared_ptr<torch::nn::Module> EpisodeModel::outline_frozen(const DatasetDescription& images) const {
+  return make_backbone(images, at::kMeta);
+}
+
+NamedTensors EpisodeModel::frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const {
+  const torch::NoGradGuard no_graph;
+  const auto& backbone = dynamic_cast<const FeatureMaps&>(network);
+  const OwnPrecision own(backbone);
+  return {{"features", backbone.forward(own(inputs.at("image")))}};
+}
+
 Shrunken EpisodeModel::shrunken(const DatasetDescription& data) const {
-  const EpisodeImages episode = fitting_episode(data, config_.pointer);
+  const EpisodeImages episode = fitting_episode(source_of(data), config_.pointer);
   EpisodeModelConfig config = config_;
   const std::int64_t image_size = shrink_backbone(config.backbone);
   std::visit([](auto& head) { shrink_head(head); }, config.head);
+  const auto backbone = config.backbone.make(at::TensorOptions(at::kFloat).device(at::kMeta));
+  const MapShape map = fitting_map(config.backbone, *backbone, image_size, image_size);
   return {std::make_shared<EpisodeModel>(std::move(config), nullptr, base_seed_),
-          shrunken_episodes(data, episode, image_size)};
+          shrunken_episodes(data, episode, image_size, map)};
 }
 
 std::vector<std::string> EpisodeModel::notes(const torch::nn::Module& network) const {

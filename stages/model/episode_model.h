@@ -45,6 +45,11 @@ class EpisodeModel : public Model, public ShrinkableModel {
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
+  /// Where the backbone is fixed; its samples are single images.
+  bool has_frozen_features() const override { return config_.backbone.is_fixed(); }
+  std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& images) const override;
+  std::shared_ptr<torch::nn::Module> outline_frozen(const DatasetDescription& images) const override;
+  NamedTensors frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const override;
 
   /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone need be there.
   void check_weights() const;
@@ -52,7 +57,9 @@ class EpisodeModel : public Model, public ShrinkableModel {
  private:
   /// Without values.
   std::shared_ptr<EpisodeNetwork> make(const DatasetDescription& data, at::Device device) const;
-  void fill_backbone(EpisodeNetwork& network, std::uint64_t seed) const;
+  std::shared_ptr<FeatureMaps> make_backbone(const DatasetDescription& images, at::Device device) const;
+  /// Returns a line about where its weights are from, or "".
+  std::string fill_backbone(FeatureMaps& backbone, std::uint64_t seed) const;
 
   const EpisodeModelConfig config_;
   const std::shared_ptr<const SavedWeights> saved_;

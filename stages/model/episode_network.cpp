@@ -43,13 +43,14 @@ at::Tensor EpisodeNetwork::maps_of(const at::Tensor& images) const {
 
 NamedTensors EpisodeNetwork::forward(const NamedTensors& inputs) const {
   const OwnPrecision own(*this);
-  const at::Tensor images = own(inputs.at("image"));
+  const bool has_maps = inputs.contains("features");
+  const at::Tensor images = own(inputs.at(has_maps ? "features" : "image"));
   const std::int64_t ways = inputs.at("support").size(1), shots = inputs.at("support").size(2);
   const std::int64_t supports = ways * shots, queries = images.size(1) - supports;
   if (queries < 1) throw std::invalid_argument("an episode without queries");
   std::vector<at::Tensor> logits, support_features;
   for (std::int64_t episode = 0; episode < images.size(0); ++episode) {
-    const at::Tensor maps = maps_of(images[episode]);
+    const at::Tensor maps = has_maps ? images[episode] : maps_of(images[episode]);
     // Their gradients are joined, where those of slices would be padded and added.
     const std::vector<at::Tensor> parts = maps.flatten(1).split_with_sizes({supports, queries});
     const EpisodeFeatures features{.supports = parts[0].view({ways, shots, -1}),

@@ -35,10 +35,14 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
  public:
   EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone, std::shared_ptr<EpisodeHead> head);
 
+  /// What the backbone makes of images (n, 3, height, width), without a graph where it is frozen.
+  at::Tensor maps_of(const at::Tensor& images) const;
+
   /// Of "image" (episodes, supports + queries, 3, height, width), supports first and class by class, and "support"
   /// (episodes, ways, shots), of which only the shape matters: {"logits": (episodes, queries, ways),
   /// "support_features": (episodes, ways, shots, features)}. One episode after the other goes through, all its images
-  /// as one batch, so that what one becomes depends on no other.
+  /// as one batch, so that what one becomes depends on no other. "features" (episodes, supports + queries, channels,
+  /// height', width') stand for the maps of the images.
   NamedTensors forward(const NamedTensors& inputs) const;
 
   /// From now on the backbone is not trained and runs without a graph. `base` stands for its weights and buffers.
@@ -52,8 +56,6 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
   std::vector<std::string> notes;  ///< where its weights are from
 
  private:
-  at::Tensor maps_of(const at::Tensor& images) const;
-
   const std::shared_ptr<FeatureMaps> backbone_;
   const std::shared_ptr<EpisodeHead> head_;
   bool is_backbone_frozen_ = false;

@@ -99,6 +99,27 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
   EXPECT_THAT(loose.err, HasSubstr("lies in no folder of a class"));
 }
 
+TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
+  const std::string fixed = "model.backbone.trainable=false method=FSCT_softmax ";
+  ASSERT_EQ(run("images", fixed).exit, 0);
+  const Ended kept = run("kept", fixed + "+features=kept");
+  ASSERT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("train: 36 features of 256 numbers, 36,864 bytes"));
+  const json of_images = metrics("images")["accuracies"], of_features = metrics("kept")["accuracies"];
+  EXPECT_EQ(of_features, of_images);
+  EXPECT_EQ(metrics("kept")["drawn"], metrics("images")["drawn"]);
+  const Ended again = run("again", fixed + "+features=kept train.epochs=3");
+  EXPECT_THAT(again.err, HasSubstr("features: reused from"));
+  const Ended certified = run_shell(
+      RETORT_BINARY_DIR "/bin/retort certify" + std::string(kRun).substr(3) + fixed + "+features=kept", folder_.path());
+  EXPECT_EQ(certified.exit, 0) << certified.err;
+
+  const Ended refused = run("refused", "+features=kept");
+  EXPECT_NE(refused.exit, 0);
+  EXPECT_THAT(refused.err, HasSubstr("'model' has no frozen part whose features could be kept"));
+  EXPECT_THAT(refused.err, HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
+}
+
 TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
   const Ended undivided = run("d", "data.split_seed=3");
   EXPECT_EQ(undivided.exit, 78);

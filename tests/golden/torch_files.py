@@ -28,6 +28,39 @@ def network():
     return module
 
 
+def residual_network():
+    """The state dict of torchvision's ResNet-18, by its names, with stages of 2, 4, 8 and 16 channels."""
+    state = collections.OrderedDict()
+
+    def put(name, *shape):
+        state[name + ".weight"] = torch.full(shape, float(len(state)))
+
+    def norm(name, channels):
+        put(name, channels)
+        for part in ("bias", "running_mean", "running_var"):
+            state[f"{name}.{part}"] = torch.full((channels,), float(len(state)))
+        state[name + ".num_batches_tracked"] = torch.tensor(len(state))
+
+    put("conv1", 2, 3, 7, 7)
+    norm("bn1", 2)
+    width = 2
+    for stage in range(1, 5):
+        inside = 2**stage
+        for block in range(2):
+            at = f"layer{stage}.{block}"
+            put(at + ".conv1", inside, width, 3, 3)
+            norm(at + ".bn1", inside)
+            put(at + ".conv2", inside, inside, 3, 3)
+            norm(at + ".bn2", inside)
+            if width != inside:
+                put(at + ".downsample.0", inside, width, 1, 1)
+                norm(at + ".downsample.1", inside)
+            width = inside
+    put("fc", 3, width)
+    state["fc.bias"] = torch.ones(3)
+    return state
+
+
 def save(name, value, tensors, **options):
     torch.save(value, HERE / f"{name}.pth", **options)
     expect(name, tensors)
@@ -103,6 +136,9 @@ def main():
     save("checkpoint_stream", {**checkpoint, "model_state_dict": module.state_dict()}, state, **old)
     parts = {"head": {"weight": numbers(2, 3)}, "layers": [numbers(1), numbers(2)], "classes": 2}
     save("parts", parts, {"head.weight": numbers(2, 3), "layers.0": numbers(1), "layers.1": numbers(2)})
+
+    residual = residual_network()
+    save("resnet_stream", residual, residual, **old)
 
     half = network().half()
     torch.jit.script(half).save(HERE / "script.pth")

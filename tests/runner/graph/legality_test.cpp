@@ -25,6 +25,7 @@ std::string train(const std::string& name, const std::string& coupling, const st
       R"("x-version": 1, "x-inputs": {"model": "model", "memory": "memory_policy"}, "x-outputs": {"checkpoint": "checkpoint"})" +
           (coupling.empty() ? "" : R"(, "x-coupling": )" + coupling),
       R"("batch_size": {"type": "integer", "default": 64, "description": "Samples."},
+                 "gradient_clip_norm": {"anyOf": [{"const": null}, {"type": "number"}], "default": null, "description": "Limit."},
                  "gradient_accumulation_steps": {"type": "integer", "default": 1, "description": "Parts."})" +
           (options.empty() ? "" : ", " + options));
 }
@@ -38,7 +39,9 @@ SchemaSet schemas() {
        kind(
            "memory.policy", R"("x-version": 1, "x-outputs": {"memory": "memory_policy"})",
            R"("micro_batch": {"anyOf": [{"const": "auto"}, {"type": "integer"}], "default": "auto", "description": "Part."},
-               "two_pass": {"anyOf": [{"type": "boolean"}, {"const": "auto"}], "default": false, "description": "Twice."})")},
+               "two_pass": {"anyOf": [{"type": "boolean"}, {"const": "auto"}], "default": false, "description": "Twice."},
+               "precision": {"anyOf": [{"enum": ["fp32", "fp16"]}, {"type": "object"}], "default": "fp32", "description": "Format."},
+               "optimizer_in_backward": {"anyOf": [{"type": "boolean"}, {"const": "auto"}], "default": false, "description": "Early."})")},
       {"train/samples.schema.json", train("train.samples", R"("per_sample")")},
       {"train/episodes.schema.json", train("train.episodes", R"("per_group")")},
       {"train/pairs.schema.json", train("train.pairs", R"("whole_batch")")},
@@ -131,6 +134,29 @@ TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
                   kWholeHelp));
   EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"), IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
+}
+
+TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
+  const std::string in_backward = ", optimizer_in_backward: true";
+  const auto one = [](const std::string& why, const std::string& help) {
+    return ElementsAre(testing::EndsWith(
+        ": optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why + " | " + help));
+  };
+  const auto split = one("the batch of 'train' is split, and the gradients of its parts add up first",
+                         "set optimizer_in_backward: false, or leave the batch whole");
+  EXPECT_THAT(errors("plain", in_backward, "samples"), IsEmpty());
+  EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 64", "samples"), IsEmpty());
+  EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 16", "samples"), split);
+  EXPECT_THAT(errors("plain", in_backward, "samples, gradient_accumulation_steps: 2"), split);
+  EXPECT_THAT(errors("plain", in_backward, "samples, gradient_clip_norm: 1.0"),
+              one("gradient_clip_norm of 'train' is by the norm of all gradients together",
+                  "set optimizer_in_backward: false, or gradient_clip_norm: null"));
+  const auto half = one("fp16 skips a step whose gradients overflow, which is known when all are there",
+                        "set precision: bf16, or optimizer_in_backward: false");
+  EXPECT_THAT(errors("plain", in_backward + ", precision: fp16", "samples"), half);
+  EXPECT_THAT(errors("plain", in_backward + ", precision: {default: fp32, model.head: fp16}", "samples"), half);
+  EXPECT_THAT(errors("plain", ", micro_batch: 16, precision: fp16", "samples, gradient_clip_norm: 1.0"), IsEmpty());
+  EXPECT_THAT(errors("plain", ", optimizer_in_backward: auto, micro_batch: 16", "samples"), IsEmpty());
 }
 
 TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {

@@ -251,6 +251,58 @@ TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
   }
 }
 
+TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
+  const DatasetDescription data = episodes();
+  const DatasetDescription images = {.size = 4, .tensors = {{"image", {3, 32, 32}, at::kFloat}}};
+  const NamedTensors inputs = episode_inputs(data, 2);
+  const Json fixed = {{"kind", "conv"}, {"channels", 5}, {"trainable", false}};
+  for (const auto& model : {few_shot(fixed), model_of(kModelCrossTransformer, with_backbone(fixed))}) {
+    ASSERT_TRUE(model->has_frozen_features());
+    const auto network = model->build(data, 1), frozen = model->build_frozen(images);
+    EXPECT_EQ(names_of(weights(*model->outline_frozen(images))), names_of(weights(*frozen)));
+    const torch::NoGradGuard no_graph;
+    const at::Tensor features =
+        model->frozen_features(*frozen, {{"image", inputs.at("image").flatten(0, 1)}}).at("features");
+    EXPECT_EQ(features.sizes(), (std::vector<std::int64_t>{20, 5, 2, 2}));
+    const NamedTensors kept = {{"features", features.unflatten(0, {2, 10})}, {"support", inputs.at("support")}};
+    const NamedTensors of_images = model->forward(*network, inputs), of_features = model->forward(*network, kept);
+    for (const char* name : {"logits", "support_features"}) {
+      EXPECT_FALSE(of_images.at(name).eq(0).all().item<bool>()) << name;
+      EXPECT_TRUE(of_features.at(name).allclose(of_images.at(name), 1e-5, 1e-6)) << name;
+    }
+  }
+}
+
+TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesOfAnImageAlone) {
+  EXPECT_FALSE(few_shot({{"kind", "conv"}})->has_frozen_features());
+  EXPECT_FALSE(few_shot({{"kind", "conv"}, {"trainable", false}, {"batch_norm", "batch"}})->has_frozen_features());
+  EXPECT_FALSE(few_shot({{"kind", "resnet"}})->has_frozen_features());
+  EXPECT_TRUE(few_shot({{"kind", "resnet"}, {"batch_norm", "running"}})->has_frozen_features());
+  try {
+    few_shot({{"kind", "conv"}, {"trainable", false}})
+        ->build_frozen({.size = 1, .tensors = {{"image", {3, 8, 8}, at::kFloat}}});
+    ADD_FAILURE() << "images that cannot be pooled were taken";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.help, "set the data stage's image_size to 16 or more");
+  }
+}
+
+TEST(EpisodeModel, IsMadeSmallForFeaturesToo) {
+  const auto model = few_shot({{"kind", "conv"}, {"trainable", false}});
+  DatasetDescription data = episodes(5, 5, 80, 84);
+  const auto source = std::make_shared<DatasetDescription>(data);
+  data.tensors[0] = {"features", {105, 64, 5, 5}, at::kFloat};
+  data.source = source;
+  const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
+  const auto network = small.model->build(source_of(small.data), 1);
+  std::vector<std::int64_t> sizes = small.data.tensors[0].shape;
+  sizes.insert(sizes.begin(), 1);
+  const at::Tensor logits =
+      model->forward(*network, {{"features", torch::rand(sizes)}, {"support", torch::zeros({1, 5, 5}, torch::kLong)}})
+          .at("logits");
+  EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 5, 5}));
+}
+
 TEST(EpisodeModel, IsMadeSmallWithTheSameModules) {
   const DatasetDescription data = episodes(5, 5, 80, 224);
   for (const auto& [name, model] : every_model()) {

@@ -84,6 +84,15 @@ TEST(ResNetWeights, AreReadFromWhatTorchSaves) {
   expect_values(*network, saved);
 }
 
+// tests/golden/torch_files.py has written it as torch did before 1.6, and as torchvision's first files are.
+TEST(ResNetWeights, AreReadFromTheStreamOfAnOlderTorch) {
+  const std::filesystem::path files = std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files";
+  const auto network = narrow(18);
+  EXPECT_EQ(load(*network, files / "resnet_stream.pth").text(18),
+            "120 tensors of ResNet-18; left out: fc.bias, fc.weight");
+  expect_values(*network, read_saved_weights((files / "resnet_stream.safetensors").string()).tensors);
+}
+
 TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
   const TemporaryFolder folder;
   NamedTensors saved = saved_by_torchvision(18, "module.resnet.");

@@ -117,7 +117,7 @@ TEST_P(TorchFiles, ShareNoMemory) {
 INSTANTIATE_TEST_SUITE_P(, TorchFiles,
                          testing::Values("state", "state_stream", "state_protocol_4", "state_stream_protocol_5",
                                          "views", "views_stream", "types", "types_stream", "parameters", "checkpoint",
-                                         "checkpoint_nested", "checkpoint_stream", "parts", "script"),
+                                         "checkpoint_nested", "checkpoint_stream", "parts", "script", "resnet_stream"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
