@@ -34,7 +34,7 @@ tracked() {
 }
 
 # The rooms of each half; a room may include itself and those before it.
-readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report cli"
+readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report sweep cli"
 readonly stages_rooms="text tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
 
 check_rooms() {

@@ -12,84 +12,23 @@
 #include "runner/protocol/event.h"
 #include "runner/disk/file_system.h"
 #include "runner/disk/make_folders.h"
+#include "runner/record/dated_folder.h"
 #include "runner/record/training_history.h"
 
 namespace runner {
-namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kPointer = "/run/dir";
-
-Diagnostic cannot_create(const fs::path& path, int error) {
-  Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
-  diagnostic.pointer = kPointer;
-  return diagnostic;
-}
-
-Diagnostic taken(const fs::path& path) {
-  const bool is_ours = fs::exists(RunLayout(path).records());
-  return {ErrorCode::kRunFolderTaken,
-          {},
-          std::string(kPointer),
-          "'" + path.string() + "' " + (is_ours ? "already contains a run" : "is not empty"),
-          "choose another with run.dir, or leave run.dir out for a fresh one"};
-}
-
-/// Claims the empty folder `path`: of two runs that both found it empty, one makes .retort.
-Result<fs::path> claim(const fs::path& path, Storage& storage) {
-  const fs::path records = RunLayout(path).records();
-  if (storage.make_folder(records) != 0) return errno == EEXIST ? taken(path) : cannot_create(records, errno);
-  // The names of the run and of its record survive a power cut.
-  sync_folder(path.parent_path(), storage);
-  sync_folder(path, storage);
-  return path;
-}
-
-Result<fs::path> create_given(const fs::path& path, Storage& storage) {
-  if (storage.make_folder(path) == 0) return claim(path, storage);
-  if (errno != EEXIST) return cannot_create(path, errno);
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
-  const bool is_empty = fs::is_empty(path, error);
-  if (error) return cannot_create(path, error.value());
-  return is_empty ? claim(path, storage) : taken(path);
-}
-
-/// A folder in `day` that is called `time`, or time-1, time-2 … where that is taken.
-Result<fs::path> create_in(const fs::path& day, const std::string& time, Storage& storage) {
-  for (int suffix = 0;; ++suffix) {
-    const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
-    if (storage.make_folder(path) == 0) return claim(path, storage);
-    if (errno != EEXIST) return cannot_create(path, errno);
-  }
-}
-
-std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm parts{};
-  localtime_r(&seconds, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, format, &parts)};
-}
-
-}  // namespace
-
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
                                    std::chrono::system_clock::time_point now, Storage& storage) {
-  const fs::path given = run_dir.empty() ? "" : (base / run_dir).lexically_normal();
-  const fs::path day = default_runs_folder(base) / local_time(now, "%Y-%m-%d");
-  try {
-    make_folders(given.empty() ? day : given.parent_path(), storage);
-    return given.empty() ? create_in(day, local_time(now, "%H-%M-%S"), storage) : create_given(given, storage);
-  } catch (const fs::filesystem_error& error) {
-    return cannot_create(given.empty() ? day : given, error.code().value());
-  } catch (const WriteError& error) {
-    Diagnostic diagnostic = error.diagnostic();
-    diagnostic.pointer = kPointer;
-    return diagnostic;
-  }
+  return create_dated_folder({.given = run_dir,
+                              .base = base,
+                              .below = default_runs_folder(""),
+                              .option = "run.dir",
+                              .mark = RunLayout("").records(),
+                              .what = "a run"},
+                             now, storage);
 }
 
 RunFolder::RunFolder(fs::path folder, Storage& storage, MetricsFile metrics, Log log)

@@ -10,7 +10,7 @@
 #include "runner/cli/command_line.h"
 #include "runner/config/yaml_reader.h"
 #include "runner/cli/prepare.h"
-#include "runner/cli/commands/sweep.h"
+#include "runner/cli/prepare_sweep.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/text_case.h"
 

@@ -28,7 +28,7 @@ struct RunFlags {
 
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
-  if (flags.multirun) return list_sweep(flags.recipe, flags.dry_run, console);
+  if (flags.multirun) return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);

@@ -1,248 +1,22 @@
 #include "runner/cli/commands/sweep.h"
 
-#include <algorithm>
-#include <map>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/prepare.h"
-#include "runner/config/job_list.h"
-#include "runner/config/merge.h"
+#include "runner/cli/prepare_sweep.h"
 #include "runner/config/override_text.h"
-#include "runner/graph/graph.h"
+#include "runner/config/secret.h"
+#include "runner/config/yaml_reader.h"
+#include "runner/config/yaml_writer.h"
+#include "runner/disk/installation.h"
+#include "runner/record/dated_folder.h"
+#include "runner/sweep/run_trials.h"
+#include "runner/sweep/sweep_layout.h"
+#include "runner/sweep/sweep_results.h"
 
 namespace runner {
-namespace {
-
-void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
-
-/// Of each sweep its first value, so that there is something to compose before the sweep is known.
-std::vector<Override> first_values(const Composer& composer) {
-  std::vector<Override> result;
-  for (const Override& override : composer.overrides()) {
-    if (!override.sweep) {
-      result.push_back(override);
-    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), 0)) {
-      const std::vector<Override> first = (*alone)[0];
-      result.insert(result.end(), first.begin(), first.end());
-    }
-  }
-  return result;
-}
-
-/// "recipes/a.yaml:3".
-std::string place_text(const Location& where) {
-  return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
-}
-
-/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)"}.
-std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources, Diagnostics& errors) {
-  std::vector<Override> result;
-  const Value* params = at_key(recipe, "sweep.params");
-  if (!params || !params->map()) return result;
-  for (const Entry& entry : *params->map()) {
-    const std::string* grammar = entry.value.text();
-    const std::string place = place_text(entry.key_where);
-    Result<Override> read = parse_override(
-        sources.add("sweep.params, " + place, entry.key + "=" + (grammar ? *grammar : element_text(entry.value))));
-    if (!read) {
-      add(errors, read.errors());
-      continue;
-    }
-    if (entry.value.list()) {
-      read->value.reset();
-      read->sweep = Sweep{.where = entry.value.where, .choices = *entry.value.list()};
-    } else if (!grammar) {
-      read->value = entry.value;
-    }
-    Result<std::vector<Override>> meant = apply_alias(*read, composer.aliases());
-    if (!meant) {
-      add(errors, meant.errors());
-      continue;
-    }
-    result.insert(result.end(), meant->begin(), meant->end());
-  }
-  return result;
-}
-
-bool sets_the_same(const Override& a, const Override& b) { return a.key == b.key && a.package == b.package; }
-
-/// What is wrong with some of the jobs, each thing once.
-class Findings {
- public:
-  void add(const Diagnostics& found, const Job& job) {
-    for (const Diagnostic& one : found) {
-      const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column, one.pointer, one.message);
-      const auto [known, is_new] = places_.try_emplace(key, findings_.size());
-      if (is_new) findings_.push_back({one, 0, texts(job)});
-      ++findings_[known->second].jobs;
-    }
-  }
-  bool empty() const { return findings_.empty(); }
-
-  /// In the order of their places; those of some jobs only say so.
-  Diagnostics all(std::size_t jobs, const Sources& sources) const {
-    Diagnostics result;
-    for (const Finding& finding : findings_) {
-      result.push_back(finding.diagnostic);
-      if (finding.jobs == jobs) continue;
-      result.back().notes.push_back({{},
-                                     "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) +
-                                         " runs, the first is " + finding.first});
-    }
-    sort_by_place(result, sources);
-    return result;
-  }
-
- private:
-  struct Finding {
-    Diagnostic diagnostic;
-    std::size_t jobs;
-    std::string first;  // the first of these jobs
-  };
-
-  static std::string texts(const Job& job) {
-    std::string text = "number " + std::to_string(job.number) + ":";
-    for (const Override& override : job.overrides) text += " " + override_text(override);
-    return text;
-  }
-
-  std::map<std::tuple<const SourceText*, int, int, std::string, std::string>, std::size_t> places_;
-  std::vector<Finding> findings_;
-};
-
-/// A job that chose configs with a `sweep` of their own would need other jobs than these.
-Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
-  const Value* sweep = job.unresolved.find("sweep");
-  const Value* expected = first.unresolved.find("sweep");
-  if (!sweep && !expected) return {};
-  // NaN is not the same data as itself, but the same JSON.
-  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
-  return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
-           "'sweep' must be the same in all runs of a sweep, and it is not",
-           "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
-}
-
-/// The jobs are listed before interpolations are resolved, for those may be others in each job.
-void check_written_out(const Value& recipe, Diagnostics& errors) {
-  for (const char* key : {"sweep", "sweep.params", "sweep.seed"}) {
-    const Value* value = at_key(recipe, key);
-    if (!value || !is_interpolation(*value)) continue;
-    errors.push_back({ErrorCode::kBadSweep, value->where, "",
-                      "'" + std::string(key) + "' is read before interpolations are resolved",
-                      "write the value; only the values in sweep.params may be interpolations"});
-  }
-}
-
-/// What the schema says of `sweep`, before there are jobs.
-void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
-  const Value* sweep = recipe.find("sweep");
-  if (!sweep) return;
-  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}}, {}};
-  add(errors, schemas.validate(alone));
-}
-
-void erase(Value* map, std::string_view key) {
-  if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
-}
-
-/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
-/// when that has mistakes.
-Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings, Sources& sources) {
-  auto composition = composer.compose(job.overrides);
-  if (!composition) return composition.errors();
-  if (first) {
-    if (auto errors = check_same_sweep(*composition, *first); !errors.empty()) return errors;
-  }
-  warnings = std::move(composition->warnings);
-  erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
-  auto resolved = composer.resolve(*composition, &warnings);
-  if (!resolved) return resolved.errors();
-  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
-  if (!recipe) return recipe.errors();
-  const auto graph = compile(*recipe, schemas);
-  if (!graph) return graph.errors();
-  job.recipe = std::move(recipe->resolved);
-  erase(&job.recipe, "sweep");  // a job is none
-  job.hash = recipe_hash(job.recipe);
-  return {};
-}
-
-void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
-  std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
-  std::size_t repeats = 0;
-  std::string example;
-  for (const Job& job : jobs) {
-    const auto [begin, end] = unlike.equal_range(job.hash);
-    const auto known =
-        std::find_if(begin, end, [&](const auto& other) { return same_data(other.second->recipe, job.recipe); });
-    if (known == end) {
-      unlike.emplace(job.hash, &job);
-    } else if (repeats++ == 0) {
-      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
-    }
-  }
-  if (repeats == 0) return;
-  warnings.push_back(
-      {ErrorCode::kRepeatedJob,
-       {},
-       "",
-       std::to_string(repeats) + (repeats == 1 ? " run repeats another: " : " runs repeat others: ") + example,
-       "",
-       {},
-       Severity::kWarning});
-}
-
-}  // namespace
-
-Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
-  auto composer = open_recipe(named, schemas, sources);
-  if (!composer) return composer.errors();
-  Diagnostics errors;
-  const auto base = composer->compose(first_values(*composer));
-  if (base) {
-    check_written_out(base->unresolved, errors);
-    if (errors.empty()) check_schema(base->unresolved, schemas, errors);
-  }
-  std::vector<Override> overrides =
-      base ? params_of(base->unresolved, *composer, sources, errors) : std::vector<Override>();
-  std::erase_if(overrides, [&](const Override& param) {
-    return std::ranges::any_of(composer->overrides(),
-                               [&](const Override& typed) { return sets_the_same(param, typed); });
-  });
-  overrides.insert(overrides.end(), composer->overrides().begin(), composer->overrides().end());
-  const auto integer = [&](const char* key) -> std::uint64_t {
-    const Value* value = base ? at_key(base->unresolved, key) : nullptr;
-    const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-    return number ? static_cast<std::uint64_t>(*number) : 0;
-  };
-  const auto list = JobList::make(overrides, composer->configs(), integer("sweep.seed"));
-  if (!list) {
-    add(errors, list.errors());
-    if (!base) add(errors, base.errors());
-  }
-  if (!errors.empty()) {
-    sort_by_place(errors, sources);
-    return errors;
-  }
-
-  PreparedSweep sweep;
-  Findings wrong, doubtful;
-  for (std::uint64_t number = 0; number < list->size(); ++number) {
-    Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
-    Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources), job);
-    doubtful.add(warnings, job);
-    sweep.jobs.push_back(std::move(job));
-  }
-  if (!wrong.empty()) return wrong.all(sweep.jobs.size(), sources);
-  sweep.warnings = doubtful.all(sweep.jobs.size(), sources);
-  warn_of_repeats(sweep.jobs, sweep.warnings);
-  return sweep;
-}
-
 namespace {
 
 constexpr std::size_t kShownDigits = 10;  // of a hash
@@ -269,42 +43,181 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
   return json;
 }
 
-struct SweepFlags {
-  NamedRecipe recipe;
-  bool dry_run = false;
-};
+TrialOptions trial_options(const SweepFlags& flags) {
+  TrialOptions options{.slots = flags.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
+  if (flags.time_out_minutes > 0) options.time_out = std::chrono::minutes(flags.time_out_minutes);
+  return options;
+}
+
+/// The recipes of the trials, each in a file. A secret that only the command line knows would not be in it: an error.
+Diagnostics write_recipes(const std::vector<Job>& jobs, const SweepLayout& layout, Sources& sources) {
+  for (const Job& job : jobs) {
+    const std::string text = write_yaml(job.recipe);
+    if (text.find("***") != text.npos) {
+      const auto read = read_yaml(sources.add(layout.recipe(job.number).string(), text));
+      if (read && !lost_secrets(*read, "").empty()) {
+        return {{ErrorCode::kBadSweep,
+                 {},
+                 "",
+                 "a trial needs a secret, which is not written into the sweep's folder",
+                 "give it by a variable of the environment, as in vars.token=${oc.env:TOKEN}"}};
+      }
+    }
+    NewFile(layout.recipe(job.number))
+        .append("# The resolved recipe of trial " + std::to_string(job.number) + ".\n" + text);
+  }
+  sync_folder(layout.recipes());
+  return {};
+}
+
+void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
+  const SweepResults results = read_results(journal.folder(), journal.trials(), metric);
+  const SweepLayout layout(journal.folder());
+  nlohmann::ordered_json json = to_json(results);
+  json["folder"] = journal.folder().string();
+  write_atomically(layout.results_csv(), results_csv(results));
+  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  if (console.json) print_result(console, "sweep_results/1", json);
+  else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
+}
+
+ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
+  const ExitCode code = run_trials(journal, trial_options(flags),
+                                   {.program = own_executable(), .talk = console.err, .verbosity = console.verbosity});
+  print_results(journal, flags.metric, console);
+  if (code != ExitCode::kDone && !console.is_quiet())
+    console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
+  return code;
+}
+
+ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(folder, error);
+  auto journal = SweepJournal::reopen(whole.lexically_normal());
+  if (!journal) return report(console, journal.errors());
+  std::filesystem::current_path(journal->plan().folder, error);  // where relative paths of the recipes stand
+  if (error) {
+    return report(console, {{ErrorCode::kMissingFolder,
+                             {},
+                             "",
+                             "the sweep was started in '" + journal->plan().folder.string() +
+                                 "', where its relative paths stand, and that folder is not there",
+                             "put it back"}});
+  }
+  return go_through(*journal, flags, console);
+}
+
+ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+  const auto plan = SweepJournal::read(folder);
+  if (!plan) return report(console, plan.errors());
+  const SweepResults results = read_results(folder, plan->trials, flags.metric);
+  nlohmann::ordered_json json = to_json(results);
+  json["folder"] = folder.string();
+  if (console.json) print_result(console, "sweep_results/1", json);
+  else console.out << results_text(results);
+  return ExitCode::kDone;
+}
+
+/// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
+ExitCode sweep(const SweepFlags& flags, Console& console) {
+  const std::string& action = flags.recipe.name;
+  if (action != "resume" && action != "show") return begin_sweep(flags, console);
+  if (flags.recipe.overrides.size() != 1) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "`retort sweep " + action + "` takes the folder of one sweep and no overrides",
+                             "a sweep goes on as it was begun; its folder is what `retort sweep` printed last"}});
+  }
+  const std::filesystem::path folder = flags.recipe.overrides.front();
+  try {
+    return action == "resume" ? resume_sweep(folder, flags, console) : show_sweep(folder, flags, console);
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+}
 
 Invocation declare_sweep() {
   const auto flags = std::make_shared<SweepFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
-  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the runs without starting them"});
-  verb.run = [flags](Console& console) { return list_sweep(flags->recipe, flags->dry_run, console); };
+  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the trials without starting them"});
+  verb.add({.name = "--slots",
+            .value = &flags->slots,
+            .summary = "Trials at a time; each has its part of the processor's threads",
+            .type = "N",
+            .range = {1, 1024},
+            .shows_default = true});
+  verb.add({.name = "--retries",
+            .value = &flags->retries,
+            .summary = "Further attempts of a trial that fails, from its last checkpoint",
+            .type = "N",
+            .range = {0, 1000},
+            .shows_default = true});
+  verb.add({.name = "--timeout",
+            .value = &flags->time_out_minutes,
+            .summary = "Minutes of an attempt, which then saves and counts as failed; 0: any",
+            .type = "MIN",
+            .range = {0, 1000000},
+            .shows_default = true});
+  verb.add({.name = "--fail-fast",
+            .value = &flags->fail_fast,
+            .summary = "Stop at the first trial that fails; otherwise the others go on"});
+  verb.add({.name = "--metric",
+            .value = &flags->metric,
+            .summary = "The metric that trials are compared by; of a loss the smallest is best",
+            .type = "NAME",
+            .shows_default = true});
+  verb.run = [flags](Console& console) { return sweep(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console) {
+ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto sweep = prepare_sweep(named, schemas, sources);
-  if (!sweep) return report(console, sweep.errors());
-  warn(console, sweep->warnings);
-  if (!dry_run) {
-    return report(console, {{ErrorCode::kNotBuiltYet,
-                             {},
-                             "",
-                             "this version cannot run a sweep yet",
-                             "--dry-run lists its " + std::to_string(sweep->jobs.size()) + " runs"}});
+  const auto prepared = prepare_sweep(flags.recipe, schemas, sources, flags.slots);
+  if (!prepared) return report(console, prepared.errors());
+  warn(console, prepared->warnings);
+  if (flags.dry_run) {
+    if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(prepared->jobs)}});
+    else print_jobs(prepared->jobs, console.out);
+    return ExitCode::kDone;
   }
-  if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(sweep->jobs)}});
-  else print_jobs(sweep->jobs, console.out);
-  return ExitCode::kDone;
+  for (const Job& job : prepared->jobs)
+    if (const Diagnostics errors = schemas.planned_uses(job.recipe); !errors.empty()) return report(console, errors);
+  const auto here = std::filesystem::current_path();
+  const auto folder = create_dated_folder({.given = prepared->dir,
+                                           .base = here,
+                                           .below = "multirun",
+                                           .option = "sweep.dir",
+                                           .mark = SweepLayout("").recipes(),
+                                           .what = "a sweep"},
+                                          std::chrono::system_clock::now());
+  if (!folder) return report(console, folder.errors());
+  try {
+    if (const Diagnostics errors = write_recipes(prepared->jobs, SweepLayout(*folder), sources); !errors.empty())
+      return report(console, errors);
+    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}};
+    for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
+    for (const Job& job : prepared->jobs) {
+      plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});
+      for (const Override& override : job.overrides) plan.trials.back().settings.push_back(override_text(override));
+    }
+    SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
+    if (flags.slots > 1 && !console.is_quiet()) {
+      console.err << flags.slots << " trials at a time, each with " << threads_of_slot(flags.slots)
+                  << " of the processor's threads where the recipe says threads: auto\n";
+    }
+    return go_through(journal, flags, console);
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
 }
 
-const Command kSweepCommand = {"sweep", "Lists the runs of a recipe for every combination of some values.",
-                               "retort sweep classify data.root=photos train.epochs=5,10 seed=range(0,3) --dry-run",
-                               declare_sweep};
+const Command kSweepCommand = {
+    "sweep", "Runs a recipe for every combination of some values; `sweep resume DIR` goes on.",
+    "retort sweep classify data.root=photos train.epochs=5,10 'seed=range(0,3)' --slots 2", declare_sweep};
 
 }  // namespace runner

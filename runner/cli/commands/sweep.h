@@ -1,37 +1,19 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "runner/cli/command.h"
-#include "runner/config/override.h"
-#include "runner/graph/recipe.h"
-#include "runner/error/result.h"
-#include "runner/schema/schema.h"
 
 namespace runner {
 
-/// One run of a sweep: a resolved recipe, never a text to be read again.
-struct Job {
-  std::uint64_t number;             ///< from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< what it sets: of these jobs differ
-  Value recipe;                     ///< validated, every default filled in
-  std::string hash;                 ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
+/// How `retort sweep` runs what it lists.
+struct SweepFlags {
+  NamedRecipe recipe;
+  bool dry_run = false;  ///< list the trials and start none
+  std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
+  bool fail_fast = false;
+  std::string metric = "auto";  ///< that trials are compared by
 };
 
-/// Every run of a sweep, each composed, validated and compiled.
-struct PreparedSweep {
-  std::vector<Job> jobs;
-  Diagnostics warnings;
-};
-
-/// The jobs of the recipe's `sweep.params` and of the command line, whose keys replace those of the recipe. Everything
-/// wrong in any of them is reported, once, with the number of runs that it spoils. Jobs that come to the same recipe
-/// are warned of.
-Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
-
-/// Lists the runs of a sweep; starts none. An error where `dry_run` does not ask for that.
-ExitCode list_sweep(const NamedRecipe& named, bool dry_run, Console& console);
+/// Runs every trial of a sweep in a folder of its own, or lists them.
+ExitCode begin_sweep(const SweepFlags& flags, Console& console);
 
 }  // namespace runner

@@ -1,4 +1,4 @@
-#include "runner/cli/commands/sweep.h"
+#include "runner/cli/prepare_sweep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,259 @@
+#include "runner/cli/prepare_sweep.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/cli/prepare.h"
+#include "runner/config/job_list.h"
+#include "runner/config/merge.h"
+#include "runner/config/override_text.h"
+#include "runner/graph/graph.h"
+
+namespace runner {
+namespace {
+
+void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+/// Of each sweep its first value, so that there is something to compose before the sweep is known.
+std::vector<Override> first_values(const Composer& composer) {
+  std::vector<Override> result;
+  for (const Override& override : composer.overrides()) {
+    if (!override.sweep) {
+      result.push_back(override);
+    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), 0)) {
+      const std::vector<Override> first = (*alone)[0];
+      result.insert(result.end(), first.begin(), first.end());
+    }
+  }
+  return result;
+}
+
+/// "recipes/a.yaml:3".
+std::string place_text(const Location& where) {
+  return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
+}
+
+/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)"}.
+std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources, Diagnostics& errors) {
+  std::vector<Override> result;
+  const Value* params = at_key(recipe, "sweep.params");
+  if (!params || !params->map()) return result;
+  for (const Entry& entry : *params->map()) {
+    const std::string* grammar = entry.value.text();
+    const std::string place = place_text(entry.key_where);
+    Result<Override> read = parse_override(
+        sources.add("sweep.params, " + place, entry.key + "=" + (grammar ? *grammar : element_text(entry.value))));
+    if (!read) {
+      add(errors, read.errors());
+      continue;
+    }
+    if (entry.value.list()) {
+      read->value.reset();
+      read->sweep = Sweep{.where = entry.value.where, .choices = *entry.value.list()};
+    } else if (!grammar) {
+      read->value = entry.value;
+    }
+    Result<std::vector<Override>> meant = apply_alias(*read, composer.aliases());
+    if (!meant) {
+      add(errors, meant.errors());
+      continue;
+    }
+    result.insert(result.end(), meant->begin(), meant->end());
+  }
+  return result;
+}
+
+bool sets_the_same(const Override& a, const Override& b) { return a.key == b.key && a.package == b.package; }
+
+/// What is wrong with some of the jobs, each thing once.
+class Findings {
+ public:
+  void add(const Diagnostics& found, const Job& job) {
+    for (const Diagnostic& one : found) {
+      const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column, one.pointer, one.message);
+      const auto [known, is_new] = places_.try_emplace(key, findings_.size());
+      if (is_new) findings_.push_back({one, 0, texts(job)});
+      ++findings_[known->second].jobs;
+    }
+  }
+  bool empty() const { return findings_.empty(); }
+
+  /// In the order of their places; those of some jobs only say so.
+  Diagnostics all(std::size_t jobs, const Sources& sources) const {
+    Diagnostics result;
+    for (const Finding& finding : findings_) {
+      result.push_back(finding.diagnostic);
+      if (finding.jobs == jobs) continue;
+      result.back().notes.push_back({{},
+                                     "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) +
+                                         " runs, the first is " + finding.first});
+    }
+    sort_by_place(result, sources);
+    return result;
+  }
+
+ private:
+  struct Finding {
+    Diagnostic diagnostic;
+    std::size_t jobs;
+    std::string first;  // the first of these jobs
+  };
+
+  static std::string texts(const Job& job) {
+    std::string text = "number " + std::to_string(job.number) + ":";
+    for (const Override& override : job.overrides) text += " " + override_text(override);
+    return text;
+  }
+
+  std::map<std::tuple<const SourceText*, int, int, std::string, std::string>, std::size_t> places_;
+  std::vector<Finding> findings_;
+};
+
+/// A job that chose configs with a `sweep` of their own would need other jobs than these.
+Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
+  const Value* sweep = job.unresolved.find("sweep");
+  const Value* expected = first.unresolved.find("sweep");
+  if (!sweep && !expected) return {};
+  // NaN is not the same data as itself, but the same JSON.
+  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
+  return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
+           "'sweep' must be the same in all runs of a sweep, and it is not",
+           "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
+}
+
+/// The jobs are listed before interpolations are resolved, for those may be others in each job.
+void check_written_out(const Value& recipe, Diagnostics& errors) {
+  for (const char* key : {"sweep", "sweep.params", "sweep.seed"}) {
+    const Value* value = at_key(recipe, key);
+    if (!value || !is_interpolation(*value)) continue;
+    errors.push_back({ErrorCode::kBadSweep, value->where, "",
+                      "'" + std::string(key) + "' is read before interpolations are resolved",
+                      "write the value; only the values in sweep.params may be interpolations"});
+  }
+}
+
+/// What the schema says of `sweep`, before there are jobs.
+void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
+  const Value* sweep = recipe.find("sweep");
+  if (!sweep) return;
+  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}}, {}};
+  add(errors, schemas.validate(alone));
+}
+
+void erase(Value* map, std::string_view key) {
+  if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
+}
+
+/// What `threads: auto` comes to in a run that has a part of the processor.
+void settle_threads(Value& recipe, std::int64_t slots) {
+  Value* threads = recipe.find("threads");
+  if (slots > 1 && threads && threads->text() && *threads->text() == "auto") threads->data = threads_of_slot(slots);
+}
+
+/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
+/// when that has mistakes.
+Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
+                        Diagnostics& warnings, Sources& sources, std::int64_t slots, std::string& dir) {
+  auto composition = composer.compose(job.overrides);
+  if (!composition) return composition.errors();
+  if (first) {
+    if (auto errors = check_same_sweep(*composition, *first); !errors.empty()) return errors;
+  }
+  warnings = std::move(composition->warnings);
+  erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
+  auto resolved = composer.resolve(*composition, &warnings);
+  if (!resolved) return resolved.errors();
+  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
+  if (!recipe) return recipe.errors();
+  const auto graph = compile(*recipe, schemas);
+  if (!graph) return graph.errors();
+  job.recipe = std::move(recipe->resolved);
+  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && dir.empty()) dir = *given->text();
+  erase(&job.recipe, "sweep");  // a job is none
+  settle_threads(job.recipe, slots);
+  job.hash = recipe_hash(job.recipe);
+  return {};
+}
+
+void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
+  std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
+  std::size_t repeats = 0;
+  std::string example;
+  for (const Job& job : jobs) {
+    const auto [begin, end] = unlike.equal_range(job.hash);
+    const auto known =
+        std::find_if(begin, end, [&](const auto& other) { return same_data(other.second->recipe, job.recipe); });
+    if (known == end) {
+      unlike.emplace(job.hash, &job);
+    } else if (repeats++ == 0) {
+      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
+    }
+  }
+  if (repeats == 0) return;
+  warnings.push_back(
+      {ErrorCode::kRepeatedJob,
+       {},
+       "",
+       std::to_string(repeats) + (repeats == 1 ? " run repeats another: " : " runs repeat others: ") + example,
+       "",
+       {},
+       Severity::kWarning});
+}
+
+}  // namespace
+
+std::int64_t threads_of_slot(std::int64_t slots) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::thread::hardware_concurrency()) / slots);
+}
+
+Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+                                    std::int64_t slots) {
+  auto composer = open_recipe(named, schemas, sources);
+  if (!composer) return composer.errors();
+  Diagnostics errors;
+  const auto base = composer->compose(first_values(*composer));
+  if (base) {
+    check_written_out(base->unresolved, errors);
+    if (errors.empty()) check_schema(base->unresolved, schemas, errors);
+  }
+  std::vector<Override> overrides =
+      base ? params_of(base->unresolved, *composer, sources, errors) : std::vector<Override>();
+  std::erase_if(overrides, [&](const Override& param) {
+    return std::ranges::any_of(composer->overrides(),
+                               [&](const Override& typed) { return sets_the_same(param, typed); });
+  });
+  overrides.insert(overrides.end(), composer->overrides().begin(), composer->overrides().end());
+  const auto integer = [&](const char* key) -> std::uint64_t {
+    const Value* value = base ? at_key(base->unresolved, key) : nullptr;
+    const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+    return number ? static_cast<std::uint64_t>(*number) : 0;
+  };
+  const auto list = JobList::make(overrides, composer->configs(), integer("sweep.seed"));
+  if (!list) {
+    add(errors, list.errors());
+    if (!base) add(errors, base.errors());
+  }
+  if (!errors.empty()) {
+    sort_by_place(errors, sources);
+    return errors;
+  }
+
+  PreparedSweep sweep;
+  Findings wrong, doubtful;
+  for (std::uint64_t number = 0; number < list->size(); ++number) {
+    Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
+    Diagnostics warnings;
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep.dir), job);
+    doubtful.add(warnings, job);
+    sweep.jobs.push_back(std::move(job));
+  }
+  if (!wrong.empty()) return wrong.all(sweep.jobs.size(), sources);
+  sweep.warnings = doubtful.all(sweep.jobs.size(), sources);
+  warn_of_repeats(sweep.jobs, sweep.warnings);
+  return sweep;
+}
+
+}  // namespace runner

@@ -1,0 +1,194 @@
+#include "runner/sweep/sweep_journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/disk/lock_folder.h"
+#include "runner/protocol/event.h"
+#include "runner/sweep/sweep_layout.h"
+#include "runner/value/json_fields.h"
+#include "runner/value/json_number.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Fields = JsonFields<Json>;
+
+std::string journal_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+Json to_json(const SweepPlan& plan) {
+  Json trials = Json::array();
+  for (const Trial& trial : plan.trials)
+    trials.push_back({{"number", trial.number}, {"hash", trial.hash}, {"settings", trial.settings}});
+  return {{"sweep", 1},
+          {"build", build_id()},
+          {"recipe", plan.recipe},
+          {"overrides", plan.overrides},
+          {"folder", plan.folder.string()},
+          {"trials", std::move(trials)}};
+}
+
+/// Throws std::runtime_error.
+SweepPlan plan_from(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Fields fields(json, "its first line");
+  if (fields.count("sweep") != 1) throw std::runtime_error("its first line is of another version");
+  SweepPlan plan{.recipe = fields.text("recipe"),
+                 .overrides = fields.texts("overrides"),
+                 .folder = fields.text("folder"),
+                 .trials = {}};
+  for (const Json& one : fields.list("trials")) {
+    const Fields trial(one, "a trial in its first line");
+    plan.trials.push_back({.number = static_cast<std::uint64_t>(trial.count("number")),
+                           .hash = trial.text("hash"),
+                           .settings = trial.texts("settings")});
+    if (plan.trials.back().number + 1 != plan.trials.size())
+      throw std::runtime_error("the trials in its first line are not numbered from 0");
+  }
+  return plan;
+}
+
+/// Throws std::runtime_error for a line that is no event.
+void see_event(const std::string& line, SweepPlan& plan) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Fields fields(json, "a line");
+  const auto number = static_cast<std::size_t>(fields.count("trial"));
+  const auto state = trial_state_named(fields.text("state"));
+  if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
+  Trial& trial = plan.trials[number];
+  trial.state = *state;
+  if (*state == TrialState::kRunning) {
+    ++trial.attempts;
+    return;
+  }
+  trial.exit = static_cast<int>(fields.integer("exit"));
+  trial.seconds += fields.number("seconds");
+  trial.reason = fields.has("reason") ? fields.text("reason") : "";
+}
+
+struct ReadJournal {
+  SweepPlan plan;
+  std::string text;  // its lines that are whole
+};
+
+Result<ReadJournal> read_journal(const fs::path& folder) {
+  const fs::path path = SweepLayout(folder).journal();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return Diagnostic{ErrorCode::kNoRun,
+                      {},
+                      "",
+                      "'" + folder.string() + "' contains no sweep",
+                      "name the folder that `retort sweep` has printed; it holds sweep.jsonl"};
+  }
+  ReadJournal journal;
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // cut off
+    try {
+      if (++number == 1) journal.plan = plan_from(line);
+      else see_event(line, journal.plan);
+    } catch (const std::runtime_error& error) {
+      return Diagnostic{ErrorCode::kDamagedRecord,
+                        {},
+                        "",
+                        "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
+                        "remove the line if somebody has edited the file; the runs beside it are whole by themselves"};
+    }
+    journal.text += line + "\n";
+  }
+  if (number > 0 && !journal.text.empty()) return journal;
+  return Diagnostic{ErrorCode::kDamagedRecord,
+                    {},
+                    "",
+                    "'" + path.string() + "' is empty or cut off: no trial was started",
+                    "start the sweep again in another folder"};
+}
+
+/// " (process 1234)": who holds a lock on that file, where the system says so.
+std::string lock_holder(const Descriptor& file) {
+  struct stat facts {};
+  if (!file.is_open() || fstat(*file, &facts) != 0) return "";
+  const std::string inode = ":" + std::to_string(facts.st_ino) + " ";
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, type, kind, access, process;
+    words >> number >> type >> kind >> access >> process;
+    if (type == "FLOCK" && line.find(inode) != line.npos) return " (process " + process + ")";
+  }
+  return "";
+}
+
+Result<Descriptor> lock_sweep(const fs::path& folder) {
+  const fs::path path = SweepLayout(folder).recipes();
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.is_open() && try_lock(file)) return file;
+  return Diagnostic{ErrorCode::kRunBusy,
+                    {},
+                    "",
+                    "the sweep '" + folder.string() + "' is at work in another process" + lock_holder(file),
+                    "wait until it ends, or stop it: only one process may continue a sweep"};
+}
+
+}  // namespace
+
+SweepJournal SweepJournal::make(fs::path folder, SweepPlan plan, Storage& storage) {
+  auto lock = lock_sweep(folder);
+  if (!lock) throw WriteError(lock.errors().front());
+  SweepJournal journal(std::move(folder), std::move(plan), *std::move(lock));
+  AtomicFile file(SweepLayout(journal.folder_).journal(), storage);
+  file.append(journal_line(to_json(journal.plan_)));
+  journal.file_.emplace(file.commit_and_release());
+  return journal;
+}
+
+Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage) {
+  auto before = read_journal(folder);
+  if (!before) return before.errors();
+  auto lock = lock_sweep(folder);
+  if (!lock) return lock.errors();
+  auto read = read_journal(folder);  // again: whoever held the lock may have written meanwhile
+  if (!read) return read.errors();
+  SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
+  AtomicFile file(SweepLayout(folder).journal(), storage);
+  file.append(read->text);
+  journal.file_.emplace(file.commit_and_release());
+  for (Trial& trial : journal.plan_.trials)
+    if (trial.state == TrialState::kRunning) trial.state = TrialState::kInterrupted;
+  return journal;
+}
+
+Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
+  auto read = read_journal(folder);
+  if (!read) return read.errors();
+  return std::move(read->plan);
+}
+
+void SweepJournal::started(std::uint64_t trial) {
+  file_->append(journal_line({{"trial", trial}, {"state", name(TrialState::kRunning)}}));
+  Trial& one = plan_.trials[trial];
+  one.state = TrialState::kRunning;
+  ++one.attempts;
+}
+
+void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason) {
+  Json line = {{"trial", trial}, {"state", name(state)}, {"exit", exit}, {"seconds", number_json(seconds)}};
+  if (!reason.empty()) line["reason"] = reason;
+  file_->append(journal_line(line));
+  Trial& one = plan_.trials[trial];
+  one.state = state;
+  one.exit = exit;
+  one.seconds += seconds;
+  one.reason = reason;
+}
+
+}  // namespace runner

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/disk/descriptor.h"
+#include "runner/disk/new_file.h"
+#include "runner/error/result.h"
+#include "runner/sweep/trial.h"
+
+namespace runner {
+
+/// What a sweep is, as it was begun.
+struct SweepPlan {
+  std::string recipe;                  ///< as the command line named it
+  std::vector<std::string> overrides;  ///< as typed, without secrets
+  std::filesystem::path folder;        ///< where relative paths of the recipe stand
+  std::vector<Trial> trials;           ///< all of them, numbered from 0
+};
+
+/// The journal of a sweep, sweep.jsonl: a line that says what it is, then one for each thing that happens to a trial.
+/// It only grows, and what is in it decides what is still to be done. Whoever writes it holds a lock (flock(2)) on the
+/// sweep's folder, which ends with the process; nobody else can continue the sweep meanwhile.
+class SweepJournal {
+ public:
+  /// Of a new sweep in `folder`, which was made for it (sweep_layout.h) and holds no journal. Throws WriteError.
+  static SweepJournal make(std::filesystem::path folder, SweepPlan plan, Storage& storage = disk());
+  /// Of the sweep in `folder`, to be continued: trials that were at work are interrupted. kNoRun where there is none,
+  /// kDamagedRecord where its first line cannot be read, kRunBusy where somebody works on it. A last line that was cut
+  /// off is dropped.
+  static Result<SweepJournal> reopen(const std::filesystem::path& folder, Storage& storage = disk());
+  /// What the journal in `folder` says, whoever works on it. Errors as of reopen(), but for kRunBusy.
+  static Result<SweepPlan> read(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const SweepPlan& plan() const { return plan_; }
+  const std::vector<Trial>& trials() const { return plan_.trials; }
+
+  /// Throw WriteError.
+  void started(std::uint64_t trial);
+  void ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason = "");
+  /// What was written survives a power cut from here on.
+  void sync() { file_->sync(); }
+
+ private:
+  SweepJournal(std::filesystem::path folder, SweepPlan plan, Descriptor lock)
+      : folder_(std::move(folder)), plan_(std::move(plan)), lock_(std::move(lock)) {}
+
+  std::filesystem::path folder_;
+  SweepPlan plan_;
+  Descriptor lock_;
+  std::optional<NewFile> file_;
+};
+
+}  // namespace runner

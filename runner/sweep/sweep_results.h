@@ -1,0 +1,63 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/sweep/trial.h"
+
+namespace runner {
+
+/// A trial with what it measured.
+struct TrialResult {
+  Trial trial;
+  std::map<std::string, std::string> settings;  ///< by key, without the prefixes of overrides
+  std::map<std::string, double>
+      metrics;  ///< the last value of each, by name; of names that two nodes have, "node:name"
+};
+
+/// By which metric trials are compared.
+struct Objective {
+  std::string metric;
+  bool is_smaller_better = false;
+};
+
+/// The mean over trials that differ in nothing but `seed` or, as an effect, that share one value of a key.
+struct TrialMean {
+  std::string what;  ///< "train.epochs=5"
+  std::size_t trials = 0;
+  double mean = 0;
+  std::optional<double> half_interval;  ///< of 95 %, by Student's t; nullopt of one trial
+};
+
+/// What a sweep came to: read from the runs below its folder, so that it is the same however often it was stopped.
+struct SweepResults {
+  std::vector<std::string> keys;       ///< that trials set, in the order in which they first come
+  std::vector<std::string> metrics;    ///< that any trial has, those of evaluations first
+  std::optional<Objective> objective;  ///< nullopt: nothing was measured
+  std::vector<TrialResult> trials;
+
+  /// The trial with the best value; the first of equals. nullptr where none has any.
+  const TrialResult* best() const;
+  /// Of each value of each key that has several, the mean over all trials with it.
+  std::vector<TrialMean> effects() const;
+  /// Where `seed` is swept: of each other choice the mean over its seeds.
+  std::vector<TrialMean> over_seeds() const;
+};
+
+/// `wanted`: a metric's name, or "auto": the accuracy of an evaluation, of a validation, or else a loss. A wanted one
+/// that no trial has is the objective all the same, and best() is null.
+SweepResults read_results(const std::filesystem::path& sweep, const std::vector<Trial>& trials,
+                          const std::string& wanted = "auto");
+
+/// A table for a person, with the best trial, the effect of each key and the means over seeds.
+std::string results_text(const SweepResults& results);
+/// A line for each trial, all metrics in it.
+std::string results_csv(const SweepResults& results);
+nlohmann::ordered_json to_json(const SweepResults& results);
+
+}  // namespace runner

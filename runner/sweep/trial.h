@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace runner {
+
+/// How far a run of a sweep is.
+enum class TrialState { kWaiting, kRunning, kFinished, kFailed, kInterrupted };
+
+/// "waiting", "running", "finished", "failed", "interrupted".
+std::string_view name(TrialState state);
+/// nullopt: no state is called that.
+std::optional<TrialState> trial_state_named(std::string_view name);
+
+/// One run of a sweep, and how it went so far.
+struct Trial {
+  std::uint64_t number = 0;           ///< from 0, in the order of the whole sweep; the name of its folder
+  std::string hash;                   ///< of its resolved recipe
+  std::vector<std::string> settings;  ///< what it sets, "train.epochs=5", without secrets
+  TrialState state = TrialState::kWaiting;
+  int attempts = 0;    ///< times that it was started
+  int exit = 0;        ///< of its last attempt
+  double seconds = 0;  ///< of all attempts that ended
+  std::string reason;  ///< why it failed, a line; may be empty
+};
+
+}  // namespace runner
