@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <set>
 
 #include "runner/report/table.h"
 #include "runner/sweep/sweep_results.h"
@@ -20,17 +20,18 @@ std::string four_digits(double value) {
   return size != 0 && (size < 1e-3 || size >= 1e6) ? csv_number(value) : decimal(value, size < 10 ? 4 : 2);
 }
 
-/// The objective, then what else was evaluated, or where nothing was, whatever was measured.
+/// The objective, then what people look at first, of an evaluation before a validation.
 std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);
-  const bool is_evaluated = std::ranges::any_of(
-      results.metrics, [](const std::string& metric) { return metric.find("evaluate/") != metric.npos; });
-  for (const std::string& metric : results.metrics) {
-    if (shown.size() == kShownMetrics) break;
-    if (is_evaluated && metric.find("evaluate/") == metric.npos) continue;
-    if (std::ranges::find(shown, metric) == shown.end()) shown.push_back(metric);
-  }
+  constexpr std::array<std::string_view, 9> kWanted = {
+      "evaluate/top1",     "evaluate/accuracy", "evaluate/mean_per_class", "evaluate/quadratic_kappa",
+      "evaluate/macro_f1", "evaluate/log_loss", "validation/accuracy",     "validation/loss",
+      "train/epoch_loss"};
+  for (const std::string_view wanted : kWanted)
+    for (const std::string& metric : results.metrics)
+      if (shown.size() < kShownMetrics && metric.ends_with(wanted) && std::ranges::find(shown, metric) == shown.end())
+        shown.push_back(metric);
   return shown;
 }
 

@@ -113,6 +113,7 @@ class TrialPool {
                            "-q"};
     }
     const bool is_resumed = command.arguments.front() == "resume";
+    command.arguments.insert(command.arguments.end(), surroundings_.arguments.begin(), surroundings_.arguments.end());
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
@@ -215,8 +216,16 @@ class TrialPool {
   }
 
   std::string settings_of(std::uint64_t number) const {
-    const std::vector<std::string>& settings = journal_.trials()[number].settings;
-    return settings.empty() ? "" : " (" + join(settings, " ") + ")";
+    std::vector<std::string> own;  // what others set too says nothing
+    for (const std::string& setting : journal_.trials()[number].settings)
+      if (!is_of_all(setting)) own.push_back(setting);
+    return own.empty() ? "" : " (" + join(own, " ") + ")";
+  }
+
+  bool is_of_all(const std::string& setting) const {
+    return std::ranges::all_of(journal_.trials(), [&](const Trial& trial) {
+      return std::ranges::find(trial.settings, setting) != trial.settings.end();
+    });
   }
 
   std::string progress() const {

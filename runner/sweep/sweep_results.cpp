@@ -54,8 +54,8 @@ bool is_smaller_better(const std::string& metric) {
 
 Objective chosen_objective(const std::vector<std::string>& metrics, const std::string& wanted) {
   if (wanted != "auto") return {wanted, is_smaller_better(wanted)};
-  constexpr std::array<std::string_view, 4> kPreferred = {"evaluate/accuracy", "validation/accuracy", "accuracy",
-                                                          "validation/loss"};
+  constexpr std::array<std::string_view, 5> kPreferred = {"evaluate/accuracy", "evaluate/top1", "validation/accuracy",
+                                                          "accuracy", "validation/loss"};
   for (const std::string_view one : kPreferred)
     for (const std::string& metric : metrics)
       if (metric.ends_with(one)) return {metric, is_smaller_better(metric)};
@@ -161,6 +161,7 @@ SweepResults read_results(const std::filesystem::path& sweep, const std::vector<
   }
   for (const std::string& key : keys)
     if (values[key].size() > 1 || trials.size() == 1) results.keys.push_back(key);
+  std::erase_if(measured, [](const std::string& metric) { return metric.find("memory/live/") != metric.npos; });
   results.metrics.assign(measured.begin(), measured.end());
   std::stable_partition(results.metrics.begin(), results.metrics.end(), is_of_evaluation);
   if (!results.metrics.empty() || wanted != "auto") results.objective = chosen_objective(results.metrics, wanted);

@@ -82,8 +82,13 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
 }
 
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
-  const ExitCode code = run_trials(journal, trial_options(flags),
-                                   {.program = own_executable(), .talk = console.err, .verbosity = console.verbosity});
+  const ExitCode code =
+      run_trials(journal, trial_options(flags),
+                 {.program = own_executable(),
+                  .talk = console.err,
+                  .verbosity = console.verbosity,
+                  .arguments = flags.log.level.empty() ? std::vector<std::string>()
+                                                       : std::vector<std::string>{"--log-level", flags.log.level}});
   print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
@@ -91,6 +96,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
 }
 
 ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+  if (const auto plan = SweepJournal::read(folder); !plan) return report(console, plan.errors());
   std::error_code error;
   const auto whole = std::filesystem::absolute(folder, error);
   auto journal = SweepJournal::reopen(whole.lexically_normal());
@@ -168,6 +174,7 @@ Invocation declare_sweep() {
             .summary = "The metric that trials are compared by; of a loss the smallest is best",
             .type = "NAME",
             .shows_default = true});
+  add_log_level(verb, flags->log, LogPlace::kFile);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
   return verb;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runner/cli/command.h"
+#include "runner/cli/shared_flags.h"
 
 namespace runner {
 
@@ -10,6 +11,7 @@ struct SweepFlags {
   bool dry_run = false;  ///< list the trials and start none
   std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
+  LogFlags log;
   std::string metric = "auto";  ///< that trials are compared by
 };
 

@@ -64,6 +64,7 @@ std::vector<GoodLine> good_lines() {
       {"analyze", "analyze finished finished"},
       {"compare", "compare finished finished"},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
+      {"sweep", "sweep quickstart seed=1,2 sweep.dir=s", kRunning},
       {"plan", "plan quickstart", answering(recorded_plan())},
       {"certify", "certify quickstart",
        answering(R"({"plans":[],"certificates":[)" + kCertificate + R"(],"reuse":[]})")},
@@ -245,8 +246,8 @@ class EveryWorker : public EveryVerb {};
 TEST_P(EveryWorker, ShowsItsLogWhereAsked) {
   const Ended ended = run(" --log-level debug");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  const std::string shown =
-      ended.err + runs_.read("r/log.txt") + runs_.read("e/log.txt") + runs_.read("stopped/log.txt");
+  const std::string shown = ended.err + runs_.read("r/log.txt") + runs_.read("e/log.txt") +
+                            runs_.read("stopped/log.txt") + runs_.read("s/0/log.txt");
   EXPECT_THAT(shown, testing::HasSubstr("3 kernels"));
   EXPECT_THAT(run(" --log-level loud").err, testing::HasSubstr("--log-level"));
 }

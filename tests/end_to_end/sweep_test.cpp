@@ -1,0 +1,110 @@
+// Sweeps by the real programs: run, killed, resumed, and compared with one that nobody disturbed.
+
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <regex>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Sweep : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q", folder_.path()).exit,
+              0);
+  }
+  static std::string command(const std::string& dir, const std::string& more = "") {
+    return RETORT_BINARY_DIR
+           "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=2 "
+           "train.checkpoint.every.steps=1 'seed=range(0,3)' train.optimizer.learning_rate=0.001,0.01 sweep.dir=" +
+           dir + " " + more;
+  }
+  Ended sweep(const std::string& dir, const std::string& more = "") const {
+    return run_shell(command(dir, more), folder_.path());
+  }
+  /// The results without what may differ from one time to the next.
+  json results(const std::string& dir) const {
+    json all = json::parse(file_text(folder_ / (dir + "/results.json")));
+    all.erase("folder");
+    for (json& trial : all["trials"]) {
+      trial.erase("seconds");
+      trial.erase("attempts");
+      for (auto metric = trial["metrics"].begin(); metric != trial["metrics"].end();)
+        metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric) : std::next(metric);
+    }
+    return all;
+  }
+  std::string weights(const std::string& dir, int trial) const {
+    const std::filesystem::path checkpoints =
+        folder_ / (dir + "/" + std::to_string(trial) + "/nodes/train/checkpoints");
+    std::string best = file_text(checkpoints / "best");
+    if (!best.empty()) best.pop_back();
+    return file_text(checkpoints / best / "model.safetensors");
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Sweep, SlotsChangeNoBit) {
+  const Ended one = sweep("one");
+  ASSERT_EQ(one.exit, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("best: trial "));
+  EXPECT_THAT(one.out, testing::EndsWith("\n" + (folder_ / "one").string() + "\n"));
+  const Ended four = sweep("four", "--slots 4");
+  ASSERT_EQ(four.exit, 0) << four.err;
+  EXPECT_EQ(results("four"), results("one"));
+  for (int trial = 0; trial < 6; ++trial) {
+    EXPECT_FALSE(weights("one", trial).empty());
+    EXPECT_EQ(weights("four", trial), weights("one", trial)) << trial;
+  }
+}
+
+TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
+  ASSERT_EQ(sweep("whole").exit, 0);
+  // Whoever is killed, and when: retort of the sweep, all of a trial's processes, or all there are.
+  for (const char* victim : {"sweep classify", "run .*/recipes/", "retort-worker"}) {
+    const std::string dir = std::string("killed_") + std::to_string(std::string_view(victim).size());
+    const std::string script =
+        command(dir, "--slots 2") + " & sweep=$!; for i in $(seq 600); do grep -q '\"trial\":3' " + dir +
+        "/sweep.jsonl 2>/dev/null && break; sleep 0.05; done; pkill -9 -f '" + victim + ".*' -s 0; wait $sweep; true";
+    run_shell(script, folder_.path());
+    const Ended resumed = retort("sweep resume " + dir + " --slots 2", folder_.path());
+    ASSERT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_EQ(results(dir), results("whole")) << victim;
+    for (int trial = 0; trial < 6; ++trial) EXPECT_EQ(weights(dir, trial), weights("whole", trial)) << victim << trial;
+  }
+}
+
+TEST_F(Sweep, FailureIsToldAndCounted) {
+  const Ended failed = run_shell(RETORT_BINARY_DIR
+                                 "/bin/retort sweep classify data.root=photos,nowhere data.image_size=32 "
+                                 "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s",
+                                 folder_.path());
+  EXPECT_EQ(failed.exit, 3);
+  EXPECT_THAT(failed.err, HasSubstr("trial 1 failed (data.root=nowhere): error["));
+  EXPECT_THAT(failed.err, HasSubstr("continue with `retort sweep resume "));
+  EXPECT_THAT(failed.out, HasSubstr("failed    nowhere"));
+  std::filesystem::create_directory_symlink("photos", folder_ / "nowhere");
+  const Ended resumed = retort("sweep resume s --json", (folder_ / "photos"));
+  EXPECT_NE(resumed.exit, 0) << "there is no such sweep";
+  const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
+  EXPECT_EQ(whole.exit, 0) << whole.err;
+  EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished") << "from another folder too";
+}
+
+TEST_F(Sweep, SecretIsNotWrittenDown) {
+  const Ended refused = sweep("s", "+vars.api_token=geheim '++name=${vars.api_token}'");
+  EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(refused.err, HasSubstr("a trial needs a secret, which is not written into the sweep's folder"));
+  EXPECT_NE(run_shell("grep -r geheim s", folder_.path()).exit, 0);
+}
+
+}  // namespace

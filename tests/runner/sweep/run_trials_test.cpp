@@ -1,0 +1,155 @@
+#include "runner/sweep/run_trials.h"
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+#include "runner/sweep/sweep_layout.h"
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+/// Sweeps whose trials are run by a script: what trial N does is a line of shell in the file does/N.
+class RunTrials : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(SweepLayout(sweep()).recipes());
+    folder_.write("does/any", "finish");
+    folder_.write("retort",
+                  "#!/bin/sh\n"
+                  "cd '" +
+                      folder_.path().string() +
+                      "'\n"
+                      "finish() { mkdir -p \"$dir\"; echo '{\"status\": \"finished\", \"metrics\": {}}' "
+                      ">\"$dir/summary.json\"; }\n"
+                      "dir=${3#run.dir=}\n"
+                      "number=$(basename \"$dir\")\n"
+                      "echo \"$number\" >>calls\n"
+                      "if [ -e does/$number ]; then . does/$number; else . does/any; fi\n");
+    std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
+  }
+  std::filesystem::path sweep() const { return folder_ / "sweep"; }
+  void does(int trial, const std::string& line) { folder_.write("does/" + std::to_string(trial), line); }
+  SweepPlan plan(std::uint64_t trials) const {
+    SweepPlan plan{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
+    for (std::uint64_t number = 0; number < trials; ++number)
+      plan.trials.push_back(
+          {.number = number, .hash = "aa", .settings = {"data.root=photos", "seed=" + std::to_string(number)}});
+    return plan;
+  }
+  ExitCode run(SweepJournal& journal, const TrialOptions& options = {}) {
+    talk_.str("");
+    return run_trials(journal, options, {.program = folder_ / "retort", .talk = talk_});
+  }
+  std::vector<std::string> states(const SweepJournal& journal) const {
+    std::vector<std::string> all;
+    for (const Trial& trial : journal.trials()) all.emplace_back(name(trial.state));
+    return all;
+  }
+  std::string calls() const { return file_text(folder_ / "calls"); }
+
+  TemporaryFolder folder_;
+  std::ostringstream talk_;
+};
+
+TEST_F(RunTrials, EachInTurn) {
+  auto journal = SweepJournal::make(sweep(), plan(3));
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n1\n2\n");
+  EXPECT_THAT(states(journal), ElementsAre("finished", "finished", "finished"));
+  EXPECT_THAT(talk_.str(),
+              AllOf(HasSubstr("trial 0 started (seed=0)\n"), HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n1\n2\n") << "what has finished is not run again";
+  EXPECT_THAT(talk_.str(), HasSubstr("3 of 3 trials have finished"));
+}
+
+TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
+  does(1, "echo 'error[E0706]: out of memory'; echo '  help: a smaller batch'; exit 1");
+  auto journal = SweepJournal::make(sweep(), plan(3));
+  EXPECT_EQ(run(journal), ExitCode::kSomeTrialsFailed);
+  EXPECT_THAT(states(journal), ElementsAre("finished", "failed", "finished"));
+  EXPECT_EQ(journal.trials()[1].reason, "error[E0706]: out of memory");
+  EXPECT_EQ(journal.trials()[1].exit, 1);
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("trial 1 failed (seed=1): error[E0706]: out of memory\n      help: a smaller batch\n"));
+  does(1, "finish");
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n1\n2\n1\n") << "only what is missing";
+}
+
+TEST_F(RunTrials, FailureMayBeTriedAgain) {
+  does(0, "if [ -e once ]; then finish; else touch once; kill -9 $$; fi");
+  auto journal = SweepJournal::make(sweep(), plan(2));
+  EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n0\n1\n");
+  EXPECT_EQ(journal.trials()[0].attempts, 2);
+  EXPECT_THAT(talk_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it is tried again"));
+}
+
+TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
+  does(0, "if [ -e once ]; then finish; else touch once; mkdir -p $dir; touch $dir/kept; exit 1; fi");
+  auto journal = SweepJournal::make(sweep(), plan(1));
+  EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
+  EXPECT_TRUE(std::filesystem::exists(sweep() / "0.attempt-1/kept"));
+  EXPECT_TRUE(std::filesystem::exists(sweep() / "0/summary.json"));
+}
+
+TEST_F(RunTrials, FirstFailureEndsASweepThatIsToFailFast) {
+  does(0, "exit 78");
+  auto journal = SweepJournal::make(sweep(), plan(3));
+  EXPECT_EQ(run(journal, {.fail_fast = true}), ExitCode::kSomeTrialsFailed);
+  EXPECT_EQ(calls(), "0\n");
+  EXPECT_THAT(states(journal), ElementsAre("failed", "waiting", "waiting"));
+}
+
+TEST_F(RunTrials, SeveralRunAtATime) {
+  for (int trial = 0; trial < 3; ++trial)
+    does(trial,
+         "touch at_work.$number; until [ -e at_work.0 -a -e at_work.1 -a -e at_work.2 ]; do sleep 0.01; done; finish");
+  auto journal = SweepJournal::make(sweep(), plan(3));
+  EXPECT_EQ(run(journal, {.slots = 3}), ExitCode::kDone) << "each has waited for the others";
+}
+
+TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
+  does(0, "trap 'exit 75' TERM; kill -TERM $PPID; while :; do sleep 0.01; done");
+  auto journal = SweepJournal::make(sweep(), plan(2));
+  EXPECT_EQ(run(journal), ExitCode::kStoppedAfterSave);
+  EXPECT_THAT(states(journal), ElementsAre("interrupted", "waiting"));
+  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("stopping: trials at work save first"), HasSubstr("trial 0 stopped")));
+  does(0, "finish");
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+}
+
+TEST_F(RunTrials, RunThatSomebodyRemovedIsRunAgain) {
+  auto journal = SweepJournal::make(sweep(), plan(2));
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  std::filesystem::remove_all(sweep() / "1");
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n1\n1\n");
+}
+
+TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
+  does(1, "exit 1");
+  auto journal = SweepJournal::make(sweep(), plan(2));
+  run_trials(journal, {}, {.program = folder_ / "retort", .talk = talk_, .verbosity = Verbosity::kQuiet});
+  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 1 failed"), Not(HasSubstr("started"))));
+}
+
+TEST_F(RunTrials, ProgramThatIsNotThereIsAFailure) {
+  auto journal = SweepJournal::make(sweep(), plan(1));
+  EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .talk = talk_}), ExitCode::kSomeTrialsFailed);
+  EXPECT_THAT(journal.trials()[0].reason, HasSubstr("cannot start"));
+}
+
+}  // namespace
+}  // namespace runner

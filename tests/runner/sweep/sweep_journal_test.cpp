@@ -1,0 +1,117 @@
+#include "runner/sweep/sweep_journal.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "runner/sweep/sweep_layout.h"
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+SweepPlan two_trials() {
+  return {.recipe = "quickstart",
+          .overrides = {"seed=1,2"},
+          .folder = "/work",
+          .trials = {{.number = 0, .hash = "aa", .settings = {"seed=1"}},
+                     {.number = 1, .hash = "bb", .settings = {"seed=2"}}}};
+}
+
+class SweepJournalTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directory(SweepLayout(folder_.path()).recipes()); }
+  std::string text() const { return file_text(SweepLayout(folder_.path()).journal()); }
+  void set_text(const std::string& text) const { std::ofstream(SweepLayout(folder_.path()).journal()) << text; }
+  Diagnostic refusal() const {
+    const auto journal = SweepJournal::reopen(folder_.path());
+    return journal ? Diagnostic{} : journal.errors().front();
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
+  {
+    auto journal = SweepJournal::make(folder_.path(), two_trials());
+    journal.started(1);
+    journal.ended(1, TrialState::kFailed, 1, 2.5, "error[E0706]: out of memory");
+    journal.started(1);
+    journal.ended(1, TrialState::kFinished, 0, 0.5);
+    journal.started(0);
+  }
+  const auto journal = SweepJournal::reopen(folder_.path());
+  ASSERT_TRUE(journal);
+  EXPECT_EQ(journal->plan().recipe, "quickstart");
+  EXPECT_THAT(journal->plan().overrides, ElementsAre("seed=1,2"));
+  EXPECT_EQ(journal->plan().folder, "/work");
+  const std::vector<Trial>& trials = journal->trials();
+  ASSERT_EQ(trials.size(), 2u);
+  EXPECT_EQ(trials[0].state, TrialState::kInterrupted) << "nobody is at work on it any more";
+  EXPECT_EQ(trials[0].attempts, 1);
+  EXPECT_EQ(trials[1].state, TrialState::kFinished);
+  EXPECT_EQ(trials[1].attempts, 2);
+  EXPECT_EQ(trials[1].seconds, 3.0);
+  EXPECT_EQ(trials[1].reason, "");
+  EXPECT_EQ(trials[1].hash, "bb");
+  EXPECT_THAT(trials[1].settings, ElementsAre("seed=2"));
+}
+
+TEST_F(SweepJournalTest, LastLineThatWasCutOffIsDropped) {
+  SweepJournal::make(folder_.path(), two_trials()).started(0);
+  const std::string whole = text();
+  const std::string next = R"({"trial":0,"state":"finished","exit":0,"seconds":1.0})";
+  for (std::size_t length = 1; length <= next.size(); length += 10) {
+    set_text(whole + next.substr(0, length));
+    auto journal = SweepJournal::reopen(folder_.path());
+    ASSERT_TRUE(journal) << length;
+    EXPECT_EQ(journal->trials()[0].state, TrialState::kInterrupted);
+    journal->started(1);
+    EXPECT_EQ(text(), whole + R"({"trial":1,"state":"running"})" + "\n");
+  }
+}
+
+TEST_F(SweepJournalTest, OneProcessWritesIt) {
+  const auto first = SweepJournal::make(folder_.path(), two_trials());
+  const Diagnostic error = refusal();
+  EXPECT_EQ(error.code, ErrorCode::kRunBusy);
+  EXPECT_EQ(error.message, "the sweep '" + folder_.path().string() + "' is at work in another process (process " +
+                               std::to_string(getpid()) + ")");
+  EXPECT_TRUE(SweepJournal::read(folder_.path())) << "whoever looks needs no lock";
+}
+
+TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
+  EXPECT_EQ(refusal().code, ErrorCode::kNoRun);
+  EXPECT_THAT(refusal().message, HasSubstr("contains no sweep"));
+  set_text("");
+  EXPECT_EQ(refusal().code, ErrorCode::kDamagedRecord);
+  EXPECT_THAT(refusal().message, HasSubstr("is empty or cut off"));
+  SweepJournal::make((std::filesystem::remove(SweepLayout(folder_.path()).journal()), folder_.path()), two_trials());
+  const std::string whole = text();
+  const std::pair<const char*, const char*> cases[] = {
+      {"[]", "line 2: a line is not a JSON object"},
+      {"{}", "line 2: a line has no 'trial'"},
+      {R"({"trial":2,"state":"running"})", "line 2: a line tells of no trial"},
+      {R"({"trial":0,"state":"tired"})", "line 2: a line tells of no trial"},
+      {R"({"trial":-1,"state":"running"})", "line 2: a line has a 'trial' that is not a count"},
+      {R"({"trial":0,"state":"failed"})", "line 2: a line has no 'exit'"},
+  };
+  for (const auto& [line, message] : cases) {
+    set_text(whole + line + "\n");
+    EXPECT_EQ(refusal().code, ErrorCode::kDamagedRecord) << line;
+    EXPECT_THAT(refusal().message, HasSubstr(message)) << line;
+  }
+  set_text(R"({"sweep":2})"
+           "\n");
+  EXPECT_THAT(refusal().message, HasSubstr("its first line is of another version"));
+  set_text(R"({"sweep":1,"recipe":"a","overrides":[],"folder":"/","trials":[{"number":1,"hash":"","settings":[]}]})"
+           "\n");
+  EXPECT_THAT(refusal().message, HasSubstr("are not numbered from 0"));
+}
+
+}  // namespace
+}  // namespace runner

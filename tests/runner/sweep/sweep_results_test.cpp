@@ -1,0 +1,121 @@
+#include "runner/sweep/sweep_results.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SweepResultsTest : public testing::Test {
+ protected:
+  /// A trial that has finished, and its run's summary.
+  void add(const std::string& seed, const std::string& rate, double accuracy, double loss) {
+    const std::string number = std::to_string(trials_.size());
+    folder_.write(number + "/summary.json",
+                  nlohmann::json{{"metrics",
+                                  {{"evaluate", {{"evaluate/top1", {{"value", accuracy}, {"step", 4}}}}},
+                                   {"train", {{"train/loss", {{"value", loss}, {"step", 4}}}}}}}}
+                      .dump());
+    trials_.push_back({.number = trials_.size(),
+                       .hash = std::string(64, 'a'),
+                       .settings = {"data.root=photos", "seed=" + seed, "++train.rate=" + rate},
+                       .state = TrialState::kFinished,
+                       .attempts = 1,
+                       .seconds = 61});
+  }
+  SweepResults results(const std::string& metric = "auto") const {
+    return read_results(folder_.path(), trials_, metric);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<Trial> trials_;
+};
+
+TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
+  add("1", "0.1", 0.5, 2);
+  add("1", "0.2", 0.75, 1);
+  add("2", "0.1", 0.75, 3);
+  add("2", "0.2", 0.25, 4);
+  const SweepResults all = results();
+  EXPECT_THAT(all.keys, ElementsAre("seed", "train.rate")) << "what all set alike says nothing";
+  EXPECT_THAT(all.metrics, ElementsAre("evaluate/top1", "train/loss"));
+  EXPECT_EQ(all.objective->metric, "evaluate/top1");
+  EXPECT_EQ(all.best()->trial.number, 1u) << "the first of equals";
+  EXPECT_EQ(results("train/loss").best()->trial.number, 1u);
+  EXPECT_TRUE(results("train/loss").objective->is_smaller_better);
+  EXPECT_EQ(results("nothing").best(), nullptr);
+}
+
+TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
+  for (const double accuracy : {0.1, 0.2, 0.3}) add(std::to_string(trials_.size()), "0.1", accuracy, 1);
+  add("0", "0.2", 0.9, 1);
+  const std::vector<TrialMean> means = results().over_seeds();
+  ASSERT_EQ(means.size(), 2u);
+  EXPECT_EQ(means[0].what, "train.rate=0.1");
+  EXPECT_DOUBLE_EQ(means[0].mean, 0.2);
+  EXPECT_NEAR(*means[0].half_interval, 4.303 * 0.1 / std::sqrt(3.0), 1e-12);
+  EXPECT_EQ(means[1].trials, 1u);
+  EXPECT_FALSE(means[1].half_interval);
+}
+
+TEST_F(SweepResultsTest, EffectOfAKeyIsTheMeanOverTheOthers) {
+  add("1", "0.1", 0.5, 2);
+  add("1", "0.2", 0.7, 1);
+  add("2", "0.1", 0.1, 3);
+  const std::vector<TrialMean> effects = results().effects();
+  std::vector<std::pair<std::string, double>> means;
+  for (const TrialMean& one : effects) means.emplace_back(one.what, one.mean);
+  EXPECT_THAT(means, ElementsAre(testing::Pair("seed=1", testing::DoubleEq(0.6)), testing::Pair("seed=2", 0.1),
+                                 testing::Pair("train.rate=0.1", testing::DoubleEq(0.3)),
+                                 testing::Pair("train.rate=0.2", 0.7)));
+}
+
+TEST_F(SweepResultsTest, IsShownAsATable) {
+  add("1", "0.1", 0.5, 2);
+  add("2", "0.1", 0.75, 1);
+  trials_[0].state = TrialState::kFailed;
+  trials_.push_back({.number = 2, .settings = {"data.root=photos", "seed=3", "++train.rate=0.1"}});
+  EXPECT_EQ(results_text(results()),
+            "trial  state     seed  evaluate/top1     time\n"
+            "    0  failed       1         0.5000  0:01:01\n"
+            "    1  finished     2         0.7500  0:01:01\n"
+            "    2  waiting      3              –        –\n"
+            "\n"
+            "best: trial 1, evaluate/top1 0.7500\n"
+            "\n"
+            "over seeds  trials  mean evaluate/top1  95 %\n"
+            "all              2              0.6250  +- 1.5882\n");
+  EXPECT_EQ(results_csv(results()),
+            "trial,state,attempts,seconds,seed,evaluate/top1,train/loss\n"
+            "0,failed,1,61,1,0.5,2\n"
+            "1,finished,1,61,2,0.75,1\n"
+            "2,waiting,0,0,3,,\n");
+}
+
+TEST_F(SweepResultsTest, RunsThatMeasuredNothingHaveNoBest) {
+  trials_.push_back({.number = 0, .settings = {"~memory"}});
+  const SweepResults none = results();
+  EXPECT_FALSE(none.objective);
+  EXPECT_EQ(none.best(), nullptr);
+  EXPECT_EQ(to_json(none)["objective"], nullptr);
+  EXPECT_EQ(results_text(none), "trial  state    memory  time\n    0  waiting  ~          –\n");
+}
+
+TEST_F(SweepResultsTest, NamesThatTwoNodesHaveAreTold) {
+  folder_.write(
+      "0/summary.json",
+      R"({"metrics": {"a": {"loss": {"value": 1.5, "step": 1}}, "b": {"loss": {"value": "nan", "step": 1}}}})");
+  trials_.push_back({.number = 0, .state = TrialState::kFinished});
+  const SweepResults all = results("b:loss");
+  EXPECT_THAT(all.metrics, ElementsAre("a:loss", "b:loss"));
+  EXPECT_EQ(all.best(), nullptr) << "NaN is not the best of anything";
+  EXPECT_EQ(to_json(all)["trials"][0]["metrics"]["b:loss"], "nan");
+}
+
+}  // namespace
+}  // namespace runner
