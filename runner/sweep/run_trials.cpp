@@ -167,8 +167,14 @@ class TrialPool {
       return say("trial " + std::to_string(trial.number) + " stopped");
     }
     const std::deque<std::string> said = trial.said.take();
-    const auto error = std::ranges::find_if(said, [](const std::string& line) { return line.starts_with("error["); });
-    fail(trial.number, seconds, exit, error != said.end() ? *error : "exit code " + std::to_string(exit), said);
+    std::string reason = "exit code " + std::to_string(exit);
+    for (const std::string& line : said) {
+      const std::size_t error = line.find("error[");
+      if (error == line.npos) continue;
+      reason = line.substr(error);
+      break;
+    }
+    fail(trial.number, seconds, exit, reason, said);
   }
 
   void fail(std::uint64_t number, double seconds, int exit, const std::string& reason,
