@@ -122,8 +122,10 @@ void Predictor::check_inputs(runner::RunContext& context) const {
 Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
   check_inputs(context);
   const DatasetDescription data = test_->describe();
-  const DatasetDescription trained_on{
-      .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
+  const DatasetDescription trained_on{.size = data.size,
+                                      .tensors = checkpoint_->inputs,
+                                      .classes = checkpoint_->classes,
+                                      .pair_of = checkpoint_->pair_of};
   const Model& model = *checkpoint_->model;
   PlannedForward planned = plan_forward(
       {.name = checkpoint_->model_stage,
