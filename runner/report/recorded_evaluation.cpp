@@ -86,17 +86,19 @@ RecordedCurve curve(const Json& json) {
 }
 
 void take_curves(const Json& json, RecordedEvaluation& result) {
-  const Fields fields = fields_of(json), roc = fields_of(fields, "roc"), calibration = fields_of(fields, "calibration");
+  const Fields fields = fields_of(json), roc = fields_of(fields, "roc");
   if (!roc.at("macro").is_null()) result.macro = curve(roc.at("macro"));
   if (!roc.at("micro").is_null()) result.micro = curve(roc.at("micro"));
   for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(one));
+  result.has_curves = true;
+  if (fields.at("calibration").is_null()) return;  // it was not to be measured
+  const Fields calibration = fields_of(fields, "calibration");
   result.calibration_error = share(calibration, "error");
   for (const Json& item : calibration.list("bins")) {
     const Fields bin = fields_of(item);
     result.bins.push_back({share(bin, "low"), share(bin, "high"), whole(bin.at("count"), "'count'"),
                            share(bin, "confidence"), share(bin, "accuracy")});
   }
-  result.has_curves = true;
 }
 
 template <typename Take>

@@ -74,11 +74,15 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
                                                                       const runner::CheckpointSources& trained,
                                                                       std::string_view device,
                                                                       const RequestContext& context) {
-  return checkpoint_of_run(graph, id, trained, device,
-                           [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
-                             LoadingContext loading(std::move(facts), context);
-                             return std::optional(stage.run(inputs, loading));
-                           });
+  const auto run = [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
+    LoadingContext loading(std::move(facts), context);
+    return std::optional(stage.run(inputs, loading));
+  };
+  auto checkpoint = checkpoint_of_run(graph, id, trained, device, run);
+  if (!checkpoint || !*checkpoint || (*checkpoint)->network) return checkpoint;
+  auto opened = std::make_shared<Checkpoint>(**checkpoint);
+  opened->network = opened->load();
+  return std::shared_ptr<const Checkpoint>(std::move(opened));
 }
 
 runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const runner::Graph& graph,
