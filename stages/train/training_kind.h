@@ -124,7 +124,7 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name beside "loss". More of them is better.
   std::vector<std::string_view> scores = {};
   /// Of its models, those with a factor of the learning rate.
-  std::vector<NetworkPart> parts = {{"head", {"head"}}, {"backbone", {"**"}}};
+  std::vector<NetworkPart> parts = {{"head", {"head", "classifier"}}, {"backbone", {"**"}}};
   /// The part that is trained alone at first.
   PartTrainedFirst trained_first = {};
   /// What the kind calls the number of units of a step.
