@@ -11,6 +11,7 @@ std::span<const runner::StageKind* const> all_kinds() {
       &kDataFeatures,
       &kDataFewShot,
       &kDataFlowers102,
+      &kDataFundus,
       &kDataImageFolder,
       &kDataImageTable,
       &kDataStanfordCars,

@@ -15,6 +15,7 @@ extern const runner::StageKind kDataCub200;
 extern const runner::StageKind kDataFeatures;
 extern const runner::StageKind kDataFewShot;
 extern const runner::StageKind kDataFlowers102;
+extern const runner::StageKind kDataFundus;
 extern const runner::StageKind kDataImageFolder;
 extern const runner::StageKind kDataImageTable;
 extern const runner::StageKind kDataStanfordCars;
