@@ -17,6 +17,7 @@
 #include "stages/evaluate/pair_table.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/vote.h"
+#include "stages/evaluate/voting.h"
 
 namespace stages {
 namespace {
@@ -28,9 +29,7 @@ using runner::StageError;
 struct EnsembleConfig {
   Predictor::Options predictor;
   std::vector<VoteRule> rules;  // without the one that decides
-  VoteRule decides = VoteRule::kMajority;
-  VoteOptions voting;
-  std::optional<double> abstain_below;
+  Voting voting;
   GradeReportOptions reported;
 };
 
@@ -133,7 +132,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     Json rules = Json::object();
     NamedNumbers numbers;
     for (const VoteRule rule : rules_to_measure(ensemble, context)) {
-      const Decisions decisions = decide(rule, table, ensemble, config_.voting, config_.abstain_below);
+      const Decisions decisions = decide(rule, table, ensemble, config_.voting.options, config_.voting.abstain_below);
       Json json = rule_json(table, ensemble, decisions, config_.reported.grading.referable_from);
       for (const char* number : {"accuracy", "quadratic_kappa"}) {
         if (json.contains(number))
@@ -141,14 +140,14 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       rules[std::string(name(rule))] = std::move(json);
     }
-    const Decisions decisions = decide(config_.decides, table, ensemble, config_.voting, config_.abstain_below);
+    const Decisions decisions = decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
     if (config_.reported.csv) {
       runner::write_atomically(context.node().folder / "predictions.csv",
-                               votes_csv(table, ensemble, decisions, config_.voting));
+                               votes_csv(table, ensemble, decisions, config_.voting.options));
     }
     numbers.emplace_back("tied", static_cast<double>(decisions.tied));
     numbers.emplace_back("abstained", static_cast<double>(decisions.abstained));
-    Decided decided = decided_samples(table, ensemble, decisions, config_.voting);
+    Decided decided = decided_samples(table, ensemble, decisions, config_.voting.options);
     if (decided.graded.labels.empty()) {
       throw StageError(ErrorCode::kTooFewSamples, "the ensemble abstains from every sample")
           .at("/abstain_below")
@@ -156,11 +155,11 @@ class PairwiseEnsembleStage final : public runner::Stage {
     }
     decided.samples.skipped = skipped;
     say_votes(decisions, table, context);
-    const Json besides = {{"decided_by", name(config_.decides)},
+    const Json besides = {{"decided_by", name(config_.voting.decides)},
                           {"tied", decisions.tied},
                           {"abstained", decisions.abstained},
                           {"rules", std::move(rules)},
-                          {"pairs", pairs_json(table, ensemble, config_.voting)}};
+                          {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
     Checkpoint when;  // the last of the networks
     for (const EnsembleMember& member : ensemble.members) {
       when.epoch = std::max(when.epoch, member.checkpoint->epoch);
@@ -179,7 +178,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     EnsembleInputs parts(inputs);
     check_grades(*parts.test, parts.ensemble.classes, config_.reported.grading);
     const auto is_published = [](VoteRule rule) { return rule == VoteRule::kSeedWeighted; };
-    if ((is_published(config_.decides) || std::ranges::any_of(config_.rules, is_published)) &&
+    if ((is_published(config_.voting.decides) || std::ranges::any_of(config_.rules, is_published)) &&
         parts.ensemble.classes.size() != 5) {
       throw StageError(ErrorCode::kOptionConflict, "seed_weighted weighs five grades, and the test set has " +
                                                        std::to_string(parts.ensemble.classes.size()))
@@ -194,7 +193,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     std::vector<VoteRule> rules;
     const EnsembleMember* unknown = ensemble.without_accuracy();
     for (const auto& [word, rule] : kVoteRules) {
-      const bool decides = rule == config_.decides;
+      const bool decides = rule == config_.voting.decides;
       if (!decides && std::ranges::find(config_.rules, rule) == config_.rules.end()) continue;
       if (!unknown || !needs_accuracies(rule)) {
         rules.push_back(rule);
@@ -245,9 +244,9 @@ class PairwiseEnsembleStage final : public runner::Stage {
   }
 
   void say_votes(const Decisions& decisions, const PairTable& table, runner::RunContext& context) const {
-    std::string line = std::string(name(config_.decides)) + " decides: " + std::to_string(decisions.tied) + " of " +
+    std::string line = std::string(name(config_.voting.decides)) + " decides: " + std::to_string(decisions.tied) + " of " +
                        std::to_string(table.samples()) + " votes are tied";
-    if (config_.abstain_below) line += ", " + std::to_string(decisions.abstained) + " samples get no prediction";
+    if (config_.voting.abstain_below) line += ", " + std::to_string(decisions.abstained) + " samples get no prediction";
     context.say(line);
   }
 
@@ -266,11 +265,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_ensemble(runner::ConfigRea
   std::vector<std::string> votes;
   reader.read("votes", votes);
   for (const std::string& word : votes) config.rules.push_back(rule_named(word));
-  config.decides = runner::choice<VoteRule>(reader, "decide_by", kVoteRules);
-  config.voting.tie_break = runner::choice<TieBreak>(reader, "tie_break", kTieBreaks);
-  reader.read("threshold", config.voting.threshold);
-  reader.read("temperature", config.voting.temperature);
-  reader.read("abstain_below", config.abstain_below);
+  config.voting = read_voting(reader);
   config.reported = read_grade_report_options(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<PairwiseEnsembleStage>(std::move(config)));
