@@ -1,5 +1,6 @@
 #include "runner/report/recorded_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -71,6 +72,18 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
         {one.text("class"), share(one, "precision"), share(one, "recall"), whole(one.at("support"), "'support'")});
   }
   result.confusion = matrix(fields.at("confusion_matrix"), result.classes.size());
+  if (!json.contains("pairs")) return;
+  const auto number_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(result.classes, name, &RecordedEvaluation::Class::name);
+    if (found == result.classes.end()) throw Damage("one of its 'pairs' has an unknown class");
+    return static_cast<std::size_t>(found - result.classes.begin());
+  };
+  for (const Json& item : fields.list("pairs")) {
+    const Fields pair = fields_of(item);
+    result.pairs.push_back({number_of(pair.text("first")), number_of(pair.text("second")),
+                            whole(pair.at("samples"), "'samples' of a pair"), std::nullopt});
+    if (!pair.at("accuracy").is_null()) result.pairs.back().accuracy = share(pair, "accuracy");
+  }
 }
 
 RecordedCurve curve(const Json& json) {
