@@ -83,6 +83,7 @@ extern const Command kPredictCommand;
 extern const Command kExportCommand;
 extern const Command kAnalyzeCommand;
 extern const Command kCompareCommand;
+extern const Command kRunsCommand;
 extern const Command kSweepCommand;
 extern const Command kPlanCommand;
 extern const Command kCertifyCommand;

@@ -11,6 +11,7 @@
 #include "runner/record/node_index.h"
 #include "runner/record/recorded_run.h"
 #include "runner/schema/schema_choices.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 
@@ -189,6 +190,11 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
   remove_known(errors, before->broken_rules);
   if (!errors.empty()) return errors;
   return prepared;
+}
+
+void show_notice(const Value& resolved, Console& console) {
+  const std::string notice = notice_of(resolved);
+  if (!notice.empty() && !console.is_quiet()) console.err << "notice: " << printable(notice) << '\n';
 }
 
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found) {

@@ -48,6 +48,10 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
 
+/// Shows what the recipe wants to be known by everybody (notice_of()), where there is something and it is not to be
+/// quiet.
+void show_notice(const Value& resolved, Console& console);
+
 /// Prints a run's summary as JSON, what was found beside it as errors and warnings.
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found = {});
 

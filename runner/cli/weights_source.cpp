@@ -71,6 +71,17 @@ Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   return lost;
 }
 
+/// The only node that lets trainings vote; empty where there is none, or several.
+std::string ensemble_in(const Graph& graph) {
+  std::string found;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != "evaluate.pairwise_ensemble") continue;
+    if (!found.empty()) return "";
+    found = node.id;
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
@@ -85,7 +96,9 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   if (!prepared) return prepared.errors();
   const auto trained = checkpoint_sources(*run, prepared->graph, source);
   if (!trained) return trained.errors();
-  const auto node = choose_training(*trained, source.node);
+  const std::string ensemble =
+      name == "predict" && source.node.empty() && trained->size() > 1 ? ensemble_in(prepared->graph) : "";
+  const auto node = ensemble.empty() ? choose_training(*trained, source.node) : Result<std::string>(ensemble);
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
@@ -95,7 +108,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   return WeightsRequest{{{"protocol", kProtocolVersion},
                          {"request", name},
                          {"graph", to_json(*graph)},
-                         {"node", *node},
+                         {ensemble.empty() ? "node" : "ensemble", *node},
                          {"checkpoints", to_json(*trained)}},
                         prepared->recipe.resolved,
                         *graph,

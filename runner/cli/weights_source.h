@@ -34,7 +34,8 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
 
 /// What a worker is asked about a network that a recorded run has trained.
 struct WeightsRequest {
-  nlohmann::ordered_json json;  ///< {"protocol", "request", "graph", "node", "checkpoints"}
+  /// {"protocol", "request", "graph", "node", "checkpoints"}; of an ensemble "ensemble" in place of "node"
+  nlohmann::ordered_json json;
   Value recipe;                 ///< for the places of what is wrong with an option
   Graph graph;
   std::optional<RecordedRun> run;  ///< whose device it is again; nullopt: the overrides name another
@@ -44,7 +45,7 @@ struct WeightsRequest {
 };
 
 /// The request `name` about the training of `source`; its graph has that node and what it takes in besides
-/// data. `overrides` may change the device and the threads of a prediction, and give again a secret that the record
+/// data. A prediction of a run with several trainings that vote, of which none is named, is about their ensemble. `overrides` may change the device and the threads of a prediction, and give again a secret that the record
 /// does not hold; any other is an error, as is such a secret that is not given and needed for more than the training.
 /// The errors, and the recipe, point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,

@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-constexpr std::array<std::string_view, 10> kReserved = {"schema", "name", "seed",  "threads", "determinism",
-                                                        "device", "run",  "sweep", "vars",    "aliases"};
+constexpr std::array<std::string_view, 11> kReserved = {"schema", "name", "notice", "seed", "threads", "determinism",
+                                                        "device", "run",  "sweep",  "vars", "aliases"};
 
 /// YAML reads an `off` without quotes as false.
 Determinism determinism_of(const Value& value) {
@@ -22,6 +22,11 @@ Determinism determinism_of(const Value& value) {
 }  // namespace
 
 std::string recipe_hash(const Value& resolved) { return sha256(sorted_json(resolved)); }
+
+std::string notice_of(const Value& resolved) {
+  const Value* notice = resolved.find("notice");
+  return notice && notice->text() ? *notice->text() : "";
+}
 
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {

@@ -43,4 +43,7 @@ std::string recipe_hash(const Value& resolved);
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
+/// What a resolved recipe says that everybody has to know who uses what it makes; empty: nothing.
+std::string notice_of(const Value& resolved);
+
 }  // namespace runner

@@ -1,5 +1,6 @@
 #include "runner/report/recorded_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -71,6 +72,18 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
         {one.text("class"), share(one, "precision"), share(one, "recall"), whole(one.at("support"), "'support'")});
   }
   result.confusion = matrix(fields.at("confusion_matrix"), result.classes.size());
+  if (!json.contains("pairs")) return;
+  const auto number_of = [&](const std::string& name) {
+    const auto found = std::ranges::find(result.classes, name, &RecordedEvaluation::Class::name);
+    if (found == result.classes.end()) throw Damage("one of its 'pairs' has an unknown class");
+    return static_cast<std::size_t>(found - result.classes.begin());
+  };
+  for (const Json& item : fields.list("pairs")) {
+    const Fields pair = fields_of(item);
+    result.pairs.push_back({number_of(pair.text("first")), number_of(pair.text("second")),
+                            whole(pair.at("samples"), "'samples' of a pair"), std::nullopt});
+    if (!pair.at("accuracy").is_null()) result.pairs.back().accuracy = share(pair, "accuracy");
+  }
 }
 
 RecordedCurve curve(const Json& json) {
@@ -86,17 +99,19 @@ RecordedCurve curve(const Json& json) {
 }
 
 void take_curves(const Json& json, RecordedEvaluation& result) {
-  const Fields fields = fields_of(json), roc = fields_of(fields, "roc"), calibration = fields_of(fields, "calibration");
+  const Fields fields = fields_of(json), roc = fields_of(fields, "roc");
   if (!roc.at("macro").is_null()) result.macro = curve(roc.at("macro"));
   if (!roc.at("micro").is_null()) result.micro = curve(roc.at("micro"));
   for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(one));
+  result.has_curves = true;
+  if (fields.at("calibration").is_null()) return;  // it was not to be measured
+  const Fields calibration = fields_of(fields, "calibration");
   result.calibration_error = share(calibration, "error");
   for (const Json& item : calibration.list("bins")) {
     const Fields bin = fields_of(item);
     result.bins.push_back({share(bin, "low"), share(bin, "high"), whole(bin.at("count"), "'count'"),
                            share(bin, "confidence"), share(bin, "accuracy")});
   }
-  result.has_curves = true;
 }
 
 template <typename Take>

@@ -42,6 +42,14 @@ struct RecordedEvaluation {
   std::vector<Class> classes;
   std::vector<std::vector<std::int64_t>> confusion;  ///< rows: true classes; empty where there are too many
 
+  /// Of networks that tell two classes apart each: how well one does on the samples of its two.
+  struct Pair {
+    std::size_t first = 0, second = 0;  ///< numbers of classes
+    std::int64_t samples = 0;
+    std::optional<double> accuracy;
+  };
+  std::vector<Pair> pairs;
+
   bool has_curves = false;  ///< curves.json is there; the rest comes from it
   std::vector<RecordedCurve> class_curves;
   std::optional<RecordedCurve> macro, micro;

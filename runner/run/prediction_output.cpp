@@ -16,6 +16,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
+/// Those of an ensemble.
+void add_votes(const Fields& fields, std::vector<std::string>& header, std::vector<std::string>& line) {
+  header.insert(header.end(), {"prediction", "tied", "margin"});
+  const Json& prediction = fields.at("prediction");
+  line.insert(line.end(), {prediction.is_null() ? "" : fields.text("prediction"), fields.flag("tied") ? "true" : "false",
+                           csv_number(fields.number("margin"))});
+  for (const auto& [prefix, key] : {std::pair("votes_", "votes"), std::pair("p_", "pairs")}) {
+    const Json& numbers = fields.object(key);
+    for (const auto& [name, value] : numbers.items()) {
+      header.push_back(prefix + name);
+      line.push_back(csv_number(Fields(numbers, "its '" + std::string(key) + "'").number(name)));
+    }
+  }
+}
+
 }  // namespace
 
 PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::ostream& talk, bool color)
@@ -45,6 +60,12 @@ void PredictionOutput::take_unreadable(const std::string& code, const std::strin
 void PredictionOutput::write_csv(const Json& item) {
   const Fields fields(item, "a prediction");
   std::vector<std::string> header = {"file"}, line = {fields.text("file")};
+  if (item.contains("votes")) {
+    add_votes(fields, header, line);
+    append_((has_header_ ? "" : csv_line(header)) + csv_line(line));
+    has_header_ = true;
+    return;
+  }
   for (const Json& one : fields.list("classes")) {
     const Fields likely(one, "a class of a prediction");
     const std::string rank = std::to_string(header.size() / 2 + 1);

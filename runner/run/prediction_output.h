@@ -19,6 +19,7 @@ enum class PredictionFormat { kCsv, kJsonLines };
 ///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
 ///   a.jpg,circle,0.93,ring,0.04
 ///
+/// Of an ensemble: file,prediction,tied,margin, votes_NAME for each class and p_NAME for each pair.
 /// Images that could not be read are gathered; beside CSV they are told on `talk` at once.
 class PredictionOutput {
  public:

@@ -69,6 +69,14 @@ void NotTaken::file(std::string_view name) {
 
 void NotTaken::folder(std::string_view name) { ++(name.starts_with('.') ? hidden_folders_ : folders_); }
 
+void NotTaken::add(const NotTaken& other) {
+  for (const auto& [ending, count] : other.endings_) endings_[ending] += count;
+  for (const auto& [ending, count] : other.other_images_) other_images_[ending] += count;
+  hidden_files_ += other.hidden_files_;
+  folders_ += other.folders_;
+  hidden_folders_ += other.hidden_folders_;
+}
+
 std::string NotTaken::text() const {
   std::vector<std::string> parts;
   if (!endings_.empty())

@@ -25,6 +25,8 @@ class NotTaken {
   void file(std::string_view name);
   /// A folder in a place where only files are looked at, or a hidden one.
   void folder(std::string_view name);
+  /// What another search has passed over.
+  void add(const NotTaken& other);
 
   /// "12 files ignored: 10 .txt, 2 .svg; 1 hidden folder", the most frequent ending first; empty where there is
   /// nothing to tell.

@@ -70,6 +70,14 @@ TensorSpec tensor_from(const json& json) {
   return tensor;
 }
 
+std::int64_t pair_from(const std::string& text, const DatasetDescription& data) {
+  const json classes = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_number = classes.is_number_unsigned() && classes.get<std::uint64_t>() >= 2 &&
+                         classes.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements);
+  if (!is_number || data.classes.size() != 2) refuse("pair_of", "is not a number of classes of which there are two");
+  return classes.get<std::int64_t>();
+}
+
 }  // namespace
 
 std::map<std::string, std::string> describe_data(const DatasetDescription& data) {
@@ -77,7 +85,10 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
   for (const TensorSpec& tensor : data.tensors) tensors.push_back(to_json(tensor));
   // Names come from folders, which need not be UTF-8.
   const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
-  return {{"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
+  std::map<std::string, std::string> about = {
+      {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
+  if (data.pair_of > 0) about["pair_of"] = std::to_string(data.pair_of);
+  return about;
 }
 
 DatasetDescription described_data(const std::map<std::string, std::string>& about) {
@@ -93,6 +104,7 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   if (transform == about.end()) refuse("transform", "is missing");
   if (transform->second.size() > kMaxTransform) refuse("transform", "is too long");
   data.transform = transform->second;
+  if (const auto pair = about.find("pair_of"); pair != about.end()) data.pair_of = pair_from(pair->second, data);
   return data;
 }
 

@@ -8,7 +8,7 @@
 namespace stages {
 
 /// What weights are to remember of the data that they were trained on, as texts for their file's metadata: "classes",
-/// "tensors" and "transform", each JSON. The size is not among it.
+/// "tensors" and "transform", and of a pair "pair_of", each JSON. The size is not among it.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::runtime_error saying

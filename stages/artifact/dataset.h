@@ -30,12 +30,20 @@ struct DatasetDescription {
   bool augmented = false;      ///< a sample depends on the epoch
   std::vector<std::string> captions = {};  ///< the distinct captions that samples may have, in a fixed order; "caption"
                                            ///< int64 {} of a sample is a position here; empty: none
+  /// Above 0: the classes are two of so many, and one logit, that of the second, tells them apart. Checkpoints remember
+  /// that, as they do the classes.
+  std::int64_t pair_of = 0;
   /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
   std::shared_ptr<const DatasetDescription> source = {};
 };
 
 /// What the samples were before their features were computed; `data` itself where they are no features.
 inline const DatasetDescription& source_of(const DatasetDescription& data) { return data.source ? *data.source : data; }
+
+/// How many logits a classifier has for such data: one a class, or one for a pair.
+inline std::int64_t logits_for(const DatasetDescription& data) {
+  return data.pair_of > 0 ? 1 : static_cast<std::int64_t>(data.classes.size());
+}
 
 /// How samples are read ahead. No option changes a bit of what is read.
 struct LoaderOptions {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "runner/disk/digest.h"
@@ -202,6 +203,26 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
   return {given[0], given[1], given[2]};
 }
 
+/// Files that go to the same part.
+struct Together {
+  std::int64_t label = 0;  // the highest
+  std::vector<std::size_t> files;
+};
+
+/// Each file alone, or with the others of its patient; in the order of their first files.
+std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
+  std::vector<Together> units;
+  std::unordered_map<std::string_view, std::size_t> of_patient;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto [found, is_new] = files[i].patient.empty() ? std::pair(of_patient.end(), true)
+                                                          : of_patient.emplace(files[i].patient, units.size());
+    Together& unit = is_new ? units.emplace_back() : units[found->second];
+    unit.label = std::max(unit.label, files[i].label);
+    unit.files.push_back(i);
+  }
+  return units;
+}
+
 }  // namespace
 
 void add_names(ImageList& list, std::vector<std::string> names) {
@@ -267,22 +288,24 @@ runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::p
 
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
   const std::vector<ImageFile> files = std::exchange(list[Part::kTrain], {});
-  std::vector<std::vector<std::size_t>> classes;  // the files of each
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto label = static_cast<std::size_t>(files[i].label);
+  const std::vector<Together> units = kept_together(files);
+  std::vector<std::vector<const Together*>> classes;  // what each has
+  for (const Together& unit : units) {
+    const auto label = static_cast<std::size_t>(unit.label);
     if (label >= classes.size()) classes.resize(label + 1);
-    classes[label].push_back(i);
+    classes[label].push_back(&unit);
   }
   std::vector<std::optional<std::size_t>> part_of(files.size());
   for (std::size_t label = 0; label < classes.size(); ++label) {
     std::vector<std::pair<std::uint64_t, std::size_t>> drawn;  // smallest numbers first
-    for (std::size_t i = 0; i < classes[label].size(); ++i)
-      drawn.emplace_back(Random({seed, label, i}).next(), classes[label][i]);
+    for (std::size_t i = 0; i < classes[label].size(); ++i) drawn.emplace_back(Random({seed, label, i}).next(), i);
     std::ranges::sort(drawn);
     std::size_t next = 0;
     const auto counts = shares(static_cast<std::int64_t>(drawn.size()), options);
     for (std::size_t part = 0; part < kSplitParts; ++part) {
-      for (std::int64_t i = 0; i < counts[part]; ++i) part_of[drawn[next++].second] = part;
+      for (std::int64_t i = 0; i < counts[part]; ++i) {
+        for (const std::size_t file : classes[label][drawn[next++].second]->files) part_of[file] = part;
+      }
     }
   }
   for (std::size_t i = 0; i < files.size(); ++i) {

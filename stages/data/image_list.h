@@ -28,6 +28,7 @@ struct ImageFile {
   std::int64_t label = 0;
   std::optional<Box> box = {};  ///< what of its picture counts, as annotated: it may reach over the edges
   std::int64_t facts = 0;       ///< what captions can say of it: a position in ImageList::facts
+  std::string patient = {};     ///< whose picture it is; empty: not known
 };
 
 /// The image files below a root and what they show: none has been opened.
@@ -77,7 +78,8 @@ struct SplitOptions {
 
 /// Divides the training images of each class among the parts, at random as a function of `seed`, by largest remainder;
 /// they keep their order, after what a part has already. Each part with a share gets an image of every class that has
-/// enough of them, train before test before validation.
+/// enough of them, train before test before validation. Images of one patient stay together: patients are divided as
+/// images are, each counted once, in the highest class that one of theirs has.
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed);
 
 }  // namespace stages

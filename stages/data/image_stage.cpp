@@ -65,6 +65,7 @@ class ImageStage final : public runner::Stage {
       split(images, *source_.split,
             source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed);
     }
+    if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };

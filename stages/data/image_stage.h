@@ -28,6 +28,9 @@ struct ImageSource {
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's
   std::vector<CaptionTemplate> captions = {};   ///< of fields that the list has; none: no captions
+  /// Looks at the parts once they are there: may leave images out, say what it found and throw StageError; empty:
+  /// nothing is looked for.
+  std::function<void(ImageList&, runner::RunContext&)> look = {};
 };
 
 /// A data stage of images: puts out a dataset for each part of the list, under "train", "validation" and "test", and

@@ -12,7 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kBins = 15;
 constexpr std::int64_t kGrid = 100;       // parts of the mean curve
 constexpr std::size_t kMostPoints = 400;  // of a curve that is written
 constexpr std::size_t kMostCurves = 20;   // whose curves are written
@@ -55,7 +54,8 @@ Json json_of(const std::optional<double>& number) { return number ? Json(*number
 
 }  // namespace
 
-ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels) {
+ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels, std::int64_t bins,
+                                           const std::vector<std::int64_t>& predicted) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
   const at::Tensor truths = labels.contiguous();
@@ -88,12 +88,14 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     }
     curves.micro = roc_curve(std::move(pairs));
   }
+  if (bins == 0) return curves;
   std::vector<Confidence> predictions;
   for (std::int64_t row = 0; row < samples; ++row) {
-    const std::int64_t predicted = class_scores(logits, row).predicted();
-    predictions.push_back({share[static_cast<std::size_t>(row * classes + predicted)], predicted == truth[row]});
+    const std::int64_t taken_for =
+        predicted.empty() ? class_scores(logits, row).predicted() : predicted[static_cast<std::size_t>(row)];
+    predictions.push_back({share[static_cast<std::size_t>(row * classes + taken_for)], taken_for == truth[row]});
   }
-  curves.calibration = calibration(predictions, kBins);
+  curves.calibration = calibration(predictions, bins);
   return curves;
 }
 
@@ -111,7 +113,7 @@ std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& 
   std::vector<std::pair<std::string, double>> values;
   if (curves.macro_area) values.emplace_back("auc_macro", *curves.macro_area);
   if (curves.micro) values.emplace_back("auc_micro", curves.micro->area);
-  values.emplace_back("calibration_error", curves.calibration.error);
+  if (!curves.calibration.bins.empty()) values.emplace_back("calibration_error", curves.calibration.error);
   return values;
 }
 
@@ -135,7 +137,9 @@ Json to_json(const ClassificationCurves& curves, const std::vector<std::string>&
                     {"macro", json_of(curves.macro)},
                     {"micro", json_of(curves.micro)},
                     {"classes", std::move(shown)}};
-  return {{"roc", roc}, {"calibration", {{"error", curves.calibration.error}, {"bins", std::move(bins)}}}};
+  const Json calibration =
+      bins.empty() ? Json(nullptr) : Json{{"error", curves.calibration.error}, {"bins", std::move(bins)}};
+  return {{"roc", roc}, {"calibration", calibration}};
 }
 
 }  // namespace stages

@@ -60,7 +60,8 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
 }
 
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
-                                             const std::vector<std::int64_t>& top_k, const std::vector<bool>& present) {
+                                             const std::vector<std::int64_t>& top_k, const std::vector<bool>& present,
+                                             const std::vector<std::int64_t>& predicted) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
   ClassificationMetrics metrics;
@@ -71,7 +72,7 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
   for (std::int64_t row = 0; row < samples; ++row) {
     const ClassScores scores = class_scores(logits, row);
     const std::int64_t truth = truths.const_data_ptr<std::int64_t>()[row];
-    metrics.confusion.add(truth, scores.predicted());
+    metrics.confusion.add(truth, predicted.empty() ? scores.predicted() : predicted[static_cast<std::size_t>(row)]);
     ++of_rank[static_cast<std::size_t>(scores.rank(truth))];
     log_probabilities += scores.log_probability(truth);
   }

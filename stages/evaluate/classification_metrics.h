@@ -46,9 +46,11 @@ struct ClassificationMetrics {
 /// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on the CPU; n > 0.
 /// Ties go to the lower class. A k of `top_k` that is not below the number of classes is left out: it is 1 by
 /// definition. Classes that are not `present` cannot occur and are left out of the macro means; without it all are.
+/// `predicted`, where it is not empty, says what a sample was taken for in place of its largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k,
-                                             const std::vector<bool>& present = {});
+                                             const std::vector<bool>& present = {},
+                                             const std::vector<std::int64_t>& predicted = {});
 
 /// The numbers of which a run has one, by name, always in this order: top1, top<k>…, mean_per_class, macro_precision,
 /// macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1, log_loss, top1_low, top1_high, chance,

@@ -77,7 +77,8 @@ ReportOptions read_report_options(runner::ConfigReader& reader) {
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context) {
   const auto& [samples, metrics, classes, checkpoint, besides, values] = classified;
-  const ClassificationCurves curves = classification_curves(samples.logits, samples.labels);
+  const ClassificationCurves curves =
+      classification_curves(samples.logits, samples.labels, options.calibration_bins, samples.predicted);
   write(classified, curves, options, context);
   const auto numbers = std::make_shared<Metrics>();
   numbers->values = summary(metrics);

@@ -8,6 +8,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
+#include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 
@@ -22,6 +23,7 @@ namespace stages {
 struct ReportOptions {
   std::vector<std::int64_t> top_k;  ///< ascending
   bool csv = false;                 ///< writes predictions.csv
+  std::int64_t calibration_bins = kCalibrationBins;
 };
 
 ReportOptions read_report_options(runner::ConfigReader& reader);

@@ -35,7 +35,8 @@ std::string evaluation_results(const ClassifiedSamples& samples, const Classific
                                const std::vector<std::string>& classes) {
   Json predictions = Json::array(), labels = Json::array();
   for (std::int64_t i = 0; i < samples.logits.size(0); ++i) {
-    predictions.push_back(class_scores(samples.logits, i).predicted());
+    predictions.push_back(samples.predicted.empty() ? class_scores(samples.logits, i).predicted()
+                                                    : samples.predicted[static_cast<std::size_t>(i)]);
     labels.push_back(samples.labels[i].item<std::int64_t>());
   }
   const Json fields = {{"test_loss", metrics.log_loss},

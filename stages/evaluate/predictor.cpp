@@ -47,8 +47,7 @@ void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
   }
 }
 
-std::shared_ptr<const MemoryPolicy> policy_of(const runner::Inputs& inputs) {
-  const auto policy = inputs.find<MemoryPolicy>("memory");
+std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryPolicy> policy) {
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
@@ -74,19 +73,24 @@ std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDesc
 }  // namespace
 
 Predictor::Predictor(const runner::Inputs& inputs, Options options)
-    : test_(inputs.get<Dataset>("test")),
-      checkpoint_(inputs.get<Checkpoint>("checkpoint")),
-      policy_(policy_of(inputs)),
+    : Predictor(inputs.get<Dataset>("test"), inputs.get<Checkpoint>("checkpoint"), inputs.find<MemoryPolicy>("memory"),
+                std::move(options)) {}
+
+Predictor::Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
+                     std::shared_ptr<const MemoryPolicy> policy, Options options)
+    : test_(std::move(test)),
+      checkpoint_(std::move(checkpoint)),
+      policy_(policy_or_none(std::move(policy))),
       options_(std::move(options)),
       batch_size_(std::min(options_.batch_size, policy_->micro_batch.value_or(options_.batch_size))) {
-  const DatasetDescription test = test_->describe();
-  if (test.size == 0) {
+  const DatasetDescription described = test_->describe();
+  if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help("give the data stage samples for testing, or a share of them");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
-  const auto image = std::ranges::find(test.tensors, "image", &TensorSpec::name);
-  const bool has_pixels = image != test.tensors.end() && image->shape.size() == 3;
+  const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
+  const bool has_pixels = image != described.tensors.end() && image->shape.size() == 3;
   if (options_.flip == TestTimeFlip::kNone || has_pixels) return;
   throw StageError(ErrorCode::kOptionConflict, "test_time_flip mirrors images, and the test set has none")
       .at("/test_time_flip")
@@ -119,13 +123,15 @@ void Predictor::check_inputs(runner::RunContext& context) const {
   }
 }
 
-Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
+PlannedForward Predictor::planned(runner::PlanContext& context) const {
   check_inputs(context);
   const DatasetDescription data = test_->describe();
-  const DatasetDescription trained_on{
-      .size = data.size, .tensors = checkpoint_->inputs, .classes = checkpoint_->classes};
+  const DatasetDescription trained_on{.size = data.size,
+                                      .tensors = checkpoint_->inputs,
+                                      .classes = checkpoint_->classes,
+                                      .pair_of = checkpoint_->pair_of};
   const Model& model = *checkpoint_->model;
-  PlannedForward planned = plan_forward(
+  return plan_forward(
       {.name = checkpoint_->model_stage,
        .data = data,
        .dataset = test_.get(),
@@ -137,6 +143,11 @@ Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
        .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); },
        .besides = [&](PlannedForward& planned) { add_metrics(planned, data.size); }},
       /*keeps_results=*/true, context);
+}
+
+Predictor::Planned Predictor::plan(runner::PlanContext& context) const {
+  PlannedForward planned = this->planned(context);
+  const DatasetDescription data = test_->describe();
   context.plan(std::move(planned.plan));
   std::vector<std::int64_t> shape = planned.output.sizes().vec();
   shape[0] = shape[0] / std::min(planned.batch_size, data.size) * data.size;
@@ -151,9 +162,9 @@ ScopedMemoryBudget Predictor::hold_budget(const runner::RunContext& context) con
 ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   check_inputs(context);
   const torch::Device device{context.node().device};
+  const auto opened = checkpoint_->opened();
   const PreparedNetwork network(
-      *checkpoint_->network,
-      choose_numerics(policy_->numerics(), *checkpoint_->network, checkpoint_->model_stage, context), device);
+      *opened, choose_numerics(policy_->numerics(), *opened, checkpoint_->model_stage, context), device);
 
   std::int64_t samples = test_->describe().size;
   if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);

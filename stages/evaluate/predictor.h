@@ -26,7 +26,8 @@ struct ClassifiedSamples {
   at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite; of an episode its queries; or
                       ///< what else was asked for
   at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes)
-  std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
+  std::int64_t skipped = 0;                  ///< samples the dataset left out because it could not read them
+  std::vector<std::int64_t> predicted = {};  ///< of each sample, where that is not the class of its largest logit
 };
 
 /// What every kind of evaluation shares: the network of a checkpoint, which is run over a test set as a memory policy
@@ -51,6 +52,9 @@ class Predictor {
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
   /// test set is empty, or is to be flipped and holds no images.
   Predictor(const runner::Inputs& inputs, Options options);
+  /// The same of what is on such ports; `policy` may be null.
+  Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
+            std::shared_ptr<const MemoryPolicy> policy, Options options);
 
   const Dataset& test() const { return *test_; }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
@@ -61,6 +65,8 @@ class Predictor {
   };
   /// Shows what classify() would need. Where that does not fit, a smaller batch is taken or named (plan_forward.h).
   Planned plan(runner::PlanContext& context) const;
+  /// The same, without showing it.
+  PlannedForward planned(runner::PlanContext& context) const;
 
   /// Holds the device to the policy's budget.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;

@@ -5,14 +5,15 @@
 namespace stages {
 
 Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options)
-    : weight(register_parameter("weight", torch::empty({shape.out, shape.in, shape.size, shape.size}, options))),
+    : weight(register_parameter("weight",
+                                torch::empty({shape.out, shape.in / shape.groups, shape.size, shape.size}, options))),
       shape_(shape) {
   if (shape.has_bias) bias = register_parameter("bias", torch::empty({shape.out}, options));
 }
 
 at::Tensor Convolution::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::conv2d(own(input), weight, bias, shape_.stride, shape_.padding);
+  return torch::conv2d(own(input), weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
 }
 
 BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options)
@@ -26,7 +27,8 @@ BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics, cons
 at::Tensor BatchNorm::forward(const at::Tensor& input) const {
   constexpr double kMomentum = 0.1, kEpsilon = 1e-5;
   const OwnPrecision own(*this);
-  const bool collects = statistics_ == BatchNormStatistics::kCollected && is_training();
+  const bool has_spread = input.numel() > weight.numel();
+  const bool collects = statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
   const bool sees_collected = collects || !is_by_batch;
   if (collects) num_batches_tracked_.add_(1);

@@ -13,9 +13,10 @@ struct ConvolutionSizes {
   std::int64_t size = 3;         ///< of the square kernel
   std::int64_t stride = 1, padding = 0;
   bool has_bias = false;
+  std::int64_t groups = 1;  ///< of channels, in and out, that see nothing of the other groups
 };
 
-/// A convolution of maps; `weight` (out, in, size, size), `bias` (out) or undefined.
+/// A convolution of maps; `weight` (out, in / groups, size, size), `bias` (out) or undefined.
 class Convolution : public PrecisionModule {
  public:
   Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options);
@@ -40,14 +41,18 @@ enum class BatchNormStatistics {
 class BatchNorm : public PrecisionModule {
  public:
   BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options);
-  /// (n, channels, h, w) to the same. The result shares no memory with `x`, and no gradient needs it.
+  /// (n, channels, h, w) or (n, channels) to the same. The result shares no memory with `x`, and no gradient needs it.
+  /// One number a channel has no spread: where statistics are collected, those that have been collected are used for
+  /// it, and nothing is.
   at::Tensor forward(const at::Tensor& x) const;
+  /// From now on its statistics are kFixed.
+  void fix_statistics() { statistics_ = BatchNormStatistics::kFixed; }
 
   at::Tensor weight, bias;
 
  private:
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
-  const BatchNormStatistics statistics_;
+  BatchNormStatistics statistics_;
 };
 
 }  // namespace stages

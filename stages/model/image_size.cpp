@@ -65,14 +65,15 @@ std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::
         .in_stage(pointer)
         .with_help("a classifier needs labelled data");
   }
-  if (wanted && *wanted != classes) {
+  const std::int64_t in_all = data.pair_of > 0 ? data.pair_of : classes;
+  if (wanted && *wanted != in_all) {
     throw StageError(ErrorCode::kLabelOutOfRange, "num_classes is " + std::to_string(*wanted) + ", the data has " +
-                                                      std::to_string(classes) + " classes")
+                                                      std::to_string(in_all) + " classes")
         .at("/num_classes")
         .in_stage(pointer)
         .with_help("set 'num_classes: auto'");
   }
-  return classes;
+  return logits_for(data);
 }
 
 }  // namespace stages

@@ -17,7 +17,8 @@ namespace stages {
 std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                                 std::int64_t patch_size, const std::string& pointer);
 
-/// The data's classes, of which there are some, and `wanted` where a model says that.
+/// How many logits a classifier has for such data: one a class, of which there are some, and `wanted` where a model
+/// says that; or one for a pair, and then `wanted` is the number that the two are chosen from.
 std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                              const std::string& pointer);
 

@@ -28,6 +28,8 @@ class BalancedSamples final : public Dataset {
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
+  const Dataset& source() const { return *source_; }
+
  private:
   const std::shared_ptr<const Dataset> source_;
   const std::int64_t size_;

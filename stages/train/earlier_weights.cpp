@@ -11,6 +11,7 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/checkpoint/checkpoint_folder.h"
+#include "stages/train/validation_scores.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -86,15 +87,12 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
       .with_help("give the model the weights that it had, or train again");
 }
 
-std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context) {
-  const auto weights = context.node().trained;
-  if (!weights) return std::nullopt;
-  if (weights->reused) return find_reused(*weights, options, context);
-  const std::optional<bool> averaged = takes_average(*weights, options);
-  auto found = load(*weights, options);
+EarlierWeights read_earlier_weights(const runner::CheckpointSource& source, const TrainerOptions& options) {
+  const std::optional<bool> averaged = takes_average(source, options);
+  auto found = load(source, options);
   if (!found) {
-    const bool unmeasured = weights->choice == WeightsChoice::kBest;
-    throw StageError(ErrorCode::kNoCheckpoint, "there is no checkpoint in '" + weights->folder.string() + "'" +
+    const bool unmeasured = source.choice == WeightsChoice::kBest;
+    throw StageError(ErrorCode::kNoCheckpoint, "there is no checkpoint in '" + source.folder.string() + "'" +
                                                    (unmeasured ? " that was measured on validation data" : ""))
         .with_help(unmeasured ? "take the newest: --checkpoint latest"
                               : "train the run first: `retort resume` continues it");
@@ -116,11 +114,16 @@ std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options
   }
 }
 
-TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
-                                    runner::RunContext& context) {
+std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context) {
+  const auto weights = context.node().trained;
+  if (!weights) return std::nullopt;
+  return weights->reused ? find_reused(*weights, options, context) : read_earlier_weights(*weights, options);
+}
+
+void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device) {
   const FoundCheckpoint& found = trained.checkpoint;
   check_base(network, found.state);
-  network.to(at::Device(context.node().device));
+  network.to(device);
   try {
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
@@ -129,6 +132,10 @@ TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Mo
                          "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("evaluate the run as it was");
   }
+}
+
+TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {
+  const FoundCheckpoint& found = trained.checkpoint;
   if (!context.node().folder.empty()) {
     nlohmann::ordered_json json = {
         {"checkpoint", found.folder.string()}, {"epoch", found.state.epoch}, {"step", found.state.step}};
@@ -138,7 +145,14 @@ TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Mo
   }
   context.say("the " + trained.weights + (trained.weights.empty() ? "" : " ") + "weights after step " +
               std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");
-  return {found.state.epoch, found.state.step, found.folder / "model.safetensors"};
+  return {found.state.epoch, found.state.step, found.folder / "model.safetensors",
+          validation_scores(found.state.about)};
+}
+
+TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
+                                    runner::RunContext& context) {
+  put_weights(trained, network, at::Device(context.node().device));
+  return tell_earlier_weights(trained, context);
 }
 
 }  // namespace stages

@@ -30,6 +30,17 @@ struct EarlierWeights {
 /// training is to be reused that is said by context.not_reused(), and nothing is found.
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context);
 
+/// The same of the weights of `source`, wherever they are asked for.
+EarlierWeights read_earlier_weights(const runner::CheckpointSource& source, const TrainerOptions& options);
+
+/// Gives `network`, which it moves to `device`, the trained weights. Throws runner::StageError, kChangedRun where they
+/// do not fit.
+void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
+
+/// Instead of train(), of a network that has got the trained weights, or will: says which they are, also in
+/// checkpoint.json in the folder of the node.
+TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
+
 /// Instead of train(): moves `network` to the device of the run and gives it the trained weights. Says which they are,
 /// also in checkpoint.json in the folder of the node. Throws runner::StageError, kChangedRun where they do not fit.
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,

@@ -25,7 +25,8 @@ bool EarlyStopping::observe(std::int64_t epoch, double value) {
 nlohmann::json EarlyStopping::state() const {
   return {{"best_epoch", best_epoch_ ? nlohmann::json(*best_epoch_) : nlohmann::json()},
           {"best", best_},
-          {"waited", waited_}};
+          {"waited", waited_},
+          {"content", is_content_}};
 }
 
 void EarlyStopping::load_state(const nlohmann::json& state) {
@@ -34,6 +35,7 @@ void EarlyStopping::load_state(const nlohmann::json& state) {
   best_epoch_ = has_best ? std::optional(fields.count("best_epoch")) : std::nullopt;
   best_ = fields.number("best");
   waited_ = fields.count("waited");
+  is_content_ = state.contains("content") && fields.flag("content");  // older ones were never content
 }
 
 }  // namespace stages

@@ -19,8 +19,12 @@ class EarlyStopping {
   /// number never is.
   bool observe(std::int64_t epoch, double value);
 
-  /// True if the latest validation was the last that patience allows.
-  bool exhausted() const { return patience_ && waited_ >= *patience_; }
+  /// A validation was good enough: there is nothing to wait for.
+  void be_content() { is_content_ = true; }
+
+  /// True if the latest validation was the last that patience allows, or one was good enough.
+  bool exhausted() const { return is_content_ || (patience_ && waited_ >= *patience_); }
+  bool is_content() const { return is_content_; }
 
   /// nullopt until an epoch has been observed with a finite value.
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
@@ -38,6 +42,7 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch_;
   double best_ = 0;
   std::int64_t waited_ = 0;  // validations since the best, or since the start
+  bool is_content_ = false;
 };
 
 }  // namespace stages

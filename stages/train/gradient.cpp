@@ -85,13 +85,21 @@ class Accumulation {
   template <typename Run, typename Keep>
   void for_each_part(Run run, Keep keep) const {
     Repetition parts;
-    for (std::int64_t begin = 0; begin < batch_.units(); begin += size_) {
-      const std::int64_t end = std::min(begin + size_, batch_.units());
+    for (std::int64_t begin = 0, end = 0; begin < batch_.units(); begin = end) {
+      end = end_of_part(begin);
       keep(parts.next(end - begin, [&]() -> NamedTensors {
         const ScopedDropout dropout(network_.module(), key_, row_names(batch_, begin, end));
         return run(size_ == batch_.units() ? batch_ : batch_.part(begin, end));
       }));
     }
+  }
+
+  /// Layers that mix the samples of a part (BatchNorm) cannot take a last part of one: it gets another from the part
+  /// before.
+  std::int64_t end_of_part(std::int64_t begin) const {
+    const std::int64_t end = std::min(begin + size_, batch_.units());
+    if (!step_.mixes_samples() || batch_.units() - end != 1) return end;
+    return end - begin > 2 ? end - 1 : end + 1;
   }
 
   void run_one_pass() {

@@ -5,24 +5,34 @@
 #include <torch/torch.h>
 
 namespace stages {
+namespace {
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                             const at::Tensor& class_weights) {
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                         const at::Tensor& class_weights, at::Reduction::Reduction reduction) {
   std::optional<at::Tensor> weights;
   if (class_weights.defined()) {
     const std::int64_t beyond = logits.size(1) - class_weights.size(0);
     weights = (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
                   .to(logits.options().requires_grad(false));
   }
-  return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, /*ignore_index=*/-100, label_smoothing);
+  return at::cross_entropy_loss(logits, labels, weights, reduction, /*ignore_index=*/-100, label_smoothing);
+}
+
+}  // namespace
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                             const at::Tensor& class_weights) {
+  return cross_entropy(logits, labels, label_smoothing, class_weights, at::Reduction::Sum);
+}
+
+at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                           const at::Tensor& class_weights) {
+  return cross_entropy(logits, labels, label_smoothing, class_weights, at::Reduction::None);
 }
 
 at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& partners,
                                    const at::Tensor& share, double label_smoothing) {
-  const auto each = [&](const at::Tensor& targets) {
-    return at::cross_entropy_loss(logits, targets, /*weight=*/{}, at::Reduction::None, /*ignore_index=*/-100,
-                                  label_smoothing);
-  };
+  const auto each = [&](const at::Tensor& targets) { return cross_entropies(logits, targets, label_smoothing); };
   return at::lerp(each(partners), each(labels), share.to(logits.scalar_type())).sum();
 }
 

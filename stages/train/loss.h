@@ -11,7 +11,11 @@ namespace stages {
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                              const at::Tensor& class_weights = {});
 
-/// The same between `logits` and a mixture of two labels: `share` (n) of the first, the rest of the `partners`.
+/// The same of each sample, (n).
+at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                           const at::Tensor& class_weights = {});
+
+/// The same sum between `logits` and a mixture of two labels: `share` (n) of the first, the rest of the `partners`.
 at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& partners,
                                    const at::Tensor& share, double label_smoothing);
 

@@ -44,6 +44,7 @@ std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader, co
     group.match.assign(part.match.begin(), part.match.end());
     group.learning_rate_factor = factor;
     group.frozen = factor == 0;
+    group.is_part = true;
     group.place = "/learning_rate_factors/" + group.name;
   }
   const auto changes_nothing = [](const ParameterGroupOptions& group) { return group.learning_rate_factor == 1; };
@@ -68,6 +69,17 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
 std::string without_stars(std::string pattern) {
   while (pattern.ends_with(".*") || pattern.ends_with(".**")) pattern.resize(pattern.rfind('.'));
   return pattern;
+}
+
+/// Those that must match: of a part only what does, or its first pattern where none does.
+std::vector<std::string> patterns_of(const ParameterGroupOptions& group, const std::vector<NamedTensors::Item>& all) {
+  if (!group.is_part) return group.match;
+  std::vector<std::string> matching;
+  std::ranges::copy_if(group.match, std::back_inserter(matching), [&](const std::string& pattern) {
+    return std::ranges::any_of(all,
+                               [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); });
+  });
+  return matching.empty() ? std::vector<std::string>{group.match.front()} : matching;
 }
 
 }  // namespace
@@ -106,7 +118,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   std::vector<std::vector<NamedTensors::Item>> members(groups.size());
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const std::vector<NamedTensors::Item> before = left;
-    for (const std::string& pattern : groups[i].match) {
+    for (const std::string& pattern : patterns_of(groups[i], all)) {
       const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
       if (std::ranges::none_of(all, matches)) {
         throw StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")

@@ -25,6 +25,7 @@ struct ParameterGroupOptions {
   std::optional<double> learning_rate_factor = {};  ///< of the optimizer's learning rate; at most one of the two is set
   std::optional<double> weight_decay = {};
   bool frozen = false;     ///< no gradient, no state, never written
+  bool is_part = false;    ///< a part of networks of several kinds: one pattern that matches is enough
   std::string place = {};  ///< of the patterns in the stage's options: "/parameter_groups/0/match"
 };
 

@@ -8,6 +8,7 @@
 #include "stages/artifact/model.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/same_classes.h"
 #include "stages/train/loss.h"
 #include "stages/train/mixing.h"
@@ -20,19 +21,19 @@ using runner::ErrorCode;
 using runner::StageError;
 
 struct ClassificationOptions {
-  double label_smoothing = 0;
+  ClassificationLoss loss;
   ClassWeights class_weights;
   MixingOptions mixing;
 };
 
-/// Cross-entropy of a model's logits.
+/// Cross-entropy, or a focal loss, of a model's logits.
 class ClassificationStep final : public TrainingStep {
  public:
   ClassificationStep(const Model& model, std::int64_t classes, const ClassificationOptions& options,
                      at::Tensor class_weights)
       : model_(model), classes_(classes), options_(options), class_weights_(std::move(class_weights)) {}
 
-  std::vector<LossTerm> terms() const override { return {{"cross_entropy", Coupling::kPerSample}}; }
+  std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
   bool mixes_samples() const override { return model_.mixes_samples(); }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
@@ -56,10 +57,10 @@ class ClassificationStep final : public TrainingStep {
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor& logits = encoded.at("logits");
     if (is_mixed(part)) {
-      return {{"cross_entropy", mixed_cross_entropy_sum(logits, part["label"], part["partner_label"], part["share"],
-                                                        options_.label_smoothing)}};
+      return {{options_.loss.name(), mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
+                                                                   part["share"], options_.loss)}};
     }
-    return {{"cross_entropy", cross_entropy_sum(logits, part["label"], options_.label_smoothing, class_weights_)}};
+    return {{options_.loss.name(), classification_loss_sum(logits, part["label"], options_.loss, class_weights_)}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
@@ -94,7 +95,7 @@ void check_pixels(const Dataset& train) {
 
 runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigReader& reader) {
   ClassificationOptions options;
-  reader.read("label_smoothing", options.label_smoothing);
+  options.loss = read_classification_loss(reader);
   options.class_weights = read_class_weights(reader);
   reader.read("mixup", options.mixing.mixup_alpha);
   reader.read("cutmix", options.mixing.cutmix_alpha);
@@ -108,6 +109,11 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
     check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
+    if (options.loss.focal && classes < 2) {
+      throw StageError(ErrorCode::kOptionConflict, "a focal loss tells classes apart, and the training data has one")
+          .at("/loss")
+          .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
+    }
     return std::make_unique<ClassificationStep>(model, classes, options,
                                                 class_weights_of(options.class_weights, *data.train));
   };

@@ -196,13 +196,20 @@ class Training {
     const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
     if (metric) learning_rates_.observe(*metric);
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
+    if (validation && options_.enough_accuracy && validation->at("accuracy") >= *options_.enough_accuracy)
+      stopping_.be_content();
     const bool is_last = done_.epochs == epochs_ || stopping_.exhausted();
-    if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric);
+    if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric, validation);
     is_whole_ = true;
     if (done_.epochs < epochs_ && is_last) say_stopped();
   }
 
   void say_stopped() const {
+    if (stopping_.is_content()) {
+      context_.say("stopped after epoch " + std::to_string(done_.epochs) +
+                   ": the accuracy on the validation data is high enough");
+      return;
+    }
     context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " + options_.monitor +
                  " since epoch " + std::to_string(stopping_.best_epoch().value_or(0)));
   }

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 
 #include "runner/stage/run_context.h"
 #include "stages/memory/policy.h"
@@ -12,8 +14,9 @@
 namespace stages {
 
 struct TrainingResult {
-  std::int64_t epoch = 0, step = 0;  ///< at which the kept weights were taken, 1-based
-  std::filesystem::path file;        ///< model.safetensors of the checkpoint that holds them
+  std::int64_t epoch = 0, step = 0;               ///< at which the kept weights were taken, 1-based
+  std::filesystem::path file;                     ///< model.safetensors of the checkpoint that holds them
+  std::map<std::string, double> validation = {};  ///< how good they were, by name; empty: not measured
 };
 
 /// Trains `network`, which it moves to the device of the run, and leaves it with the weights that options.keep asks

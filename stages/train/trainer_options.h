@@ -41,6 +41,7 @@ struct TrainerOptions {
   std::optional<WeightAverageOptions> average;  ///< of the weights
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
   std::optional<std::int64_t> patience;         ///< validations in a row without a better one after which to stop
+  std::optional<double> enough_accuracy;        ///< of a validation, at which to stop
   double minimum_improvement = 0;               ///< of a validation, below which it is not better
   std::string monitor;                          ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;

@@ -14,6 +14,7 @@
 #include "stages/memory/rows_at_once.h"
 #include "stages/random/generator_state.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/validation_scores.h"
 #include "stages/weights/weights.h"
 
 namespace stages {
@@ -48,10 +49,12 @@ bool TrainingCheckpoints::is_due_after_epoch(const TrainingPosition& position) c
   return clock_.is_due_after_epoch(position.epochs);
 }
 
-void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<double> metric) {
+void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<double> metric,
+                               const std::optional<Means>& validation) {
   parts_.steps.settle(0);
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
+  saved_validation_ = validation ? validation_text(*validation) : "";
   const std::int64_t metrics = context_.sync_metrics();
   retry("saving a checkpoint", [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
   saved_ = position;
@@ -73,6 +76,7 @@ TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const
   state.recipe_hash = context_.node().recipe_hash;
   state.metric = metric;
   state.about = about(data_, parts_.steps.epoch().last.epoch, position.steps);
+  if (!saved_validation_.empty()) state.about["validation"] = saved_validation_;
   if (const std::string base = base_of(network()); !base.empty()) state.about["base"] = base;
   if (const GradScaler* scaler = parts_.execution.scaler()) {
     const NamedTensors scaling = scaler->state();
@@ -105,6 +109,8 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
         .with_help("resume the run without the change, or start a new one");
   }
   saved_folder_ = found->folder;
+  const auto validation = found->state.about.find("validation");
+  saved_validation_ = validation == found->state.about.end() ? "" : validation->second;
   clock_.saved(saved_->steps, steady_seconds());
   context_.resumed(found->state.metrics);
   return saved_;
@@ -136,7 +142,8 @@ void TrainingCheckpoints::retry(const std::string& what, const std::function<voi
 }
 
 TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
-  TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_};
+  TrainingResult result{parts_.steps.epoch().last.epoch, position.steps, saved_folder_,
+                        validation_scores({{"validation", saved_validation_}})};
   WeightAverage* const average = parts_.execution.average();
   const bool averages = average && average->is_result();
   std::optional<FoundCheckpoint> best;
@@ -148,7 +155,7 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   }
   // Without validation the last weights are the best known.
   if (best) {
-    result = {best->state.epoch, best->state.step, best->folder};
+    result = {best->state.epoch, best->state.step, best->folder, validation_scores(best->state.about)};
     if (averages || best->state.step != position.steps) set_weights(network(), best->state.model);
   } else if (averages) {
     average->swap();

@@ -50,8 +50,10 @@ class TrainingCheckpoints {
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
-  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was measured here.
-  void save(const TrainingPosition& position, std::optional<double> metric = {});
+  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was measured here, by
+  /// `validation`.
+  void save(const TrainingPosition& position, std::optional<double> metric = {},
+            const std::optional<Means>& validation = {});
 
   /// Puts the parts back to where the latest checkpoint was saved; nullopt where there is none yet. Throws
   /// runner::StageError, kChangedRun, for one that does not fit.
@@ -76,6 +78,7 @@ class TrainingCheckpoints {
   SaveClock clock_;
   std::filesystem::path saved_folder_;     // the latest checkpoint
   std::optional<TrainingPosition> saved_;  // in it
+  std::string saved_validation_;           // likewise, as validation_text(); empty: not measured there
 };
 
 }  // namespace stages

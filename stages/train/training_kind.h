@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runner/error/error_code.h"
@@ -95,6 +96,12 @@ class TrainingStep {
   /// Sums over the units to be reported besides the loss, by name and as their mean, e.g. {"accuracy": correct}.
   virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
 
+  /// Of each unit of a validation what scores_of_all() looks at once all of them are there, rows first, without a
+  /// graph. Undefined: nothing.
+  virtual at::Tensor kept_in_validation(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
+  /// Scores that are no sum over units, such as the area under a curve: of all rows that were kept, on the CPU.
+  virtual std::vector<std::pair<std::string, double>> scores_of_all(const at::Tensor& /*kept*/) const { return {}; }
+
   /// Puts back a weight that an optimizer step has moved out of the range that it must be in. It allocates nothing.
   virtual void constrain(torch::nn::Module& /*network*/) const {}
 };
@@ -117,11 +124,16 @@ struct TrainingKind {
   /// The scores of the step that the option `monitor` may name beside "loss". More of them is better.
   std::vector<std::string_view> scores = {};
   /// Of its models, those with a factor of the learning rate.
-  std::vector<NetworkPart> parts = {{"head", {"head"}}, {"backbone", {"**"}}};
+  std::vector<NetworkPart> parts = {{"head", {"head", "classifier"}}, {"backbone", {"**"}}};
   /// The part that is trained alone at first.
   PartTrainedFirst trained_first = {};
   /// What the kind calls the number of units of a step.
   std::string_view batch_option = "batch_size";
+  /// The accuracy on the validation data at which a training has learnt enough and stops; nullopt: none.
+  std::optional<double> enough_accuracy = {};
+  /// The network is let go once it is trained, and whoever wants it reads it from its checkpoint: of many trainings of
+  /// a run no two networks are in memory at once.
+  bool lets_network_go = false;
 };
 
 /// The stage of a kind of training. All of them plan, certify, train, accumulate, warm-start, resume, validate and take

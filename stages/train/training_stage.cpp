@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,6 +57,7 @@ class TrainingStage final : public runner::Stage {
     setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
     const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
     if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
+    if (kind_.lets_network_go) setup.checkpoint->network.reset();
     return runner::Outputs{{"checkpoint", setup.checkpoint}};
   }
 
@@ -64,17 +66,23 @@ class TrainingStage final : public runner::Stage {
     const Setup setup = set_up(inputs, trained, context.node().seed);
     Checkpoint& checkpoint = *setup.checkpoint;
     TrainingResult result;
+    if (trained && kind_.lets_network_go) {
+      result = tell_earlier_weights(*trained, context);
+      checkpoint.load = loader_of(checkpoint, setup.network_data, *context.node().trained, context);
+      return put_out(setup, result, trained);
+    }
     do_with_retry(*inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
       checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
       if (trained) result = load_earlier_weights(*trained, *checkpoint.network, context);
     });
     if (!trained) result = train_anew(setup, inputs, context);
     checkpoint.network->eval();
-    checkpoint.epoch = result.epoch;
-    checkpoint.step = result.step;
-    checkpoint.file = result.file;
-    if (trained) checkpoint.weights = trained->weights;
-    return {{"checkpoint", setup.checkpoint}};
+    if (kind_.lets_network_go) {
+      checkpoint.network.reset();
+      const runner::CheckpointSource own{.folder = runner::NodeLayout(context.node().folder).checkpoints()};
+      checkpoint.load = loader_of(checkpoint, setup.network_data, own, context);
+    }
+    return put_out(setup, result, trained);
   }
 
  private:
@@ -105,9 +113,35 @@ class TrainingStage final : public runner::Stage {
     setup.checkpoint->model_stage = inputs.source("model");
     setup.checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
     setup.checkpoint->classes = setup.network_data.classes;
+    setup.checkpoint->pair_of = setup.network_data.pair_of;
     setup.checkpoint->inputs = setup.network_data.tensors;
     setup.checkpoint->transform = setup.network_data.transform;
     return setup;
+  }
+
+  static runner::Outputs put_out(const Setup& setup, const TrainingResult& result,
+                                 const std::optional<EarlierWeights>& trained) {
+    Checkpoint& checkpoint = *setup.checkpoint;
+    checkpoint.epoch = result.epoch;
+    checkpoint.step = result.step;
+    checkpoint.file = result.file;
+    checkpoint.validation = result.validation;
+    if (trained) checkpoint.weights = trained->weights;
+    return {{"checkpoint", setup.checkpoint}};
+  }
+
+  /// Makes the network once more, with the weights of `source`.
+  std::function<std::shared_ptr<torch::nn::Module>()> loader_of(const Checkpoint& checkpoint,
+                                                                const DatasetDescription& data,
+                                                                const runner::CheckpointSource& source,
+                                                                const runner::RunContext& context) const {
+    return [model = checkpoint.model, data, source, options = options_.trainer, seed = context.node().seed,
+            device = context.node().device] {
+      auto network = model->build(data, seed);
+      put_weights(read_earlier_weights(source, options), *network, at::Device(device));
+      network->eval();
+      return network;
+    };
   }
 
   /// The options and the policy that one training follows: with gradient_accumulation_steps, batch_size is the
@@ -259,6 +293,7 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
   TrainingOptions options;
   options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts);
   options.trainer.trained_first = kind.trained_first;
+  options.trainer.enough_accuracy = kind.enough_accuracy;
   options.pointer = reader.pointer();
   if (kind.batch_option == "batch_size")
     reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);

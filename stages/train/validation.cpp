@@ -35,12 +35,13 @@ std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size
 }
 
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
-                    RowsAtOnce* rows) {
+                    RowsAtOnce* rows, at::Tensor* kept) {
   const auto measure_in = [&](std::int64_t micro_batch) {
     StepNumbers numbers(step.weight(batch), batch.units());
     const Batch placed = network.placed(step.arrange(batch, BatchUse::kValidation));
     const ScopedInference inference(network);
     const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
+    if (kept) *kept = step.kept_in_validation(encoded, placed);
     numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
     numbers.fetch();
     return numbers;
@@ -58,19 +59,24 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network, std::sh
                         validation_batch_size(options.plan, options.batch_size), options.epoch},
                        rows.policy(), rows.context());
   const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
+  std::vector<at::Tensor> kept;       // of each batch
   std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
     if (options.before_batch) options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
-    measured.push_back(measure(step, network, *batch, options.plan, &rows));
+    measured.push_back(measure(step, network, *batch, options.plan, &rows, &kept.emplace_back()));
+    if (kept.back().defined()) kept.back() = kept.back().cpu();
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");
   }
   Means means;
   for (const StepNumbers& numbers : measured) means.add(numbers.means());
+  if (kept.front().defined()) {
+    for (auto& score : step.scores_of_all(torch::cat(kept))) means.scores.push_back(std::move(score));
+  }
   return means;
 }
 

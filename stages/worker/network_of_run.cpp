@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -37,12 +38,18 @@ class LoadingContext final : public runner::RunContext {
 using OutputsOf =
     std::function<std::optional<runner::Outputs>(runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(const runner::Graph& graph, const std::string& id,
+/// The checkpoints that the nodes of a run put out, by node, up to and with `last`, or up to the one before it.
+/// nullopt: it cannot be known.
+using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
+runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(const runner::Graph& graph, const std::string& last,
+                                                                    bool runs_last,
                                                                     const runner::CheckpointSources& trained,
                                                                     std::string_view device,
                                                                     const OutputsOf& outputs_of) {
   std::vector<runner::Outputs> outputs;  // by node
+  CheckpointsByNode checkpoints;
   for (const runner::Node& node : graph.nodes) {
+    if (!runs_last && node.id == last) break;
     try {
       auto stage = runner::create_stage(node, all_kinds());
       if (!stage) return stage.errors();
@@ -54,18 +61,48 @@ runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(const runner
       runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)};
       if (const auto found = trained.find(node.id); found != trained.end()) facts.trained = found->second;
       auto put_out = outputs_of(**stage, runner::Inputs(std::move(inputs)), std::move(facts));
-      if (!put_out) return std::shared_ptr<const Checkpoint>();
+      if (!put_out) return std::optional<CheckpointsByNode>();
       outputs.push_back(*std::move(put_out));
     } catch (const StageError& error) {
       const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
       throw StageError(error.code, error.what()).at(stage + error.option).with_help(error.help);
     }
-    if (node.id != id) continue;
     for (const auto& [port, artifact] : outputs.back()) {
-      if (artifact->type() == Checkpoint::kType) return std::static_pointer_cast<const Checkpoint>(artifact);
+      if (artifact->type() == Checkpoint::kType)
+        checkpoints[node.id] = std::static_pointer_cast<const Checkpoint>(artifact);
     }
+    if (node.id == last) break;
   }
+  return std::optional(std::move(checkpoints));
+}
+
+runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(const runner::Graph& graph, const std::string& id,
+                                                                    const runner::CheckpointSources& trained,
+                                                                    std::string_view device,
+                                                                    const OutputsOf& outputs_of) {
+  auto checkpoints = checkpoints_of_run(graph, id, /*runs_last=*/true, trained, device, outputs_of);
+  if (!checkpoints) return checkpoints.errors();
+  if (!*checkpoints) return std::shared_ptr<const Checkpoint>();
+  const auto found = (*checkpoints)->find(id);
+  if (found != (*checkpoints)->end()) return found->second;
   throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
+}
+
+/// What a stage puts out once it runs, as a request.
+OutputsOf running(const RequestContext& context) {
+  return [&context](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
+    LoadingContext loading(std::move(facts), context);
+    return std::optional(stage.run(inputs, loading));
+  };
+}
+
+/// What it would put out.
+std::optional<runner::Outputs> planned_outputs(runner::Stage& stage, const runner::Inputs& inputs,
+                                               runner::NodeFacts facts) {
+  UnseenPlan unseen(std::move(facts));
+  auto planned = stage.plan(inputs, unseen);
+  // What has no dry run of its own computes nothing: a policy, or what a model is to be.
+  return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
 }
 
 }  // namespace
@@ -74,11 +111,11 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
                                                                       const runner::CheckpointSources& trained,
                                                                       std::string_view device,
                                                                       const RequestContext& context) {
-  return checkpoint_of_run(graph, id, trained, device,
-                           [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
-                             LoadingContext loading(std::move(facts), context);
-                             return std::optional(stage.run(inputs, loading));
-                           });
+  auto checkpoint = checkpoint_of_run(graph, id, trained, device, running(context));
+  if (!checkpoint || !*checkpoint || (*checkpoint)->network) return checkpoint;
+  auto opened = std::make_shared<Checkpoint>(**checkpoint);
+  opened->network = opened->load();
+  return std::shared_ptr<const Checkpoint>(std::move(opened));
 }
 
 runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const runner::Graph& graph,
@@ -86,13 +123,26 @@ runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const r
                                                                          const runner::CheckpointSources& trained,
                                                                          std::string_view device,
                                                                          const RequestContext& /*context*/) {
-  return checkpoint_of_run(graph, id, trained, device,
-                           [&](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
-                             UnseenPlan unseen(std::move(facts));
-                             auto planned = stage.plan(inputs, unseen);
-                             // What has no dry run of its own computes nothing: a policy, or what a model is to be.
-                             return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
-                           });
+  return checkpoint_of_run(graph, id, trained, device, planned_outputs);
+}
+
+runner::Result<std::vector<NodeNetwork>> networks_wired_to(const runner::Graph& graph, const std::string& id,
+                                                           const runner::CheckpointSources& trained,
+                                                           std::string_view device, bool are_outlines,
+                                                           const RequestContext& context) {
+  auto checkpoints = checkpoints_of_run(graph, id, /*runs_last=*/false, trained, device,
+                                        are_outlines ? OutputsOf(planned_outputs) : running(context));
+  if (!checkpoints) return checkpoints.errors();
+  std::vector<NodeNetwork> networks;
+  if (!*checkpoints) return networks;
+  const auto node = std::ranges::find(graph.nodes, id, &runner::Node::id);
+  if (node == graph.nodes.end()) throw std::runtime_error("the graph has no node '" + id + "'");
+  for (const runner::Edge& edge : node->inputs) {
+    const auto found = (*checkpoints)->find(graph.nodes[edge.from].id);
+    if (edge.input == "checkpoint" && found != (*checkpoints)->end())
+      networks.push_back({&graph.nodes[edge.from], found->second});
+  }
+  return networks;
 }
 
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runner/graph/graph.h"
 #include "runner/error/result.h"
@@ -27,6 +28,20 @@ runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const r
                                                                          const runner::CheckpointSources& trained,
                                                                          std::string_view device,
                                                                          const RequestContext& context);
+
+/// A training of a run, which is borrowed, and what it puts out.
+struct NodeNetwork {
+  const runner::Node* node;
+  std::shared_ptr<const Checkpoint> checkpoint;
+};
+
+/// What the trainings put out that are wired to the port `checkpoint` of the node `id`, in their order; networks that
+/// their trainings let go are not loaded. As outlines: of weights that are not read; empty where a node cannot be
+/// planned.
+runner::Result<std::vector<NodeNetwork>> networks_wired_to(const runner::Graph& graph, const std::string& id,
+                                                           const runner::CheckpointSources& trained,
+                                                           std::string_view device, bool are_outlines,
+                                                           const RequestContext& context);
 
 /// How a picture becomes the input of such a network. Throws runner::StageError where the checkpoint does not say.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);

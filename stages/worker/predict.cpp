@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/torch.h>
 
+#include "runner/disk/make_folders.h"
 #include "runner/stage/stage.h"
 #include "runner/text/printable.h"
 #include "stages/data/picture_files.h"
@@ -22,7 +23,9 @@
 #include "stages/memory/unseen_plan.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/text/class_text.h"
+#include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
+#include "stages/worker/predict_ensemble.h"
 #include "stages/worker/support_examples.h"
 
 namespace stages {
@@ -46,19 +49,22 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
     return asked.texts ? asked.texts->logits(network, seen.at("image"))
                        : checkpoint.model->forward(network, seen).at("logits");
   });
-  return logits.flatten(0, -2);
+  const at::Tensor rows = logits.flatten(0, -2);
+  // One logit tells two classes apart: it is that of the second against nothing.
+  return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
 }
 
 /// Says what the network takes each picture for.
 class Prediction {
  public:
   Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, AskedClasses asked,
-             std::int64_t top, TestTimeFlip flip, const RequestContext& context)
+             std::int64_t top, TestTimeFlip flip, std::string explain, const RequestContext& context)
       : checkpoint_(checkpoint),
         pictures_(std::move(pictures)),
         asked_(std::move(asked)),
         top_(top),
         flip_(flip),
+        explain_(std::move(explain)),
         context_(context) {}
 
   Json run(std::int64_t batch_size, at::Device device) {
@@ -73,11 +79,15 @@ class Prediction {
       if (context_.cancelled()) throw runner::Cancelled{};
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
-      give(*batch, logits(network, *batch));
+      const at::Tensor said = logits(network, *batch);
+      give(*batch, said);
+      if (!explain_.empty()) draw(network, *batch, said);
       context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
-    return {{"images", images}, {"failed", failed_}};
+    Json answer = {{"images", images}, {"failed", failed_}};
+    if (!explain_.empty()) answer["pictures"] = drawn_;
+    return answer;
   }
 
  private:
@@ -85,6 +95,22 @@ class Prediction {
     const Batch placed = network.placed(asked_.examples ? asked_.examples->asked_about(batch) : batch);
     const ScopedInference inference(network);
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
+  }
+
+  /// Where the network looked for the class that it takes each picture for.
+  void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
+    runner::make_folders(explain_);
+    for (std::int64_t row = 0; row < batch.units(); ++row) {
+      const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
+      const std::int64_t label = class_scores(logits, row).predicted();
+      const bool is_pair = checkpoint_.pair_of > 0;
+      const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
+      const at::Tensor activation =
+          class_activation(network.module(), checkpoint_, pixels, is_pair ? 0 : label, is_pair && label == 0 ? -1 : 1);
+      write_activation(explain_, pictures_->sample_name(index) , index, name_of(label), pixels, activation,
+                       transform_of(checkpoint_));
+      ++drawn_;
+    }
   }
 
   void give(const Batch& batch, const at::Tensor& logits) {
@@ -133,9 +159,10 @@ class Prediction {
   const AskedClasses asked_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
+  const std::string explain_;  // a folder to draw into; empty: nothing is drawn
   const RequestContext& context_;
   std::int64_t next_ = 0;  // the first that nothing has been said of
-  std::int64_t failed_ = 0;
+  std::int64_t failed_ = 0, drawn_ = 0;
 };
 
 /// The bytes that this takes of a GPU named `device_model`.
@@ -147,7 +174,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
   policy.layout = checkpoint.numerics.layout;
   policy.pointer = checkpoint.numerics.pointer;
   const DatasetDescription data = pictures.describe(),
-                           trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes};
+                           trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes, .pair_of = checkpoint.pair_of};
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
     const NamedTensors seen =
@@ -230,8 +257,9 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
+  if (request.contains("ensemble")) return answer_predict_ensemble(request, context);
   const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
-                                               "skip_corrupt", "flip", "plan_for", "support", "labels"});
+                                               "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
@@ -265,7 +293,8 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
     return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size, flip->second, plan_for)}};
-  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second, context)
+  const std::string explain = request.contains("explain") ? fields.text("explain") : "";
+  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second, explain, context)
                     .run(batch_size, *device);
   if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
   return answer;

@@ -14,6 +14,7 @@
 #include "stages/data/fetch_dataset.h"
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_flowers102.h"
+#include "stages/data/make_fundus.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/make_mini_imagenet.h"
 #include "stages/data/make_stanford_cars.h"
@@ -32,8 +33,11 @@ runner::Result<Json> answer_versions(const Json&, const RequestContext&) { retur
 
 using Make = void (*)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 
-constexpr std::array<std::pair<std::string_view, Make>, 5> kMakers = {{{"cub200", make_cub200},
+constexpr std::array<std::pair<std::string_view, Make>, 8> kMakers = {{{"aptos_2019", make_aptos_2019},
+                                                                       {"cub200", make_cub200},
+                                                                       {"eyepacs_2015", make_eyepacs_2015},
                                                                        {"flowers102", make_flowers102},
+                                                                       {"fundus_folders", make_fundus_folders},
                                                                        {"image_folder", make_image_folder},
                                                                        {"mini_imagenet", make_mini_imagenet},
                                                                        {"stanford_cars", make_stanford_cars}}};

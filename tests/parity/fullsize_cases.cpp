@@ -2,35 +2,17 @@
 // alone.
 
 #include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include <torch/torch.h>
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/pretrained.h"
 #include "runner/weights/pretrained_config.h"
-#include "tests/parity/recorded_case.h"
-#include "tests/support/shared_data.h"
+#include "tests/parity/formula_weights.h"
 
 namespace {
 
 using namespace stages;
-namespace fs = std::filesystem;
-
-/// "timm:vit_base_patch16_224" taken apart.
-struct FullModel {
-  std::string library, name;
-};
-
-FullModel full_model(const RecordedCase& recorded) {
-  if (!recorded.json.contains("model") || !recorded.json["model"].is_string()) return {};
-  const std::string text = recorded.json["model"];
-  const std::size_t colon = text.find(':');
-  return {text.substr(0, colon), colon == text.npos ? "" : text.substr(colon + 1)};
-}
-
 nlohmann::json config_of(const FullModel& model) {
   if (model.library == "timm") return {{"architecture", model.name}, {"num_classes", 0}};
   const bool is_large = model.name == "l14";
@@ -46,55 +28,10 @@ nlohmann::json config_of(const FullModel& model) {
   return config;
 }
 
-/// The weight rule "hash-v1", by the library's own name.
-at::Tensor formula_weight(const std::string& name, std::uint64_t seed, std::int64_t number, at::IntArrayRef shape) {
-  const at::Tensor u = hash_uniform(seed, static_cast<std::uint64_t>(number), shape);
-  const double inputs = static_cast<double>(u.numel()) / static_cast<double>(shape[0]);
-  const auto has = [&](const char* part) { return name.find(part) != name.npos; };
-  if (has("cls_token") || has("class_embedding") || has("pos_embed") || has("position_embedding")) return 0.04 * u;
-  if (has("patch_embed")) return name.ends_with("bias") ? 0.01 * u : 0.04 * std::sqrt(3 / inputs) * u;
-  if (shape.size() == 4) return std::sqrt(6 / inputs) * u;
-  if (shape.size() >= 2) return std::sqrt(3 / inputs) * u;
-  return name.ends_with("weight") ? 1 + 0.1 * u : 0.1 * u;
-}
-
-/// The library's tensors of the vision half, each by the number of its line.
-NamedTensors formula_weights(const FullModel& model, const fs::path& folder, std::uint64_t seed) {
-  const std::string name = "keys/" + model.library + "__" + model.name + ".txt";
-  fs::path keys = folder / name;
-  if (!fs::exists(keys)) keys = shared_data("cases/parity/fullsize/" + name);
-  std::ifstream file(keys);
-  NamedTensors result;
-  std::string line;
-  for (std::int64_t number = 0; std::getline(file, line); ++number) {
-    std::istringstream words(line);
-    std::string key, sizes;
-    words >> key >> sizes;
-    if (key.starts_with("text_") || sizes == "-") continue;
-    std::vector<std::int64_t> shape;
-    std::istringstream numbers(sizes);
-    for (std::string size; std::getline(numbers, size, ',');) shape.push_back(std::stoll(size));
-    result.set(key, formula_weight(key, seed, number, shape).to(at::kFloat));
-  }
-  EXPECT_GT(result.size(), 0u) << keys;
-  return result;
-}
-
-void expect_close(const nlohmann::json& expected, const at::Tensor& actual, const std::string& name) {
-  EXPECT_EQ(expected.at("shape").get<std::vector<std::int64_t>>(), actual.sizes().vec()) << name;
-  const double norm = expected.at("norm");
-  EXPECT_NEAR(actual.norm().item<double>(), norm, 1e-9 * norm) << name;
-  EXPECT_NEAR(actual.mean().item<double>(), expected.at("mean"), 1e-9) << name;
-  const at::Tensor flat = actual.flatten();
-  for (std::size_t i = 0; i < expected.at("first").size(); ++i) {
-    EXPECT_NEAR(flat[static_cast<std::int64_t>(i)].item<double>(), expected.at("first")[i], 1e-8) << name << " " << i;
-  }
-}
-
 void compare(const RecordedCase& recorded) {
   const FullModel model = full_model(recorded);
   const auto seed = recorded.json.at("seed").get<std::uint64_t>();
-  const NamedTensors saved = formula_weights(model, recorded.path.parent_path(), seed);
+  const NamedTensors saved = formula_weights(recorded);
   const runner::PretrainedConfig shape = runner::pretrained_config(config_of(model));
   const WeightLayout layout = layout_of(saved).value();
   const bool is_clip = layout != WeightLayout::kTimm && layout != WeightLayout::kVit;
@@ -135,14 +72,14 @@ void compare(const RecordedCase& recorded) {
   const auto& eval = recorded.json.at("f64").at("eval");
   if (!is_alone) {
     const at::Tensor features = network.feature(last);
-    if (eval.contains("vision.last_hidden_state")) expect_close(eval["vision.last_hidden_state"], last, "tokens");
+    if (eval.contains("vision.last_hidden_state")) expect_recorded(eval["vision.last_hidden_state"], last, "tokens");
     if (eval.contains("image_embeds"))
-      expect_close(eval["image_embeds"], features / features.norm(2, 1, true), "embeds");
+      expect_recorded(eval["image_embeds"], features / features.norm(2, 1, true), "embeds");
     return;
   }
-  if (eval.contains("pooled")) expect_close(eval["pooled"], network.tower().pool(last), "pooled");
+  if (eval.contains("pooled")) expect_recorded(eval["pooled"], network.tower().pool(last), "pooled");
   const at::Tensor logits = is_clip ? network.features(pixels) : network.forward(pixels).at("logits");
-  expect_close(eval.at("logits"), logits, "logits");
+  expect_recorded(eval.at("logits"), logits, "logits");
   const auto& train = recorded.json.at("f64").at("train");
   const at::Tensor loss = (hash_uniform(seed, kProbeStream, logits.sizes()) * logits).mean();
   EXPECT_NEAR(loss.item<double>(), train.at("loss"), 1e-9);

@@ -1,5 +1,6 @@
 // Losses and their gradients, as torch computes them.
 
+#include "stages/train/classification_loss.h"
 #include "stages/train/contrastive_loss.h"
 #include "stages/train/loss.h"
 #include "stages/train/variance_covariance.h"
@@ -9,13 +10,8 @@ namespace {
 
 using namespace stages;
 
-/// Ends as skipped, by name, the test of a case with parts that no code here computes; the others have been compared.
-void name_the_rest(const RecordedCase& recorded, const std::vector<std::string>& parts) {
-  std::string rest;
-  for (const std::string& part : parts) {
-    if (recorded.json.contains(part)) rest += (rest.empty() ? "" : ", ") + part;
-  }
-  if (!rest.empty()) GTEST_SKIP() << "no code here computes " << rest;
+FocalFactor focal_of(const RecordedCase& recorded) {
+  return {recorded.json.at("case").at("alpha"), recorded.json.at("case").at("gamma")};
 }
 
 void compare_multiclass(const RecordedCase& recorded) {
@@ -38,7 +34,32 @@ void compare_multiclass(const RecordedCase& recorded) {
     expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
     expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
   }
-  name_the_rest(recorded, {"focal"});
+  const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
+  const at::Tensor loss = classification_loss_sum(logits, labels, {focal_of(recorded)}) / labels.size(0);
+  loss.backward();
+  expect_close(loss.item<double>(), recorded.json.at("focal").at("loss"), "focal");
+  expect_close(logits.grad(), tensor_of(recorded.json.at("focal").at("grad_logits")), "focal");
+}
+
+/// One logit for two classes.
+void compare_binary(const RecordedCase& recorded) {
+  const at::Tensor labels = tensor_of(recorded.json.at("target")).to(at::kLong);
+  const nlohmann::json& asked = recorded.json.at("case");
+  const at::Tensor second_weighs_more = torch::tensor({1.0, asked.at("pos_weight").get<double>()}, at::kDouble);
+  struct Variant {
+    const char* name;
+    ClassificationLoss loss;
+    at::Tensor class_weights;
+  };
+  for (const auto& [name, loss, weights] :
+       {Variant{"bce", {}, {}}, Variant{"bce_smoothed", {.label_smoothing = asked.at("smoothing")}, {}},
+        Variant{"bce_pos_weight", {}, second_weighs_more}, Variant{"focal", {focal_of(recorded)}, {}}}) {
+    const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
+    const at::Tensor mean = pair_loss_sum(logits, labels, loss, weights) / labels.size(0);
+    mean.backward();
+    expect_close(mean.item<double>(), recorded.json.at(name).at("loss"), name);
+    expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
+  }
 }
 
 /// The covariance of all features of an episode, in both forms.
@@ -91,7 +112,7 @@ void compare_info_nce(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
-  return {number_kind("Losses", "multiclass", compare_multiclass),
+  return {number_kind("Losses", "multiclass", compare_multiclass), number_kind("PairLosses", "binary", compare_binary),
           number_kind("Covariances", "vic", compare_variance_and_covariance),
           number_kind("InfoNce", "info_nce", compare_info_nce)};
 }

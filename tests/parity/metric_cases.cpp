@@ -4,6 +4,7 @@
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/evaluation_results.h"
+#include "stages/evaluate/grade_metrics.h"
 #include "stages/evaluate/roc_curve.h"
 #include "tests/parity/recorded_numbers.h"
 
@@ -64,6 +65,36 @@ void expect_curves(const ClassificationCurves& curves, const nlohmann::json& rec
   expect_close(curves.calibration.error, recorded.at("ece_15"), "calibration error");
 }
 
+/// The same predictions as grades.
+void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
+  GradedSamples samples;
+  samples.labels = recorded.json.at("truth").get<std::vector<std::int64_t>>();
+  samples.predicted = recorded.json.at("predicted").get<std::vector<std::int64_t>>();
+  for (std::int64_t grade = 0; grade < logits.size(1); ++grade) samples.grades.push_back(std::to_string(grade));
+  for (std::int64_t row = 0; row < logits.size(0); ++row) {
+    for (std::int64_t grade = 0; grade < logits.size(1); ++grade)
+      samples.scores.push_back(class_scores(logits, row).probability(grade));
+  }
+  const Grading grading = grade(samples, {}, /*seed=*/0);
+  std::map<std::string, double> numbers(grading.numbers.begin(), grading.numbers.end());
+  expect_close(numbers.at("accuracy"), recorded.json.at("accuracy"), "accuracy");
+  expect_close(numbers.at("quadratic_kappa"), recorded.json.at("kappa_quadratic"), "quadratic kappa");
+  for (const char* average : {"precision", "recall", "f1"}) {
+    expect_close(numbers.at(std::string("weighted_") + average), recorded.json.at("average").at("weighted").at(average),
+                 average);
+  }
+  for (std::size_t grade = 0; grade < samples.grades.size(); ++grade) {
+    const std::string name = samples.grades[grade];
+    if (numbers.contains("specificity/" + name))
+      expect_close(numbers.at("specificity/" + name), recorded.json.at("specificity").at(grade), "specificity " + name);
+    const nlohmann::json& area = recorded.json.at("auc_one_vs_rest").at(name);
+    ASSERT_EQ(numbers.contains("auc/" + name), !area.is_null()) << name;
+    if (!area.is_null()) expect_close(numbers.at("auc/" + name), area, "area of " + name);
+  }
+  if (const auto area = recorded.json.find("auc_ovr_weighted"); area != recorded.json.end() && area->is_number())
+    expect_close(numbers.at("auc_weighted"), *area, "weighted area");
+}
+
 void compare_classification(const RecordedCase& recorded) {
   const at::Tensor logits = tensor_of(recorded.json.at("logits")), labels = integers_of(recorded.json.at("truth"));
   std::vector<std::int64_t> top_k;
@@ -73,6 +104,7 @@ void compare_classification(const RecordedCase& recorded) {
     EXPECT_EQ(class_scores(logits, static_cast<std::int64_t>(i)).predicted(), predicted[i]) << i;
   expect_metrics(classification_metrics(logits, labels, top_k), recorded.json);
   expect_curves(classification_curves(logits, labels), recorded.json);
+  expect_grades(logits, recorded);
 }
 
 /// scikit-learn may leave out points on a straight line, so its points are looked for on the curve.

@@ -29,6 +29,7 @@ struct CaseKind {
 std::vector<CaseKind> model_cases();
 std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
+std::vector<CaseKind> backbone_cases();
 std::vector<CaseKind> lora_cases();
 std::vector<CaseKind> image_cases();
 std::vector<CaseKind> schedule_cases();

@@ -23,7 +23,8 @@ TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
   EXPECT_EQ(runner::declared_mixing(schemas, "model.clip_vision"), clip->mixes_samples());
   const auto probe = model_of(kModelLinearProbe, backbone);
   EXPECT_EQ(runner::declared_mixing(schemas, "model.linear_probe"), probe->mixes_samples());
-  for (const runner::StageKind* kind : {&kModelFewShotTransformer, &kModelCrossTransformer})
+  for (const runner::StageKind* kind :
+       {&kModelFewShotTransformer, &kModelCrossTransformer, &kModelSeResnext, &kModelCnn})
     EXPECT_EQ(runner::declared_mixing(schemas, kind->name), model_of(*kind, Json::object())->mixes_samples());
   const auto lora = model_of(kModelLora, backbone);
   EXPECT_EQ(runner::declared_mixing(schemas, "model.lora"), lora->mixes_samples());

@@ -99,7 +99,7 @@ class TinyModel final : public stages::Model {
 
  private:
   static std::shared_ptr<torch::nn::Module> make(const stages::DatasetDescription& data, at::Device device) {
-    const auto classes = static_cast<std::int64_t>(data.classes.size());
-    return torch::nn::Sequential(TinyLinear(2, 8, device), torch::nn::Tanh(), TinyLinear(8, classes, device)).ptr();
+    const std::int64_t logits = stages::logits_for(data);
+    return torch::nn::Sequential(TinyLinear(2, 8, device), torch::nn::Tanh(), TinyLinear(8, logits, device)).ptr();
   }
 };

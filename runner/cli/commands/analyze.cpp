@@ -6,6 +6,7 @@
 #include "runner/cli/run_selection.h"
 #include "runner/report/episode_pictures.h"
 #include "runner/report/evaluation_pictures.h"
+#include "runner/report/pair_picture.h"
 #include "runner/report/picture_folder.h"
 #include "runner/report/run_report.h"
 #include "runner/report/training_picture.h"
@@ -30,6 +31,7 @@ void draw(const RunReport& report, PictureFolder& pictures) {
     if (!evaluation.confusion.empty()) {
       pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
     }
+    if (!evaluation.pairs.empty()) pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe));
     if (!evaluation.episodes.empty()) pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
     if (evaluation.macro || evaluation.micro) pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
     if (evaluation.calibration_error) pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));

@@ -24,13 +24,14 @@ constexpr std::string_view kHub = "hf:";
 constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISION]";
 
 struct DataFlags {
-  std::string action;  ///< "make" or "fetch"
-  std::string what;    ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
-  std::string out;     ///< the folder to write, or to fetch into
-  std::int64_t classes = 8, per_class = 100, size = 64, seed = 0;  ///< make
-  std::vector<std::string> from_files;                             ///< fetch: files of a data set that are here already
-  std::vector<std::string> files;                                  ///< fetch: which of a model's files
-  std::string url;                                                 ///< fetch: another server's address
+  std::string action;                                 ///< "make" or "fetch"
+  std::string what;                                   ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
+  std::string out;                                    ///< the folder to write, or to fetch into
+  std::int64_t classes = 0;                           ///< make; 0: eight, or all five grades
+  std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
+  std::vector<std::string> from_files;                ///< fetch: files of a data set that are here already
+  std::vector<std::string> files;                     ///< fetch: which of a model's files
+  std::string url;                                    ///< fetch: another server's address
   LogFlags log;
 };
 
@@ -48,9 +49,11 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
     return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
+  const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
+  const std::int64_t classes = flags.classes > 0 ? flags.classes : is_graded ? 5 : 8;
   const Json request = {
       {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
-      {"classes", flags.classes},     {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
+      {"classes", classes},           {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
   };
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
@@ -62,8 +65,8 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   }
   if (console.json) print_result(console, "data_make/1", *answer);
   else if (!console.is_quiet()) {
-    console.out << "made " << (*answer)["images"] << " images in " << flags.classes << " classes: " << flags.out
-                << '\n';
+    console.out << "made " << (*answer)["images"] << " images in " << classes
+                << (is_graded ? " grades: " : " classes: ") << flags.out << '\n';
   }
   return ExitCode::kDone;
 }
@@ -144,8 +147,8 @@ Invocation declare_data() {
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
-            .summary = "image_folder, mini_imagenet or stanford_cars (make), flowers102 or cub200 (both), or "
-                       "hf:ORG/NAME[@REVISION] (fetch)",
+            .summary = "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or fundus_folders (make), "
+                       "flowers102 or cub200 (both), or hf:ORG/NAME[@REVISION] (fetch)",
             .type = "DATA",
             .required = true});
   verb.add({.name = "--out",
@@ -167,9 +170,9 @@ Invocation declare_data() {
             .type = "URL"});
   verb.add({.name = "--classes",
             .value = &flags->classes,
-            .summary = "make: classes",
+            .summary = "make: classes; for photographs of the retina, grades",
             .range = {2, 24},
-            .shows_default = true});
+            .assumed = "8, or 5 grades"});
   verb.add({.name = "--per-class",
             .value = &flags->per_class,
             .summary = "make: images of each class",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/device_choice.h"
+#include "runner/cli/prepare.h"
 #include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
@@ -30,6 +31,7 @@ struct PredictFlags {
   std::string flip = "none";        ///< mirrors to average over
   std::string support;              ///< examples of each class, for a few-shot model; empty: none
   std::vector<std::string> labels;  ///< texts that an image is compared with; empty: the classes of the training
+  std::string explain;              ///< a folder of pictures of why; empty: none
   bool skip_corrupt = false;        ///< continue after an image that cannot be read
   LogFlags log;
 };
@@ -89,6 +91,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
     if (file) return file->append(text);
     if (!(console.out << text << std::flush)) throw NobodyReads();
   };
+  show_notice(recipe, console);
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
   const auto answer = ask(worker, request, flags, console, output);
@@ -100,10 +103,27 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
     console.err << failed << " of " << output.images() + failed << " images could not be read\n";
   if (console.json) {
     Json result = {{"images", output.images()}, {"unreadable", failed}, {"file", file ? Json(flags.out) : Json()}};
-    if (answer->contains("weights")) result["weights"] = (*answer)["weights"];
+    if (const std::string notice = notice_of(recipe); !notice.empty()) result["notice"] = notice;
+    for (const char* key : {"weights", "pictures"}) {
+      if (answer->contains(key)) result[key] = (*answer)[key];
+    }
     print_result(console, "predict/1", result, output.unreadable());
   }
   return failed > 0 ? ExitCode::kBadData : ExitCode::kDone;
+}
+
+/// What is asked for and no ensemble does.
+Diagnostics of_no_ensemble(const Json& request) {
+  Diagnostics errors;
+  for (const char* flag : {"support", "labels"}) {
+    if (!request.contains("ensemble") || !request.contains(flag)) continue;
+    errors.push_back({ErrorCode::kUsage,
+                      {},
+                      "",
+                      "--" + std::string(flag) + " is not for networks that vote",
+                      "leave it out, or name one of the trainings: --node NODE"});
+  }
+  return errors;
 }
 
 ExitCode predict_images(const PredictFlags& flags, Console& console) {
@@ -125,6 +145,8 @@ ExitCode predict_images(const PredictFlags& flags, Console& console) {
                         {"skip_corrupt", flags.skip_corrupt}});
   if (!flags.support.empty()) request->json["support"] = path_for(request->graph, flags.support);
   if (!flags.labels.empty()) request->json["labels"] = flags.labels;
+  if (!flags.explain.empty()) request->json["explain"] = path_for(request->graph, flags.explain);
+  if (auto errors = of_no_ensemble(request->json); !errors.empty()) return report(console, errors);
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto device = take_own_device({.recipe = request->recipe,
                                        .graph = request->graph,
@@ -178,6 +200,10 @@ Invocation declare_predict() {
             .value = &flags->labels,
             .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as \"a red car\"",
             .type = "TEXT"});
+  verb.add({.name = "--explain",
+            .value = &flags->explain,
+            .summary = "For a convolutional network: a folder to draw into where it looked (Grad-CAM), over each image",
+            .type = "DIR"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The file to write when all images are done, instead of standard output",

@@ -43,6 +43,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
+  show_notice(prepared->recipe.resolved, console);
   const DeviceUse use{
       .recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()};
   auto device = take_own_device(use, console);

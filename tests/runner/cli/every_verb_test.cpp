@@ -63,6 +63,8 @@ std::vector<GoodLine> good_lines() {
       {"analyze", "analyze finished"},
       {"analyze", "analyze finished finished"},
       {"compare", "compare finished finished"},
+      {"runs", "runs status finished"},
+      {"runs", "runs reset stopped --node train"},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
       {"sweep", "sweep quickstart seed=1,2 sweep.dir=s", kRunning},
       {"plan", "plan quickstart", answering(recorded_plan())},

@@ -50,6 +50,18 @@ TEST(DataDescription, IsWrittenInWords) {
             R"([{"dtype":"float32","name":"image","shape":[3,24,24]},{"dtype":"int64","name":"label","shape":[]}])");
 }
 
+TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
+  DatasetDescription pair = pictures();
+  pair.pair_of = 5;
+  const About about = describe_data(pair);
+  EXPECT_EQ(about.at("pair_of"), "5");
+  EXPECT_EQ(described_data(about).pair_of, 5);
+  EXPECT_EQ(logits_for(pair), 1);
+  EXPECT_EQ(describe_data(pictures()).count("pair_of"), 0u);
+  EXPECT_EQ(described_data(describe_data(pictures())).pair_of, 0);
+  EXPECT_EQ(logits_for(pictures()), 2);
+}
+
 TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is not a list");
   EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has an invalid name");
@@ -70,6 +82,9 @@ TEST(DataDescription, EveryFieldIsChecked) {
         << shape;
   }
   EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
+  for (const char* number : {"1", "-5", "2.5", "five", "\"5\"", "18446744073709551615"}) {
+    EXPECT_EQ(refusal("pair_of", number), "its 'pair_of' is not a number of classes of which there are two") << number;
+  }
 }
 
 TEST(DataDescription, NothingMayBeMissing) {

@@ -128,6 +128,8 @@ std::vector<SharedModel> every_model() {
           lora("lora_in_half", {{"bias", "all"}}, small({{"dtype", "bf16"}})),
           {"few_shot_transformer", &kModelFewShotTransformer, {{"backbone", conv}}, false, true},
           {"cross_transformer", &kModelCrossTransformer, {{"backbone", conv}}, false, true},
+          {"se_resnext", &kModelSeResnext, {{"layers", {1, 1, 1, 1}}, {"cardinality", 1}}, /*has_weights=*/false},
+          {"cnn", &kModelCnn, {{"architecture", "mobilenetv2_100"}}, /*has_weights=*/false},
           {"clip", &kModelClip, Json::parse(kTinyClip), /*has_weights=*/false}};
 }
 

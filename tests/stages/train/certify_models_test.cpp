@@ -96,6 +96,20 @@ TEST(Certify, PoliciesHoldForEveryModel) {
   }
 }
 
+TEST(Certify, BlocksOfConvolutionalNetworksAreRecomputedToTheSameGradient) {
+  MemoryPolicy policy;
+  policy.activation_checkpointing.blocks = true;
+  DatasetDescription data = flowers(224);
+  data.size = 100;
+  for (const char* name : {"seresnext50_32x4d", "resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100"}) {
+    const auto model = model_of(kModelCnn, {{"architecture", name}});
+    const ModelStep step(*model);
+    const runner::Certificate recomputed = certified(step, *model, data, policy);
+    EXPECT_TRUE(recomputed.holds()) << name << ": " << recomputed.refused << " " << recomputed.worst();
+    EXPECT_THAT(recomputed.compared, testing::HasSubstr("activation_checkpointing block")) << name;
+  }
+}
+
 TEST(Certify, ModulesAreNamedAsInTheRecipe) {
   const auto model = models()[0].second;
   const ModelStep step(*model);

@@ -1,6 +1,7 @@
 #include "stages/train/gradient.h"
 
 #include <stdexcept>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -87,6 +88,40 @@ TEST(Gradient, DropoutByThePlaceInAMicroBatchWouldDiffer) {
     wrong = wrong + gradient_of(DroppingStep(), net, part) * static_cast<double>(part.units()) / 10;
   }
   EXPECT_GT(distance(wrong, gradient_of(DroppingStep(), net, batch)), 1e-3);
+}
+
+/// Remembers how many samples each part had.
+class MixingStep final : public TinyStep {
+ public:
+  explicit MixingStep(bool mixes) : mixes_(mixes) {}
+  bool mixes_samples() const override { return mixes_; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    parts.push_back(part.units());
+    return DroppingStep().encode(network, part);
+  }
+
+  mutable std::vector<std::int64_t> parts;
+
+ private:
+  const bool mixes_;
+};
+
+// BatchNorm cannot take a single sample; the parts count by their samples all the same.
+TEST(Gradient, LastPartOfOneSampleGetsAnotherWhereLayersMixThem) {
+  const Batch batch = ten_samples();
+  DroppingNet net(Drops::kNothing);
+  const at::Tensor whole = gradient_of(DroppingStep(), net, batch);
+  const auto parts = [&](bool mixes, std::int64_t micro_batch) {
+    const MixingStep step(mixes);
+    EXPECT_LT(distance(gradient_of(step, net, batch, {.micro_batch = micro_batch}), whole), 1e-12);
+    return step.parts;
+  };
+  using Parts = std::vector<std::int64_t>;
+  EXPECT_EQ(parts(true, 3), (Parts{3, 3, 2, 2}));
+  EXPECT_EQ(parts(false, 3), (Parts{3, 3, 3, 1}));
+  EXPECT_EQ(parts(true, 9), (Parts{8, 2}));
+  EXPECT_EQ(parts(true, 4), (Parts{4, 4, 2}));
+  EXPECT_EQ(parts(true, 10), (Parts{10}));
 }
 
 TEST(Gradient, GroupsAreCutBetweenGroups) {

@@ -204,6 +204,17 @@ TEST(ParameterGroups, FactorsAreShortForHeadAndBackbone) {
   EXPECT_EQ(groups[1].parameters.size(), 4);
 }
 
+TEST(ParameterGroups, HeadMayBeCalledClassifier) {
+  torch::nn::Sequential network;
+  network->push_back("backbone", torch::nn::Linear(2, 3));
+  network->push_back("classifier", torch::nn::Linear(3, 2));
+  const auto options = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
+  const auto groups = divide_parameters(*network, kAdam, options);
+  ASSERT_EQ(groups.size(), 2);
+  EXPECT_THAT(names(groups[0].parameters), ElementsAre("classifier.weight", "classifier.bias"));
+  EXPECT_THAT(names(groups[1].parameters), ElementsAre("backbone.weight", "backbone.bias"));
+}
+
 TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
   torch::nn::Sequential network{torch::nn::Linear(2, 3)};
   const auto groups = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;

@@ -78,7 +78,8 @@ TEST_F(Complete, Verbs) {
 TEST_F(Complete, WhatDataFetches) {
   EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch"));
   EXPECT_THAT(texts({"data", "make", ""}),
-              ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars"));
+              ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars", "aptos_2019",
+                          "eyepacs_2015", "fundus_folders"));
   EXPECT_THAT(texts({"data", "fetch", ""}), ElementsAre("cub200", "flowers102", "hf:"));
   EXPECT_THAT(texts({"data", "fetch", "--fro"}), ElementsAre("--from-file"));
   EXPECT_THAT(texts({"data", "fetch", "cub200", "--from-file", folder_.path().string() + "/recipes/pl"}),

@@ -1,0 +1,85 @@
+#include "stages/worker/feature_map_picture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <torch/torch.h>
+
+#include "runner/disk/new_file.h"
+#include "runner/stage/stage.h"
+#include "stages/data/png_writer.h"
+#include "stages/model/convolutional_classifier.h"
+
+namespace stages {
+namespace {
+
+ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
+  if (auto* found = dynamic_cast<ConvolutionalClassifierNetwork*>(&network)) return *found;
+  throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                           "the model of '" + checkpoint.model_stage +
+                               "' has no feature maps that a picture of its reasons could be made of")
+      .with_help("leave out --explain; it is for convolutional networks: model.se_resnext and model.cnn");
+}
+
+/// A number from 0 to 1 as a byte.
+std::uint8_t to_byte(double share) {
+  return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
+}
+
+}  // namespace
+
+at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint, const at::Tensor& pixels,
+                            std::int64_t logit, double sign) {
+  ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);
+  at::Tensor maps;
+  {
+    const torch::NoGradGuard no_graph;
+    maps = classifier.backbone().forward(pixels);
+  }
+  maps = maps.detach().to(at::kFloat).requires_grad_();
+  const at::AutoGradMode with_graph(true);
+  const at::Tensor logits = classifier.head().forward(maps.mean({2, 3}));
+  const at::Tensor gradient = torch::autograd::grad({logits[0][logit] * sign}, {maps}).front();
+  const at::Tensor weights = gradient.mean({2, 3}, /*keepdim=*/true);
+  const at::Tensor activation = (weights * maps).sum(1).squeeze(0).relu().detach().to(at::kCPU);
+  const double most = activation.max().item<double>();
+  return most > 0 ? activation / most : activation;
+}
+
+Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation, const ImageDatasetOptions& transform) {
+  const std::int64_t height = pixels.size(2), width = pixels.size(3);
+  const at::Tensor heat = torch::upsample_bilinear2d(activation.unsqueeze(0).unsqueeze(0), {height, width},
+                                                     /*align_corners=*/false)
+                              .contiguous();
+  const at::Tensor seen = pixels.to(at::kCPU, at::kFloat).contiguous();
+  const auto* strengths = heat.const_data_ptr<float>();
+  const auto* values = seen.const_data_ptr<float>();
+  constexpr double kMostRed = 0.6;
+  Image picture(static_cast<int>(width), static_cast<int>(height));
+  for (std::int64_t y = 0; y < height; ++y) {
+    std::uint8_t* row = picture.row(static_cast<int>(y));
+    for (std::int64_t x = 0; x < width; ++x) {
+      const double red = kMostRed * static_cast<double>(strengths[y * width + x]);
+      for (std::size_t channel = 0; channel < 3; ++channel) {
+        const double value = static_cast<double>(values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
+                                 transform.standard_deviation[channel] +
+                             transform.mean[channel];
+        row[3 * x + static_cast<std::int64_t>(channel)] = to_byte((1 - red) * value + (channel == 0 ? red : 0));
+      }
+    }
+  }
+  return picture;
+}
+
+void write_activation(const std::string& folder, const std::string& file, std::int64_t index, const std::string& what,
+                      const at::Tensor& pixels, const at::Tensor& activation, const ImageDatasetOptions& transform) {
+  const auto bytes = png_file(activation_picture(pixels, activation, transform));
+  std::string name =
+      std::filesystem::path(file).stem().string() + "." + std::to_string(index) + "." + what + ".png";
+  std::ranges::replace(name, '/', '_');
+  runner::write_atomically(std::filesystem::path(folder) / name,
+                           {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace stages

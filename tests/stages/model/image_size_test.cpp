@@ -1,0 +1,29 @@
+#include "stages/model/image_size.h"
+
+#include <gtest/gtest.h>
+
+#include "runner/stage/stage.h"
+
+namespace stages {
+namespace {
+
+DatasetDescription pair_of_grades() { return {.size = 8, .classes = {"mild", "severe"}, .pair_of = 5}; }
+
+TEST(FittingClasses, PairHasOneLogitWhateverItIsChosenFrom) {
+  EXPECT_EQ(fitting_classes(pair_of_grades(), std::nullopt, "/model"), 1);
+  EXPECT_EQ(fitting_classes(pair_of_grades(), 5, "/model"), 1);
+  const DatasetDescription two{.size = 8, .classes = {"mild", "severe"}};
+  EXPECT_EQ(fitting_classes(two, std::nullopt, "/model"), 2);
+}
+
+TEST(FittingClasses, NumberIsThatWhichThePairIsChosenFrom) {
+  try {
+    fitting_classes(pair_of_grades(), 2, "/model");
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "num_classes is 2, the data has 5 classes");
+  }
+}
+
+}  // namespace
+}  // namespace stages
