@@ -1,4 +1,6 @@
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "stages/data/fundus_list.h"
 #include "stages/data/fundus_parts.h"
@@ -7,8 +9,37 @@
 namespace stages {
 namespace {
 
+Preprocessing read_preprocessing(runner::ConfigReader& reader) {
+  runner::ConfigReader &flatten = reader.section("flatten_sharpen"), &clahe = reader.section("clahe");
+  bool flattens = false, equalises = false;
+  FlattenSharpen flattening;
+  std::int64_t kernel_size = 0;
+  flatten.read("enabled", flattens);
+  flatten.read("kernel_size", kernel_size);
+  flatten.read("brightness", flattening.brightness);
+  flatten.read("contrast", flattening.contrast);
+  flatten.read("sharpen", flattening.sharpen);
+  flattening.kernel_size = static_cast<int>(kernel_size);
+  Clahe equalising;
+  std::vector<std::int64_t> tiles;
+  clahe.read("enabled", equalises);
+  clahe.read("clip_limit", equalising.clip_limit);
+  clahe.read("tiles", tiles);
+  if (tiles.size() == 2) {
+    equalising.columns = static_cast<int>(tiles[0]);
+    equalising.rows = static_cast<int>(tiles[1]);
+  }
+  Preprocessing steps;
+  if (flattens) steps.flatten_sharpen = flattening;
+  if (equalises) steps.clahe = equalising;
+  return steps;
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
-  const ImageOptions options = read_image_options(reader);
+  ImageOptions options = read_image_options(reader);
+  options.images.preprocessing = read_preprocessing(reader);
+  options.images.change_order = ChangeOrder::kPlacesFirst;
+  options.images.shows_retinas = true;
   const auto layout = runner::choice<FundusLayout>(reader, "layout",
                                                    {{"class_folders", FundusLayout::kClassFolders},
                                                     {"aptos_2019", FundusLayout::kAptos2019},

@@ -136,6 +136,7 @@ ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t 
     result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
     if (changes_pictures(options_.augment)) {
       result.change = drawn_change(options_.augment, result.cut.mirrored, random);
+      result.change->steps = options_.change_order;
       result.cut.mirrored = false;
     }
   } else {
@@ -150,7 +151,7 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
                                                 const std::optional<PictureChange>& change) const {
   const Interpolation interpolation = options_.resize.interpolation;
   if (!change) return cut_out(cut, std::move(image), interpolation);
-  if (options_.augment.random_resized_crop)
+  if (options_.augment.random_resized_crop || options_.change_order == ChangeOrder::kPlacesFirst)
     return std::make_shared<const Image>(changed(*cut_out(cut, std::move(image), interpolation), *change));
   auto part = std::make_shared<const Image>(changed(cropped(*image, cut.from), *change));
   Cut rest = cut;
@@ -167,7 +168,10 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   const auto find = [&](int eighths) { return cache_ ? cache_->find(key(eighths)) : nullptr; };
   const auto file_bytes = [&] { return read_image_file(list_->root / file(index).name); };
   const auto decode = [&](Bytes bytes, int eighths) {
-    auto image = std::make_shared<const Image>(decode_image(bytes, eighths));
+    Image picture = decode_image(bytes, eighths);
+    if (options_.look) options_.look(index, picture);
+    if (options_.preprocessing.does_anything()) picture = preprocessed(std::move(picture), options_.preprocessing);
+    auto image = std::make_shared<const Image>(std::move(picture));
     if (cache_) cache_->put(key(eighths), image);
     return image;
   };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
+#include "stages/data/preprocessing.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -24,11 +26,17 @@ struct ImageDatasetOptions {
   int image_size = 224;
   ResizeOptions resize;
   AugmentOptions augment;  ///< of the training part
+  ChangeOrder change_order = ChangeOrder::kColoursFirst;
+  Preprocessing preprocessing;  ///< of every part; needs Decode::kExact
+  bool shows_retinas = false;   ///< a picture that looks like none is worth a word
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
   std::string stage =
       {};  ///< whose they are, "/data": a picture that cannot be read is blamed on it; empty: on its reader
+  /// Called with each picture that is decoded, before anything is done to it, by whichever thread decodes; may be
+  /// empty.
+  std::function<void(std::int64_t index, const Image&)> look = {};
 };
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
@@ -48,6 +56,12 @@ class ImageDataset : public Dataset {
   LoaderOptions loader() const override { return options_.loader; }
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
+
+  /// Where its pictures come from.
+  const std::filesystem::path& root() const { return list_->root; }
+  const std::vector<ImageFile>& files() const { return (*list_)[part_]; }
+  Part part() const { return part_; }
+  const ImageDatasetOptions& options() const { return options_; }
 
  private:
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }

@@ -10,6 +10,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kRetina = "retina";
+
 // The bounds of schemas/images.schema.json.
 constexpr double kSmallestImage = 8, kLargestImage = 4096, kLargestMean = 1000, kSmallestDeviation = 1e-6,
                  kLargestDeviation = 1000, kLargestResized = 1e6;
@@ -50,29 +52,70 @@ void read_three(const json& list, double smallest, double largest, const std::st
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = number_between(list[i], smallest, largest, key);
 }
 
+json preprocessing_json(const Preprocessing& steps) {
+  json document = json::object();
+  if (const auto& step = steps.flatten_sharpen) {
+    document["flatten_sharpen"] = {{"kernel_size", step->kernel_size},
+                                   {"brightness", step->brightness},
+                                   {"contrast", step->contrast},
+                                   {"sharpen", step->sharpen}};
+  }
+  if (const auto& step = steps.clahe)
+    document["clahe"] = {{"clip_limit", step->clip_limit}, {"tiles", {step->columns, step->rows}}};
+  return document;
+}
+
+int integer_between(const json& value, double smallest, double largest, const std::string& key) {
+  if (!value.is_number_integer()) refuse_transform(key, "is not an integer");
+  return static_cast<int>(number_between(value, smallest, largest, key));
+}
+
+/// The bounds are those of schemas/data/fundus.schema.json.
+Preprocessing preprocessing_from(const json& document) {
+  Preprocessing steps;
+  if (!document.is_object()) refuse_transform("preprocess", "is not a mapping");
+  for (const auto& [name, step] : document.items()) {
+    if (name == "flatten_sharpen") {
+      steps.flatten_sharpen = {.kernel_size = integer_between(member(step, "kernel_size"), 1, 1000, "kernel_size"),
+                               .brightness = number_between(member(step, "brightness"), -255, 255, "brightness"),
+                               .contrast = number_between(member(step, "contrast"), 0, 10, "contrast"),
+                               .sharpen = number_between(member(step, "sharpen"), 0, 10, "sharpen")};
+    } else if (name == "clahe") {
+      const json& tiles = member(step, "tiles");
+      if (!tiles.is_array() || tiles.size() != 2) refuse_transform("tiles", "is not a list of two");
+      steps.clahe = {.clip_limit = number_between(member(step, "clip_limit"), 0, 1000, "clip_limit"),
+                     .columns = integer_between(tiles[0], 1, 64, "tiles"),
+                     .rows = integer_between(tiles[1], 1, 64, "tiles")};
+    } else {
+      refuse_transform(name, "is not known");
+    }
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::string transform_json(const ImageDatasetOptions& options) {
   const ResizeOptions& resize = options.resize;
-  return json{{"kind", "image"},
-              {"image_size", options.image_size},
-              {"decode", word_of(kDecodes, options.decode)},
-              {"resize",
-               {{"interpolation", word_of(kInterpolations, resize.interpolation)},
-                {"crop_fraction", resize.crop_fraction},
-                {"crop_offset", word_of(kCropOffsets, resize.crop_offset)},
-                {"shape", word_of(kResizeShapes, resize.shape)}}},
-              {"normalize", {{"mean", options.mean}, {"std", options.standard_deviation}}}}
-      .dump();
+  json document{{"kind", "image"},
+                {"image_size", options.image_size},
+                {"decode", word_of(kDecodes, options.decode)},
+                {"resize",
+                 {{"interpolation", word_of(kInterpolations, resize.interpolation)},
+                  {"crop_fraction", resize.crop_fraction},
+                  {"crop_offset", word_of(kCropOffsets, resize.crop_offset)},
+                  {"shape", word_of(kResizeShapes, resize.shape)}}},
+                {"normalize", {{"mean", options.mean}, {"std", options.standard_deviation}}}};
+  if (options.preprocessing.does_anything()) document["preprocess"] = preprocessing_json(options.preprocessing);
+  if (options.shows_retinas) document["subject"] = kRetina;
+  return document.dump();
 }
 
 ImageDatasetOptions transform_from_json(std::string_view text) {
   const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (member(document, "kind") != "image") refuse_transform("kind", "is not 'image'");
   ImageDatasetOptions options;
-  const json& size = member(document, "image_size");
-  if (!size.is_number_integer()) refuse_transform("image_size", "is not an integer");
-  options.image_size = static_cast<int>(number_between(size, kSmallestImage, kLargestImage, "image_size"));
+  options.image_size = integer_between(member(document, "image_size"), kSmallestImage, kLargestImage, "image_size");
   options.decode = value_of(kDecodes, document, "decode");
   const json& resize = member(document, "resize");
   options.resize.interpolation = value_of(kInterpolations, resize, "interpolation");
@@ -84,6 +127,10 @@ ImageDatasetOptions transform_from_json(std::string_view text) {
   const json& normalize = member(document, "normalize");
   read_three(member(normalize, "mean"), -kLargestMean, kLargestMean, "mean", options.mean);
   read_three(member(normalize, "std"), kSmallestDeviation, kLargestDeviation, "std", options.standard_deviation);
+  if (document.contains("preprocess")) options.preprocessing = preprocessing_from(document["preprocess"]);
+  if (options.preprocessing.does_anything() && options.decode == Decode::kFast)
+    refuse_transform("decode", "is 'fast', and it is preprocessed at full size");
+  options.shows_retinas = document.contains("subject") && document["subject"] == kRetina;
   return options;
 }
 

@@ -26,6 +26,15 @@ void adjust(Image& image, Adjustment adjustment, const PictureChange& change) {
   }
 }
 
+Image placed_anew(Image image, const PictureChange& change) {
+  if (change.rotation != 0) image = rotated(image, change.rotation);
+  const int right = static_cast<int>(std::nearbyint(change.right * image.width));
+  const int down = static_cast<int>(std::nearbyint(change.down * image.height));
+  if (right != 0 || down != 0 || change.shear != 0 || change.scale != 1)
+    image = moved(image, right, down, change.shear, change.scale);
+  return image;
+}
+
 }  // namespace
 
 bool changes_pictures(const AugmentOptions& augment) {
@@ -55,14 +64,11 @@ PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Rand
 }
 
 Image changed(Image image, const PictureChange& change) {
+  if (change.steps == ChangeOrder::kPlacesFirst) image = placed_anew(std::move(image), change);
   if (change.is_mirrored) flip_columns(image);
   if (change.is_upside_down) flip_rows(image);
   for (const Adjustment adjustment : change.order) adjust(image, adjustment, change);
-  if (change.rotation != 0) image = rotated(image, change.rotation);
-  const int right = static_cast<int>(std::nearbyint(change.right * image.width));
-  const int down = static_cast<int>(std::nearbyint(change.down * image.height));
-  if (right != 0 || down != 0 || change.shear != 0 || change.scale != 1)
-    image = moved(image, right, down, change.shear, change.scale);
+  if (change.steps == ChangeOrder::kColoursFirst) image = placed_anew(std::move(image), change);
   return image;
 }
 

@@ -9,9 +9,14 @@ namespace stages {
 
 enum class Adjustment { kBrightness, kContrast, kSaturation, kHue };
 
-/// What is done to one picture in one epoch beside cutting it, in this order; what is not asked for is not done. Hue
-/// is converted also where it is turned by nothing.
+/// Whether a picture is mirrored, coloured and then moved, before it is resized unless it was cropped at random; or
+/// turned, moved, mirrored and then coloured, so that colours change the black at its edges too, once it is resized.
+enum class ChangeOrder { kColoursFirst, kPlacesFirst };
+
+/// What is done to one picture in one epoch beside cutting it; what is not asked for is not done. Hue is converted also
+/// where it is turned by nothing.
 struct PictureChange {
+  ChangeOrder steps = ChangeOrder::kColoursFirst;
   bool is_mirrored = false, is_upside_down = false;
   std::array<Adjustment, 4> order = {Adjustment::kBrightness, Adjustment::kContrast, Adjustment::kSaturation,
                                      Adjustment::kHue};
@@ -32,8 +37,8 @@ bool changes_pictures(const AugmentOptions& augment);
 /// option does not change what another one draws.
 PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random);
 
-/// `image` changed: by torchvision's transforms of Pillow's images, ColorJitter, RandomRotation, and one RandomAffine
-/// that moves, shears and scales.
+/// `image` changed: by torchvision's transforms of Pillow's images, the flips, ColorJitter, RandomRotation, and one
+/// RandomAffine that moves, shears and scales.
 Image changed(Image image, const PictureChange& change);
 
 }  // namespace stages

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runner/stage/stage.h"
+#include "stages/data/retina_check.h"
 
 namespace stages {
 namespace {
@@ -120,8 +121,25 @@ runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths)
 }
 
 PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)
-    : pictures_(as_list(std::move(files)), Part::kTest, stopping(std::move(options)), /*seed=*/0, nullptr),
+    : pictures_(as_list(std::move(files)), Part::kTest, looking(stopping(std::move(options))), /*seed=*/0, nullptr),
       skip_(skip) {}
+
+ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {
+  if (!options.shows_retinas) return options;
+  options.look = [this](std::int64_t index, const Image& picture) {
+    if (looks_like_retina(picture)) return;
+    const std::lock_guard lock(mutex_);
+    strangers_.insert(index);
+  };
+  return options;
+}
+
+std::vector<std::string> PictureFiles::strangers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const std::int64_t index : strangers_) names.push_back(sample_name(index));
+  return names;
+}
 
 DatasetDescription PictureFiles::describe() const { return pictures_.describe(); }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,20 @@ class PictureFiles final : public Dataset {
   std::string sample_name(std::int64_t index) const override { return pictures_.sample_name(index); }
   LoaderOptions loader() const override { return pictures_.loader(); }
 
+  /// Pictures that have been read, in their order, and do not look like the retinas that the network learned from; none
+  /// where it learned from anything else.
+  std::vector<std::string> strangers() const;
   /// Why the picture `index` was left out, and forgets it; nullopt where it was not.
   std::optional<Unreadable> take_unreadable(std::int64_t index) const;
 
  private:
+  ImageDatasetOptions looking(ImageDatasetOptions options) const;
+
   const ImageDataset pictures_;
   const bool skip_;
   mutable std::mutex mutex_;
   mutable std::map<std::int64_t, Unreadable> unreadable_;  // by index
+  mutable std::set<std::int64_t> strangers_;               // indices
 };
 
 }  // namespace stages

@@ -9,6 +9,7 @@
 
 #include "runner/disk/make_folders.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "runner/text/printable.h"
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
@@ -34,6 +35,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
+
+constexpr std::size_t kNamedStrangers = 10;
 
 /// What a picture may be taken for, where those are not the classes of the training.
 struct AskedClasses {
@@ -85,6 +88,7 @@ class Prediction {
       context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
+    tell_strangers();
     Json answer = {{"images", images}, {"failed", failed_}};
     if (!explain_.empty()) answer["pictures"] = drawn_;
     return answer;
@@ -146,6 +150,15 @@ class Prediction {
                      {"code", runner::name(unreadable->code)},
                      {"message", unreadable->message}});
     }
+  }
+
+  void tell_strangers() const {
+    const std::vector<std::string> names = pictures_->strangers();
+    if (names.empty()) return;
+    context_.say(
+        std::to_string(names.size()) +
+        (names.size() == 1 ? " picture does not look like a photograph" : " pictures do not look like photographs") +
+        " of a retina, so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
   }
 
   std::string name_of(std::int64_t label) const {

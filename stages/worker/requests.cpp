@@ -18,6 +18,7 @@
 #include "stages/data/make_image_folder.h"
 #include "stages/data/make_mini_imagenet.h"
 #include "stages/data/make_stanford_cars.h"
+#include "stages/worker/check_data.h"
 #include "stages/worker/export.h"
 #include "stages/fetch/hub.h"
 #include "stages/worker/predict.h"
@@ -115,10 +116,10 @@ runner::JsonFields<Json> request_fields(const Json& request, std::initializer_li
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
-      RequestKind{"check_memory", answer_check_memory}, RequestKind{"export", answer_export},
-      RequestKind{"fetch_data", answer_fetch_data},     RequestKind{"fetch_model", answer_fetch_model},
-      RequestKind{"make_data", answer_make_data},       RequestKind{"predict", answer_predict},
-      RequestKind{"versions", answer_versions},
+      RequestKind{"check_data", answer_check_data},   RequestKind{"check_memory", answer_check_memory},
+      RequestKind{"export", answer_export},           RequestKind{"fetch_data", answer_fetch_data},
+      RequestKind{"fetch_model", answer_fetch_model}, RequestKind{"make_data", answer_make_data},
+      RequestKind{"predict", answer_predict},         RequestKind{"versions", answer_versions},
   };
   return kRequests;
 }

@@ -121,6 +121,31 @@ def preprocess(arguments, results):
     results["preprocess"] = {"images_per_second": times, "mean": means}
 
 
+def fundus(arguments, results):
+    """Preprocessing of photographs of the retina on one core."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"size": 1024, "folder": folder, "images": 10}
+        programs = {
+            "retort": Program([str(ROOT / "build/bin/fundus_bench")], options),
+            "OpenCV in Python": Program([sys.executable, str(HERE / "fundus.py")], options),
+        }
+        times = {}
+        for turn in range(arguments.blocks + 1):
+            for side, program in programs.items():
+                for name, seconds in program.block()["seconds"].items():
+                    if turn > 0:
+                        times.setdefault((name, side), []).append(options["images"] / seconds)
+        for program in programs.values():
+            program.end()
+    print(f"\nPhotographs of {options['size']} x {options['size']} pixels in memory, one core, {arguments.blocks} blocks")
+    rows = [("", "images/s", "spread", "of OpenCV in Python", "sum of values")]
+    for (name, side), values in times.items():
+        median, peer = statistics.median(values), statistics.median(times[name, "OpenCV in Python"])
+        rows.append((f"{name}, {side}", f"{median:.1f}", f"{spread(values):.0%}", f"{median / peer:.2f}", programs[side].started["sums"][name]))
+    table(rows)
+    results["fundus"] = {"images_per_second": {", ".join(key): values for key, values in times.items()}, "sums": {side: program.started["sums"] for side, program in programs.items()}}
+
+
 def step_options(arguments, folder, recompute=False):
     """What both sides of a training step of CLIP B/32 are told."""
     model = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "patch_size": 32}
@@ -445,7 +470,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
+    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "fundus": fundus, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/commands/data_check.h"
 #include "runner/cli/console.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/run/ask_worker.h"
@@ -24,7 +25,7 @@ constexpr std::string_view kHub = "hf:";
 constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISION]";
 
 struct DataFlags {
-  std::string action;                                 ///< "make" or "fetch"
+  std::string action;                                 ///< "make", "fetch" or "check"
   std::string what;                                   ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
   std::string out;                                    ///< the folder to write, or to fetch into
   std::int64_t classes = 0;                           ///< make; 0: eight, or all five grades
@@ -32,6 +33,8 @@ struct DataFlags {
   std::vector<std::string> from_files;                ///< fetch: files of a data set that are here already
   std::vector<std::string> files;                     ///< fetch: which of a model's files
   std::string url;                                    ///< fetch: another server's address
+  std::vector<std::string> overrides;                 ///< check
+  std::int64_t distance = 8;                          ///< check: of hashes
   LogFlags log;
 };
 
@@ -136,21 +139,31 @@ ExitCode fetch_data(const DataFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
+ExitCode check(const DataFlags& flags, Console& console) {
+  NamedRecipe recipe;
+  recipe.overrides = flags.overrides;
+  recipe.name = flags.what;
+  return check_data(recipe, flags.distance, flags.log, console);
+}
+
 Invocation declare_data() {
   const auto flags = std::make_shared<DataFlags>();
   Invocation verb;
   verb.add({.name = "action",
             .value = &flags->action,
-            .summary = "make, or fetch",
-            .choices = {"make", "fetch"},
+            .summary = "make, fetch, or check RECIPE [overrides]",
+            .choices = {"make", "fetch", "check"},
             .required = true});
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
             .summary = "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or fundus_folders (make), "
-                       "flowers102 or cub200 (both), or hf:ORG/NAME[@REVISION] (fetch)",
+                       "flowers102 or cub200 (both), hf:ORG/NAME[@REVISION] (fetch), or a recipe (check)",
             .type = "DATA",
             .required = true});
+  verb.add({.name = "overrides",
+            .value = &flags->overrides,
+            .summary = "check: key=value or group=option, as of `retort run`"});
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "make: the folder to write, which must not exist; fetch: the folder, default data/, or for hf: "
@@ -185,8 +198,16 @@ Invocation declare_data() {
             .shows_default = true});
   verb.add(
       {.name = "--seed", .value = &flags->seed, .summary = "make: the seed of every image", .shows_default = true});
+  verb.add({.name = "--distance",
+            .value = &flags->distance,
+            .summary = "check: how many of 256 bits may differ between pictures that look the same",
+            .range = {0, 64},
+            .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
+    if (flags->action == "check") return check(*flags, console);
+    if (!flags->overrides.empty())
+      return report(console, {misused("'" + flags->overrides.front() + "' is too much", "overrides are for check")});
     return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
   };
   return verb;
@@ -195,7 +216,7 @@ Invocation declare_data() {
 }  // namespace
 
 const Command kDataCommand = {
-    "data", "Makes small data sets to try things out, and fetches published data and weights.",
+    "data", "Makes small data sets to try things out, fetches published data and weights, checks data.",
     "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", declare_data};
 
 }  // namespace runner

@@ -113,6 +113,7 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
     return found;
   }
   if (what.type == "DATA") {
+    if (line.action == "check") return recipes(line.recipe, typed);
     const bool is_fetch = line.action == "fetch";
     std::span<const std::string_view> names = kMakeableData;
     if (is_fetch) names = kFetchableData;

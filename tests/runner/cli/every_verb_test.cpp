@@ -39,6 +39,13 @@ const std::string kRunning = "hello read ready read";
 const std::string kCertificate =
     R"({"schema":1,"node":"train","compared":"all","holds":true,"worst":0,"limit":1e-12,"parameters":[{"name":"w","relative_error":0}],"changed":[],"refused":""})";
 
+const std::string kSurvey =
+    R"({"node":"data","pointer":"/data","images":1,"bytes":9,"widths":[1,1,1],"heights":[1,1,1],"classes":["a"],)"
+    R"("parts":[{"part":"train","images":1,"by_class":[1]}],"unreadable":{"count":0,"shown":[]},)"
+    R"("identical":{"count":0,"shown":[],"across_parts":0,"several_classes":0},)"
+    R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,)"
+    R"("shared_patients":{"count":0,"shown":[]},"strangers":{"count":0,"shown":[]}})";
+
 /// What a worker has once answered to `retort plan`.
 std::string recorded_plan() {
   auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
@@ -94,6 +101,7 @@ std::vector<GoodLine> good_lines() {
       {"data", "data fetch hf:a/b",
        answering(
            R"({"folder":"a/b","commit":"c","received_bytes":2,"files":[{"name":"x","bytes":2,"was_there":false}]})")},
+      {"data", "data check quickstart", answering(R"({"data":[)" + kSurvey + "]}")},
       {"devices", "devices"},
       {"devices", "devices --best"},
       {"doctor", "doctor", answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},

@@ -75,6 +75,30 @@ TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
   }
 }
 
+TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
+  options_.change_order = ChangeOrder::kPlacesFirst;
+  const ImageDataset data = dataset();
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    auto [cut, change] = drawn_for(options_, epoch, 61, 45);
+    change.steps = ChangeOrder::kPlacesFirst;
+    EXPECT_TRUE(image_of(data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+  }
+}
+
+TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
+  options_.preprocessing.clahe = Clahe{};
+  options_.augment = {};
+  const Image made = preprocessed(picture_, options_.preprocessing);
+  const at::Tensor expected = pixels(apply(evaluation_cut(61, 45, 24, {}), made, Interpolation::kBicubic));
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    const auto cache = std::make_shared<ImageCache>(1 << 20);
+    const ImageDataset data = dataset(part, {}, cache);
+    for (int again = 0; again < 2; ++again) EXPECT_TRUE(image_of(data, again).equal(expected));
+  }
+  options_.preprocessing = {};
+  EXPECT_FALSE(image_of(dataset(Part::kTest), 0).equal(expected));
+}
+
 TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
   const ImageDataset data = dataset(Part::kTrain, Box{10, 5, 40, 30});
   Image part(40, 30);

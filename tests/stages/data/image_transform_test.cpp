@@ -51,6 +51,53 @@ TEST(ImageTransform, IsWrittenInTheWordsOfRecipes) {
             R"("interpolation":"bilinear","shape":"shortest_side"}})");
 }
 
+ImageDatasetOptions of_retinas() {
+  ImageDatasetOptions options = unusual();
+  options.decode = Decode::kExact;
+  options.shows_retinas = true;
+  options.preprocessing = {.flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5}, .clahe = Clahe{2.5, 4, 6}};
+  return options;
+}
+
+TEST(ImageTransform, PreprocessingComesBackAsItWas) {
+  const ImageDatasetOptions back = transform_from_json(transform_json(of_retinas()));
+  EXPECT_EQ(back.preprocessing, of_retinas().preprocessing);
+  EXPECT_TRUE(back.shows_retinas);
+  const ImageDatasetOptions none = transform_from_json(transform_json(unusual()));
+  EXPECT_FALSE(none.preprocessing.does_anything());
+  EXPECT_FALSE(none.shows_retinas);
+}
+
+TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
+  const json document = json::parse(transform_json(of_retinas()));
+  EXPECT_EQ(document["subject"], "retina");
+  EXPECT_EQ(document["preprocess"].dump(),
+            R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
+            R"("kernel_size":7,"sharpen":0.5}})");
+}
+
+TEST(ImageTransform, PreprocessingIsChecked) {
+  const auto refused = [](const std::string& pointer, const json& value) {
+    json document = json::parse(transform_json(of_retinas()));
+    document[json::json_pointer(pointer)] = value;
+    try {
+      transform_from_json(document.dump());
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refused("/preprocess/clahe/clip_limit", 3), "accepted");
+  EXPECT_EQ(refused("/preprocess/clahe/clip_limit", -1), "its 'clip_limit' is outside its range");
+  EXPECT_EQ(refused("/preprocess/clahe/tiles", {8}), "its 'tiles' is not a list of two");
+  EXPECT_EQ(refused("/preprocess/clahe/tiles/0", 65), "its 'tiles' is outside its range");
+  EXPECT_EQ(refused("/preprocess/flatten_sharpen/kernel_size", 1.5), "its 'kernel_size' is not an integer");
+  EXPECT_EQ(refused("/preprocess/flatten_sharpen", 1), "its 'kernel_size' is missing");
+  EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is not known");
+  EXPECT_EQ(refused("/preprocess", 1), "its 'preprocess' is not a mapping");
+  EXPECT_EQ(refused("/decode", "fast"), "its 'decode' is 'fast', and it is preprocessed at full size");
+}
+
 TEST(ImageTransform, WhatBelongsToTrainingIsNotInIt) {
   ImageDatasetOptions options = unusual();
   options.augment.horizontal_flip = 0.5;

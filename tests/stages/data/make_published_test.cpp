@@ -14,6 +14,7 @@
 #include "stages/data/make_cub200.h"
 #include "stages/data/few_shot_list.h"
 #include "stages/data/make_flowers102.h"
+#include "stages/data/make_fundus.h"
 #include "stages/data/make_mini_imagenet.h"
 #include "stages/data/make_stanford_cars.h"
 #include "stages/data/stanford_cars_list.h"
@@ -77,9 +78,13 @@ TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MakePublished,
-                         testing::Values(make_flowers102, make_cub200, make_mini_imagenet, make_stanford_cars),
+                         testing::Values(make_flowers102, make_cub200, make_mini_imagenet, make_stanford_cars,
+                                         make_aptos_2019, make_eyepacs_2015, make_fundus_folders),
                          [](const auto& info) {
                            if (info.param == make_mini_imagenet) return "mini_imagenet";
+                           if (info.param == make_aptos_2019) return "aptos_2019";
+                           if (info.param == make_eyepacs_2015) return "eyepacs_2015";
+                           if (info.param == make_fundus_folders) return "fundus_folders";
                            if (info.param == make_stanford_cars) return "stanford_cars";
                            return info.param == make_cub200 ? "cub200" : "flowers102";
                          });

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "stages/data/affine.h"
+#include "stages/data/picture_colors.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -95,6 +97,18 @@ TEST(PictureChange, IsAskedForByMoreThanACut) {
     EXPECT_TRUE(changes_pictures(augment));
     EXPECT_TRUE(changes_images(augment));
   }
+}
+
+TEST(PictureChange, PlacesFirstColoursTheBlackToo) {
+  const Image image = picture(30, 20, 3);
+  PictureChange change{.is_mirrored = true, .contrast = 0.5, .rotation = 45};
+  EXPECT_EQ(changed(image, change).row(0)[0], 0);
+  change.steps = ChangeOrder::kPlacesFirst;
+  EXPECT_GT(changed(image, change).row(0)[0], 0);
+  Image steps = rotated(image, 45);
+  flip_columns(steps);
+  change_contrast(steps, 0.5);
+  EXPECT_EQ(changed(image, change).pixels, steps.pixels);
 }
 
 TEST(PictureChange, MovesByWholePixelsAndLeavesBlack) {

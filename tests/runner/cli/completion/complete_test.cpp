@@ -76,7 +76,7 @@ TEST_F(Complete, Verbs) {
 }
 
 TEST_F(Complete, WhatDataFetches) {
-  EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch"));
+  EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch", "check"));
   EXPECT_THAT(texts({"data", "make", ""}),
               ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars", "aptos_2019",
                           "eyepacs_2015", "fundus_folders"));

@@ -1,0 +1,139 @@
+#include "runner/report/data_survey.h"
+
+#include <cstdint>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/report/table.h"
+#include "runner/text/bytes.h"
+#include "runner/text/join.h"
+#include "runner/text/printable.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNamedFindings = 10;
+
+std::string counted_word(std::int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string file_text(const Json& picture) { return "'" + printable(picture["file"].get<std::string>()) + "'"; }
+
+/// "'a.png' (train) = 'b.png' (test)".
+std::string group_text(const Json& group, const char* relation) {
+  std::vector<std::string> files;
+  for (const Json& picture : group)
+    files.push_back(file_text(picture) + " (" + picture["part"].get<std::string>() + ")");
+  return join(files, relation);
+}
+
+/// The first of `list`, and how many more there are.
+template <typename Show>
+std::string named(const Json& list, std::int64_t count, const Show& show) {
+  std::vector<std::string> names;
+  for (const Json& one : list["shown"]) {
+    if (names.size() == kNamedFindings || std::ssize(names) == count) break;
+    names.push_back(show(one));
+  }
+  const std::int64_t more = count - std::ssize(names);
+  return join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+class Findings {
+ public:
+  explicit Findings(const Json& survey) : survey_(survey) {}
+
+  void add(Severity severity, ErrorCode code, std::string message, std::string help) {
+    Diagnostic finding{code, {}, survey_["pointer"].get<std::string>(), std::move(message), std::move(help)};
+    finding.severity = severity;
+    list.push_back(std::move(finding));
+  }
+
+  /// Copies, or pictures that look the same.
+  void add_groups(const Json& groups, Severity across_severity, const char* relation, const std::string& same) {
+    const auto count = groups["count"].get<std::int64_t>(), across = groups["across_parts"].get<std::int64_t>();
+    const auto text = [&](const Json& group) { return group_text(group, relation); };
+    if (across > 0)
+      add(across_severity, ErrorCode::kBadAnnotations,
+          counted_word(across, "picture is", "pictures are") + " in more than one part, " + same + ": " +
+              named(groups, across, text),
+          "what is tested would have been learned: keep one of each, or all of them in one part");
+    if (count > across)
+      add(Severity::kWarning, ErrorCode::kBadAnnotations,
+          counted_word(count - across, "picture is", "pictures are") + " more than once in one part, " + same, "");
+    if (const auto several = groups["several_classes"].get<std::int64_t>(); several > 0)
+      add(Severity::kWarning, ErrorCode::kBadAnnotations,
+          counted_word(several, "picture that is there more than once, " + same + ", has",
+                       "pictures that are there more than once, " + same + ", have") +
+              " more than one class",
+          "");
+  }
+
+  Diagnostics list;
+
+ private:
+  const Json& survey_;
+};
+
+std::string side_text(const Json& sides) {
+  if (sides[0] == sides[2]) return std::to_string(sides[0].get<int>());
+  return std::to_string(sides[0].get<int>()) + " to " + std::to_string(sides[2].get<int>()) +
+         ", half of them at most " + std::to_string(sides[1].get<int>());
+}
+
+}  // namespace
+
+std::string data_survey_text(const Json& survey) {
+  std::vector<std::vector<std::string>> rows = {{"class"}};
+  for (const Json& part : survey["parts"]) rows.front().push_back(part["part"]);
+  std::vector<std::string> sums = {"all"};
+  for (std::size_t label = 0; label < survey["classes"].size(); ++label) {
+    std::vector<std::string> row = {printable(survey["classes"][label].get<std::string>())};
+    for (const Json& part : survey["parts"])
+      row.push_back(label < part["by_class"].size() ? std::to_string(part["by_class"][label].get<std::int64_t>()) : "");
+    rows.push_back(std::move(row));
+  }
+  for (const Json& part : survey["parts"]) sums.push_back(std::to_string(part["images"].get<std::int64_t>()));
+  rows.push_back(std::move(sums));
+  std::string text = printable(survey["node"].get<std::string>()) + ": " +
+                     counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") + ", " +
+                     size_text(survey["bytes"].get<std::int64_t>());
+  text += "; widths " + side_text(survey["widths"]) + "; heights " + side_text(survey["heights"]);
+  if (const auto patients = survey["patients"].get<std::int64_t>(); patients > 0)
+    text += "; " + counted_word(patients, "patient", "patients");
+  return text + "\n\n" + table_text(rows);
+}
+
+Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tolerance) {
+  const auto severity = [](bool is_tolerated) { return is_tolerated ? Severity::kWarning : Severity::kError; };
+  Findings findings(survey);
+  const Json& unreadable = survey["unreadable"];
+  if (const auto count = unreadable["count"].get<std::int64_t>(); count > 0)
+    findings.add(severity(tolerance.unreadable), ErrorCode::kCorruptImage,
+                 counted_word(count, "picture cannot be read: ", "pictures cannot be read: ") +
+                     named(unreadable, count,
+                           [](const Json& one) { return file_text(one) + " (" + one["why"].get<std::string>() + ")"; }),
+                 "repair or remove them, or set on_corrupt: skip");
+  findings.add_groups(survey["identical"], severity(tolerance.copies), " = ", "byte for byte");
+  findings.add_groups(survey["alike"], Severity::kWarning, " ~ ", "looking the same");
+  const Json& shared = survey["shared_patients"];
+  if (const auto count = shared["count"].get<std::int64_t>(); count > 0)
+    findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
+                 "pictures of " + counted_word(count, "patient", "patients") + " are in more than one part: " +
+                     named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
+                 "results may be too good: divide by patient");
+  const Json& strangers = survey["strangers"];
+  if (const auto count = strangers["count"].get<std::int64_t>(); count > 0)
+    findings.add(
+        Severity::kWarning, ErrorCode::kBadAnnotations,
+        counted_word(count, "picture does not look like a photograph", "pictures do not look like photographs") +
+            " of a retina: " + named(strangers, count, file_text),
+        "");
+  return findings.list;
+}
+
+}  // namespace runner

@@ -1,0 +1,181 @@
+#include "stages/data/picture_survey.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "runner/disk/digest.h"
+#include "runner/stage/run_context.h"
+#include "stages/data/image_reader.h"
+#include "stages/data/picture_hash.h"
+#include "stages/data/retina_check.h"
+
+namespace stages {
+namespace {
+
+constexpr int kSeenSide = 128;  // pixels that are enough to hash a picture and to know a retina
+constexpr auto kShownEvery = std::chrono::milliseconds(100);
+
+/// What is kept of a picture.
+struct Seen {
+  std::array<std::uint64_t, 2> digest{};  // half of its file's SHA-256
+  PictureHash hash{};
+  std::int64_t bytes = 0;
+  int width = 0, height = 0;
+  bool is_stranger = false;
+  std::optional<std::string> fault;
+};
+
+std::array<std::uint64_t, 2> half_digest(const std::vector<std::uint8_t>& bytes) {
+  const std::string digest = runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return {std::stoull(digest.substr(0, 16), nullptr, 16), std::stoull(digest.substr(16, 16), nullptr, 16)};
+}
+
+Seen look_at(const std::filesystem::path& path, bool expects_retina) {
+  Seen seen;
+  try {
+    const std::vector<std::uint8_t> bytes = read_image_file(path);
+    seen.bytes = static_cast<std::int64_t>(bytes.size());
+    seen.digest = half_digest(bytes);
+    const ImageHeader header = read_image_header(bytes);
+    seen.width = header.shown_width();
+    seen.height = header.shown_height();
+    const Image picture = decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
+    seen.hash = picture_hash(picture);
+    seen.is_stranger = expects_retina && !looks_like_retina(picture);
+  } catch (const ImageError& error) {
+    seen.fault = error.what();
+  }
+  return seen;
+}
+
+struct Task {
+  const ImageDataset* data;
+  const ImageFile* file;
+};
+
+/// Looks at all of them, by several threads.
+std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOptions& options) {
+  std::vector<Seen> seen(tasks.size());
+  std::atomic<std::size_t> next = 0, done = 0;
+  std::atomic<bool> stops = false;
+  std::mutex mutex;
+  std::condition_variable finished;
+  int left = std::max(1, options.threads);
+  std::exception_ptr failure;
+  std::vector<std::jthread> threads;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < tasks.size() && !stops; i = next++) {
+        const Task& task = tasks[i];
+        seen[i] = look_at(task.data->root() / task.file->name, task.data->options().shows_retinas);
+        ++done;
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      stops = true;
+    }
+    const std::lock_guard lock(mutex);
+    --left;
+    finished.notify_all();
+  };
+  for (int i = left; i > 0; --i) threads.emplace_back(work);
+  std::unique_lock lock(mutex);
+  while (!finished.wait_for(lock, kShownEvery, [&] { return left == 0; })) {
+    lock.unlock();
+    if (options.cancelled && options.cancelled()) stops = true;
+    if (options.progress) options.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(tasks.size()));
+    lock.lock();
+  }
+  lock.unlock();
+  threads.clear();
+  if (failure) std::rethrow_exception(failure);
+  if (stops) throw runner::Cancelled{};
+  return seen;
+}
+
+std::array<int, 3> range_of(std::vector<int> values) {
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  return {values.front(), values[values.size() / 2], values.back()};
+}
+
+}  // namespace
+
+bool is_across(const PictureSurvey::Group& group) {
+  return std::ranges::any_of(group, [&](const SurveyedPicture& one) { return one.part != group.front().part; });
+}
+
+PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
+                              const SurveyOptions& options) {
+  PictureSurvey survey;
+  std::vector<Task> tasks;
+  std::map<std::string_view, std::set<Part>> of_patient;
+  for (const auto& data : parts) {
+    auto& counts = survey.counts[static_cast<std::size_t>(data->part())];
+    if (data->part() == Part::kTrain) survey.classes = data->describe().classes;
+    counts.resize(data->describe().classes.size());
+    for (const ImageFile& file : data->files()) {
+      tasks.push_back({data.get(), &file});
+      ++counts[static_cast<std::size_t>(file.label)];
+      if (!file.patient.empty()) of_patient[file.patient].insert(data->part());
+    }
+  }
+  survey.patients = std::ssize(of_patient);
+  for (const auto& [patient, places] : of_patient)
+    if (places.size() > 1) survey.shared.emplace_back(patient);
+
+  const std::vector<Seen> seen = look_at_all(tasks, options);
+  const auto picture = [&](std::size_t i) {
+    return SurveyedPicture{tasks[i].data->part(), tasks[i].file->name, tasks[i].file->label};
+  };
+  const auto group_of = [&](const std::vector<std::size_t>& members) {
+    PictureSurvey::Group group;
+    for (const std::size_t member : members) group.push_back(picture(member));
+    return group;
+  };
+  std::vector<int> widths, heights;
+  std::vector<PictureHash> hashes;
+  std::vector<std::size_t> readable;  // where each hash is from
+  std::map<std::array<std::uint64_t, 2>, std::vector<std::size_t>> of_digest;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    survey.bytes += seen[i].bytes;
+    if (seen[i].bytes > 0) of_digest[seen[i].digest].push_back(i);
+    if (seen[i].fault) {
+      survey.unreadable.push_back({picture(i), *seen[i].fault});
+      continue;
+    }
+    widths.push_back(seen[i].width);
+    heights.push_back(seen[i].height);
+    hashes.push_back(seen[i].hash);
+    readable.push_back(i);
+    if (seen[i].is_stranger) survey.strangers.push_back(picture(i));
+  }
+  survey.widths = range_of(std::move(widths));
+  survey.heights = range_of(std::move(heights));
+  std::vector<std::vector<std::size_t>> same;
+  for (auto& [digest, members] : of_digest)
+    if (members.size() > 1) same.push_back(std::move(members));
+  std::ranges::sort(same);
+  for (const auto& members : same) survey.identical.push_back(group_of(members));
+  const auto groups = alike(hashes, options.most_bits, [&] {
+    if (options.cancelled && options.cancelled()) throw runner::Cancelled{};
+  });
+  for (std::vector<std::size_t> members : groups) {
+    for (std::size_t& member : members) member = readable[member];
+    const bool has_copies_alone = std::ranges::all_of(
+        members, [&](std::size_t member) { return seen[member].digest == seen[members.front()].digest; });
+    if (!has_copies_alone) survey.alike.push_back(group_of(members));
+  }
+  return survey;
+}
+
+}  // namespace stages

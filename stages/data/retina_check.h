@@ -1,0 +1,12 @@
+#pragma once
+
+#include "stages/data/image.h"
+
+namespace stages {
+
+/// Does `image` look like a photograph of a retina: is what is bright in it orange-red, and a disc, perhaps cut off at
+/// two sides, on black? A rough test, at 96 x 96 places whatever the picture's size. It takes a photograph that is
+/// cropped to the inside of the disc for another thing, so it is good for a warning and for nothing else.
+bool looks_like_retina(const Image& image);
+
+}  // namespace stages

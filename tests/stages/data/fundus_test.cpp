@@ -1,0 +1,111 @@
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "stages/data/make_fundus.h"
+#include "stages/stages.h"
+#include "tests/support/image_stage_fixture.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+
+class Fundus : public ImageStageTest {
+ protected:
+  Fundus() : ImageStageTest(kDataFundus) {}
+  void make_aptos() { make_aptos_2019(data(), {.classes = 5, .per_class = 20, .size = 16}); }
+  /// "E0612 /duplicates: …" of what the run throws.
+  std::string failure(const Json& options) {
+    try {
+      run(options);
+      return "";
+    } catch (const runner::StageError& error) {
+      return runner::name(error.code) + " " + error.option + ": " + error.what();
+    }
+  }
+};
+
+TEST_F(Fundus, IsDividedByGradeAndSeed) {
+  make_aptos();
+  const auto first = run({{"layout", "aptos_2019"}, {"image_size", 8}});
+  EXPECT_THAT(context_.said, Contains("5 classes; 70 images for training, 15 for validation, 15 for test"));
+  EXPECT_THAT(context_.said, Contains("photographs of the grades 0 to 4: train 14, 14, 14, 14, 14; "
+                                      "validation 3, 3, 3, 3, 3; test 3, 3, 3, 3, 3"));
+  EXPECT_EQ(part(first, "train")->describe().classes,
+            (std::vector<std::string>{"No DR", "Mild NPDR", "Moderate NPDR", "Severe NPDR", "PDR"}));
+  const auto again = run({{"layout", "aptos_2019"}, {"split", {{"seed", 0}}}}),
+             other = run({{"layout", "aptos_2019"}, {"split", {{"seed", 1}}}});
+  EXPECT_NE(names(*part(again, "test")), names(*part(other, "test")));
+}
+
+TEST_F(Fundus, ThePublishedTestIsUsedInPlaceOfItsShare) {
+  make_eyepacs_2015(data(), {.classes = 5, .per_class = 20, .size = 16});
+  const auto outputs =
+      run({{"layout", "eyepacs_2015"}, {"split", {{"train", 0.4}, {"validation", 0.4}, {"test", 0.2}}}});
+  const auto size = [&](const char* name) { return part(outputs, name)->describe().size; };
+  EXPECT_EQ(size("train") + size("validation") + size("test"), 100);
+  EXPECT_EQ(size("test"), 50);
+  EXPECT_NEAR(static_cast<double>(size("train")), static_cast<double>(size("validation")), 6);
+  for (const std::string& name : names(*part(outputs, "test"))) EXPECT_THAT(name, testing::StartsWith("test/"));
+}
+
+TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
+  make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
+  fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
+  fs::copy_file(data() / "test/2/00001.jpg", data() / "train/3/copy.jpg");
+  EXPECT_EQ(failure({}),
+            "E0612 /duplicates: 1 photograph is in more than one part, byte for byte: 'train/2/copy.jpg' in train and "
+            "'train/3/copy.jpg' in train and 'test/2/00001.jpg' in test");
+  context_.said.clear();
+  const auto dropped = run({{"duplicates", "drop"}, {"image_size", 8}});
+  EXPECT_EQ(part(dropped, "train")->describe().size, 20);
+  EXPECT_EQ(part(dropped, "test")->describe().size, 5);
+  EXPECT_THAT(context_.said, Contains("1 photograph is there more than once, byte for byte: 1 in more than one part, 1 "
+                                      "with more than one grade"));
+  EXPECT_THAT(context_.said, Contains("left out of train: 2 photographs that a later part has too"));
+  EXPECT_EQ(part(run({{"duplicates", "keep"}}), "train")->describe().size, 22);
+  EXPECT_THAT(context_.said, Contains(HasSubstr("1 photograph is in more than one part, byte for byte: ")));
+}
+
+TEST_F(Fundus, CopiesWithinAPartAreOnlyCounted) {
+  make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
+  fs::copy_file(data() / "train/2/00006.jpg", data() / "train/2/copy.jpg");
+  EXPECT_EQ(part(run({}), "train")->describe().size, 21);
+  EXPECT_THAT(context_.said, Contains("1 photograph is there more than once, byte for byte: 0 in more than one part, 0 "
+                                      "with more than one grade"));
+}
+
+TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
+  for (const char* const name : {"train/0/17_left.jpg", "test/1/17_right.jpg", "train/1/18_left.jpg"})
+    folder_.add("data/" + std::string(name), name[6]);
+  folder_.add("data/val/0/19_left.jpg", 77);
+  run({});
+  EXPECT_THAT(context_.said,
+              Contains("photographs of 1 patient are in more than one part, so that the results may be too good: 17"));
+}
+
+TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {
+  for (const char* const name : {"data/0/a.jpg", "data/0/b.jpg"}) folder_.add(name, name[7]);
+  EXPECT_EQ(failure({}), "E0608 /split: of 2 photographs none is left for 'validation'");
+  EXPECT_EQ(failure({{"split", {{"train", 0.5}, {"validation", 0}, {"test", 0.5}}}}), "");
+}
+
+TEST_F(Fundus, APhotographThatCannotBeReadIsNamed) {
+  make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
+  write_bytes(data() / "test/0/00001.jpg", {0xff, 0xd8, 0xff});
+  const auto test = part(run({{"image_size", 8}}), "test");
+  try {
+    test->sample(0, 0);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("image 'test/0/00001.jpg': "));
+  }
+  EXPECT_FALSE(part(run({{"image_size", 8}, {"on_corrupt", "skip"}}), "test")->sample(0, 0));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,82 @@
+#include "stages/data/picture_hash.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "stages/data/image_reader.h"
+#include "stages/data/jpeg_writer.h"
+#include "stages/data/resize.h"
+#include "stages/data/retina.h"
+#include "stages/random/random.h"
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+using Groups = std::vector<std::vector<std::size_t>>;
+
+PictureHash random_hash(Random& random) { return {random.next(), random.next(), random.next(), random.next()}; }
+
+PictureHash with_bits_turned(PictureHash hash, int count, Random& random) {
+  std::set<std::int64_t> bits;
+  while (std::ssize(bits) < count) bits.insert(random.below(256));
+  for (const std::int64_t bit : bits) hash[static_cast<std::size_t>(bit / 64)] ^= std::uint64_t{1} << (bit % 64);
+  return hash;
+}
+
+TEST(PictureHash, HasABitWhereItBecomesBrighter) {
+  Image image(170, 160);
+  for (int y = 0; y < 160; ++y)
+    for (int x = 0; x < 170; ++x) std::fill_n(image.row(y) + 3 * x, 3, static_cast<std::uint8_t>(y < 80 ? x : 170 - x));
+  const PictureHash hash = picture_hash(image);
+  EXPECT_EQ(hash[0], ~std::uint64_t{0});
+  EXPECT_EQ(hash[1] >> 32, 0xffffffffu);
+  EXPECT_EQ(hash[3], 0u);
+  EXPECT_EQ(picture_hash(Image(40, 40)), PictureHash{});
+}
+
+TEST(PictureHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
+    const Image again = decode_image(
+        encode_jpeg(resize(image, {0, 0, 200, 200}, 120, 120, {0, 0, 120, 120}, Interpolation::kBicubic), 60));
+    EXPECT_LE(distance(picture_hash(image), picture_hash(again)), 8) << i;
+    EXPECT_GT(distance(picture_hash(image), picture_hash(draw_retina(0, 200, Random({i + 100})))), 8) << i;
+  }
+}
+
+TEST(Alike, NoPairIsMissed) {
+  Random random({3});
+  std::vector<PictureHash> hashes;
+  for (int i = 0; i < 300; ++i) hashes.push_back(random_hash(random));
+  for (int i = 0; i < 300; ++i) hashes.push_back(with_bits_turned(hashes[static_cast<std::size_t>(i)], i % 20, random));
+  for (const int most : {0, 1, 3, 8, 19}) {
+    const Groups groups = alike(hashes, most);
+    std::set<std::vector<std::size_t>> found(groups.begin(), groups.end());
+    for (std::size_t i = 0; i < 300; ++i)
+      EXPECT_EQ(found.contains({i, i + 300}), static_cast<int>(i % 20) <= most) << i << " " << most;
+    EXPECT_TRUE(std::ranges::is_sorted(groups));
+  }
+}
+
+TEST(Alike, GroupsAreConnectedByPairs) {
+  Random random({4});
+  const PictureHash first = random_hash(random), far = random_hash(random);
+  PictureHash second = first, third = first;
+  second[0] ^= 0b111;
+  third[0] ^= 0b111111;
+  EXPECT_EQ(alike(std::vector{first, far, third, second}, 3), (Groups{{0, 2, 3}}));
+  EXPECT_EQ(alike(std::vector{first, far, third}, 3), Groups{});
+  EXPECT_EQ(alike({}, 3), Groups{});
+}
+
+TEST(Alike, AThousandEqualPicturesAreComparedOnce) {
+  int looks = 0;
+  EXPECT_EQ(alike(std::vector<PictureHash>(1000), 8, [&] { ++looks; }).size(), 1u);
+  EXPECT_LE(looks, 9);
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,98 @@
+#include "stages/data/picture_survey.h"
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "runner/stage/run_context.h"
+#include "stages/data/make_fundus.h"
+#include "stages/data/png_writer.h"
+#include "stages/data/image_reader.h"
+#include "stages/stages.h"
+#include "tests/support/image_stage_fixture.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class PictureSurveyTest : public ImageStageTest {
+ protected:
+  PictureSurveyTest() : ImageStageTest(kDataFundus) {}
+  void SetUp() override { make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 64, .seed = 2}); }
+
+  PictureSurvey survey(SurveyOptions options = {.threads = 2}) {
+    const auto outputs = run({{"duplicates", "keep"}});
+    std::vector<std::shared_ptr<const ImageDataset>> parts;
+    for (const char* const port : {"train", "validation", "test"})
+      parts.push_back(std::dynamic_pointer_cast<const ImageDataset>(outputs.at(port)));
+    return survey_pictures(parts, options);
+  }
+  static std::vector<std::string> names(const PictureSurvey::Group& group) {
+    std::vector<std::string> names;
+    for (const SurveyedPicture& picture : group) names.push_back(picture.file);
+    return names;
+  }
+};
+
+TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
+  const PictureSurvey found = survey();
+  EXPECT_THAT(found.counts[0], ElementsAre(4, 4, 4, 4, 4));
+  EXPECT_THAT(found.counts[1], ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(found.widths, ElementsAre(64, 64, 64));
+  EXPECT_GT(found.bytes, 30 * 500);
+  EXPECT_THAT(found.unreadable, IsEmpty());
+  EXPECT_THAT(found.identical, IsEmpty());
+  EXPECT_THAT(found.alike, IsEmpty());
+  EXPECT_THAT(found.strangers, IsEmpty());
+  EXPECT_EQ(found.patients, 0);
+}
+
+TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
+  fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
+  write_bytes(data() / "train/4/again.png", png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
+  const PictureSurvey found = survey();
+  ASSERT_EQ(found.identical.size(), 1u);
+  EXPECT_THAT(names(found.identical[0]), ElementsAre("train/2/copy.jpg", "test/2/00001.jpg"));
+  EXPECT_TRUE(is_across(found.identical[0]));
+  ASSERT_EQ(found.alike.size(), 1u);
+  EXPECT_THAT(names(found.alike[0]), ElementsAre("train/4/again.png", "val/4/00002.jpg"));
+}
+
+TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
+  std::vector<std::uint8_t> half = file_bytes(data() / "train/1/00006.jpg");
+  half.resize(half.size() / 2);
+  write_bytes(data() / "train/1/00006.jpg", half);
+  folder_.add("data/train/0/street.jpg", 1, 50, 40);
+  const PictureSurvey found = survey();
+  ASSERT_EQ(found.unreadable.size(), 1u);
+  EXPECT_EQ(found.unreadable[0].picture.file, "train/1/00006.jpg");
+  ASSERT_EQ(found.strangers.size(), 1u);
+  EXPECT_EQ(found.strangers[0].file, "train/0/street.jpg");
+  EXPECT_THAT(found.widths, ElementsAre(50, 64, 64));
+}
+
+TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
+  for (const char* const name : {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})
+    fs::copy_file(data() / "train/0/00003.jpg", data() / name);
+  EXPECT_THAT(survey().shared, IsEmpty());
+  fs::copy_file(data() / "train/0/00003.jpg", data() / "val/1/18_right.jpg");
+  const PictureSurvey found = survey();
+  EXPECT_EQ(found.patients, 2);
+  EXPECT_THAT(found.shared, ElementsAre("18"));
+}
+
+TEST_F(PictureSurveyTest, AnyNumberOfThreadsFindsTheSame) {
+  fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
+  for (const int threads : {1, 7, 100}) {
+    const PictureSurvey found = survey({.threads = threads});
+    ASSERT_EQ(found.identical.size(), 1u);
+    EXPECT_THAT(names(found.identical[0]), ElementsAre("train/2/copy.jpg", "test/2/00001.jpg"));
+  }
+}
+
+}  // namespace
+}  // namespace stages
