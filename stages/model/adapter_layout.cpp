@@ -60,4 +60,6 @@ AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool 
   return {};
 }
 
+AdapterBase whole_clip() { return {"CLIPModel", kClipLibrary, {}}; }
+
 }  // namespace stages

@@ -16,4 +16,7 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
 /// Throws runner::StageError where the layout has no name for a layer of `lora`.
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected);
 
+/// The same of a CLIP of both towers.
+AdapterBase whole_clip();
+
 }  // namespace stages
