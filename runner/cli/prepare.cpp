@@ -52,7 +52,8 @@ std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named) {
   return folders;
 }
 
-Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+                             const FileSystem& files) {
   const Declared declared = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared(recipe, path);
   };
@@ -68,7 +69,7 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
   request.strict = named.strict;
   request.config_folders = config_folders(named, errors);
   if (!errors.empty()) return errors;
-  return Composer::open(std::move(request), real_file_system(), declared, sources);
+  return Composer::open(std::move(request), files, declared, sources);
 }
 
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas, Sources& sources) {
@@ -131,8 +132,9 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, cons
 namespace {
 
 /// The rules that it breaks are in the result.
-Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
-  auto composer = open_recipe(named, schemas, sources);
+Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+                                            const FileSystem& files = real_file_system()) {
+  auto composer = open_recipe(named, schemas, sources, files);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
@@ -159,6 +161,28 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   Diagnostics broken_rules = rules_broken_by(*graph, schemas);
   return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph), std::move(broken_rules)};
 }
+
+constexpr const char* kTextFile = "model.yaml";
+
+/// The disk, with one file that is not on it.
+class WithText final : public FileSystem {
+ public:
+  explicit WithText(const std::string& text) : text_(text) {}
+
+  std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const override {
+    return path == kTextFile ? text_ : real_file_system().read(path, limit);
+  }
+  bool is_file(const std::filesystem::path& path) const override {
+    return path == kTextFile || real_file_system().is_file(path);
+  }
+  bool is_folder(const std::filesystem::path& path) const override { return real_file_system().is_folder(path); }
+  std::vector<std::string> list(const std::filesystem::path& folder) const override {
+    return real_file_system().list(folder);
+  }
+
+ private:
+  const std::string& text_;
+};
 
 /// Removes from `errors` those that `known` holds: the mistakes that nobody has made just now.
 void remove_known(Diagnostics& errors, const Diagnostics& known) {
@@ -195,6 +219,14 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
 void show_notice(const Value& resolved, Console& console) {
   const std::string notice = notice_of(resolved);
   if (!notice.empty() && !console.is_quiet()) console.err << "notice: " << printable(notice) << '\n';
+}
+
+Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::string> overrides,
+                                    const SchemaSet& schemas, Sources& sources) {
+  NamedRecipe named;
+  named.name = kTextFile;
+  named.overrides = std::move(overrides);
+  return prepare_by_any_rules(named, schemas, sources, WithText(text));
 }
 
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found) {

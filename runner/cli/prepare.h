@@ -20,7 +20,8 @@ std::vector<std::filesystem::path> search_path(const NamedRecipe& named);
 std::vector<std::filesystem::path> recipe_folders(const NamedRecipe& named);
 
 /// The recipe that the command line names, opened for composing. Borrows `schemas` and `sources`.
-Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources);
+Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+                             const FileSystem& files = real_file_system());
 
 /// The same without overrides, but for those that say where configs are: for compose_leniently().
 Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas, Sources& sources);
@@ -51,6 +52,10 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
 /// Shows what the recipe wants to be known by everybody (notice_of()), where there is something and it is not to be
 /// quiet.
 void show_notice(const Value& resolved, Console& console);
+
+/// The same for a recipe that is in no file: its text, whole and without a defaults list.
+Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::string> overrides,
+                                    const SchemaSet& schemas, Sources& sources);
 
 /// Prints a run's summary as JSON, what was found beside it as errors and warnings.
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found = {});

@@ -8,11 +8,11 @@
 
 namespace runner {
 
-void add_weights_source(Invocation& verb, WeightsSource& source) {
+void add_weights_source(Invocation& verb, WeightsSource& source, bool is_required) {
   verb.add({.name = "run",
             .value = &source.run,
             .summary = "The run's folder, as `retort run` printed it",
-            .required = true});
+            .required = is_required});
   verb.add({.name = "--checkpoint",
             .value = &source.checkpoint,
             .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",

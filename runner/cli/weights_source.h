@@ -25,7 +25,7 @@ struct WeightsSource {
 };
 
 /// The run's folder, --checkpoint and --weights.
-void add_weights_source(Invocation& verb, WeightsSource& source);
+void add_weights_source(Invocation& verb, WeightsSource& source, bool is_required = true);
 /// --node.
 void add_weights_node(Invocation& verb, WeightsSource& source);
 

@@ -181,7 +181,8 @@ std::string choice_text(const MemoryPlan& plan) {
                                           : "chosen: ";
   text += choice.summary;
   if (choice.overrides.empty()) return text;
-  text += ": " + size_text(plan.predicted) + " instead of " + size_text(choice.whole);
+  const std::string now = size_text(plan.predicted), whole = size_text(choice.whole);
+  text += ": " + now + (now == whole ? ", as much as without it" : " instead of " + whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));
   text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time" : ", in about the same time";
   return text + (choice.exactness == "bit" ? "; every bit of the result stays" : "; equal in exact arithmetic");

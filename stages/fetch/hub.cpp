@@ -323,7 +323,8 @@ std::vector<std::string> wanted_files(const std::vector<std::string>& all) {
     return [=](std::string_view name) { return is_weights(name, stem, ending); };
   };
   take([](std::string_view name) {
-    return name == "config.json" || name == "preprocessor_config.json" || name == "adapter_config.json";
+    return name == "config.json" || name == "preprocessor_config.json" || name == "adapter_config.json" ||
+           name == "merges.txt" || name == "vocab.json";
   });
   const bool has_adapter = take(named("adapter_model", ".safetensors")) || take(named("adapter_model", ".bin"));
   const bool has_weights =

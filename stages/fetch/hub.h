@@ -43,7 +43,8 @@ HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, cons
                       runner::Storage& storage = runner::disk());
 
 /// Of a model's files those that hold its weights and say how it is built and fed: config.json,
-/// preprocessor_config.json, an adapter's files, and the safetensors, or where there are none the .bin.
+/// preprocessor_config.json, merges.txt and vocab.json of a tokenizer, an adapter's files, and the safetensors, or
+/// where there are none the .bin.
 std::vector<std::string> wanted_files(const std::vector<std::string>& all);
 
 }  // namespace stages

@@ -137,7 +137,9 @@ std::string shape(const at::Tensor& tensor) {
   return text.empty() ? "a number" : text;
 }
 
-bool is_of_text_tower(const std::string& name) { return name.starts_with("text_model."); }
+bool is_of_text_tower(const std::string& name) {
+  return name.starts_with("text_model.") || name.starts_with("text_projection.");
+}
 
 /// What an adapter file and a network's adapters do not share.
 struct Misfits {

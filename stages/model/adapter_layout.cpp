@@ -1,5 +1,6 @@
 #include "stages/model/adapter_layout.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <string>
@@ -31,6 +32,25 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
   return kLayouts[names_of_adapter(adapter, network, libraries)];
 }
 
+/// transformers' CLIPTextModel from version 5: encoder.layers.0.…, as its CLIPVisionModel calls other layers. Only the
+/// adapter's config tells them apart.
+ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network) {
+  const ModuleNames of_text_model = [](std::string_view ours) -> std::optional<std::string> {
+    constexpr std::string_view kTextModel = "text_model.";
+    std::optional<std::string> name = library_name(WeightLayout::kClip, ours);
+    if (!name || !name->starts_with(kTextModel)) return std::nullopt;
+    return name->substr(kTextModel.size());
+  };
+  const auto has_prefix = [](const NamedTensors::Item& item) { return item.first.starts_with("text_"); };
+  const bool is_of_texts = adapter.config.base_class.starts_with("CLIPText");
+  if (is_of_texts && std::ranges::none_of(adapter.tensors, has_prefix)) {
+    const std::array libraries = {of_text_model};
+    names_of_adapter(adapter, network, libraries);
+    return of_text_model;
+  }
+  return module_names(layout_of_adapter(adapter, network));
+}
+
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected) {
   const auto check = [&](const std::string& module) {
     if (library_name(layout, module)) return;
@@ -59,5 +79,7 @@ AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool 
   assert(false);
   return {};
 }
+
+AdapterBase whole_clip() { return {"CLIPModel", kClipLibrary, {}}; }
 
 }  // namespace stages

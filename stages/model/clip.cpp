@@ -44,10 +44,12 @@ class ClipStage : public runner::Stage {
     if (!sha256_) sha256_ = sha256_of_weights(config_.image);
     return *sha256_;
   }
-  bool uses_seed() const override { return false; }
+  /// Random weights below adapters follow from it.
+  bool uses_seed() const override { return config_.lora && !config_.image.weights; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     ClipConfig config = config_;
+    config.base_seed = context.node().seed;
     const BackboneConfig& image = config_.image;
     std::shared_ptr<SavedWeights> saved;
     if (image.weights) {
@@ -135,6 +137,15 @@ TokenizerFiles read_tokenizer_options(runner::ConfigReader& reader, ClipConfig& 
   return files;
 }
 
+std::optional<ClipAdapterConfig> read_adapters(runner::ConfigReader& reader) {
+  const runner::Value* const value = reader.raw("lora");
+  if (!value || value->is_null()) return std::nullopt;
+  runner::ConfigReader& section = reader.section("lora");
+  ClipAdapterConfig config{.pointer = section.pointer(), .options = read_lora_options(section)};
+  section.read("adapter", config.adapter);
+  return config;
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader& reader) {
   ClipConfig config;
   config.pointer = reader.pointer();
@@ -163,6 +174,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader&
   config.text.end_token = runner::choice<EndToken>(
       of_texts, "end_token", {{"highest_id", EndToken::kHighestId}, {"first_end", EndToken::kFirstEnd}});
   TokenizerFiles files = read_tokenizer_options(reader.section("tokenizer"), config);
+  config.lora = read_adapters(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<ClipStage>(std::move(config), std::move(files)));
 }

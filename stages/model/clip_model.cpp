@@ -27,9 +27,10 @@ ClipNetwork& as_clip(torch::nn::Module& network) {
   return *clip;
 }
 
-bool is_of_texts(std::string_view weight) { return weight.starts_with("text_"); }
+bool is_of_adapter(std::string_view weight) { return weight.find(".lora_") != weight.npos; }
+bool is_of_texts(std::string_view weight) { return weight.starts_with("text_") && !is_of_adapter(weight); }
 bool is_class_head(std::string_view weight) { return weight.starts_with("class_head."); }
-bool is_of_images(std::string_view weight) { return weight.starts_with("vis"); }
+bool is_of_images(std::string_view weight) { return weight.starts_with("vis") && !is_of_adapter(weight); }
 
 InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
   constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
@@ -49,7 +50,7 @@ bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n\
 
 }  // namespace
 
-std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, at::Device device) const {
+ClipOptions Clip::fit(const DatasetDescription& data) const {
   ClipOptions options{.image = config_.image.tower,
                       .text = config_.text,
                       .projection_dim = *config_.image.projection_dim,
@@ -57,7 +58,15 @@ std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, at::Devi
   options.image.image_size =
       fitting_image_size(data, config_.image.image_size, config_.image.tower.patch_size, config_.pointer);
   if (config_.has_class_head) options.class_count = fitting_classes(data, config_.num_classes, config_.pointer);
-  return std::make_shared<ClipNetwork>(options, at::TensorOptions(at::kFloat).device(device));
+  return options;
+}
+
+std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, std::uint64_t seed, at::Device device) const {
+  const auto tensors = at::TensorOptions(at::kFloat).device(device);
+  if (!config_.lora) return std::make_shared<ClipNetwork>(fit(data), tensors);
+  const auto network = std::make_shared<AdaptedClip>(fit(data), *config_.lora, seed, tensors);
+  network->weights_reference = config_.image.weights;
+  return network;
 }
 
 std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) const {
@@ -88,8 +97,9 @@ void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
   const InitializerOptions of_images = initializer_of(image.tower.block, image.tower.num_hidden_layers);
   initialize(network, of_images, seed, is_class_head);
   if (!saved_) {
-    initialize(network, of_images, seed, is_of_images);
-    initialize(network, initializer_of(config_.text.block, config_.text.num_hidden_layers), seed, is_of_texts);
+    const std::uint64_t base_seed = config_.lora ? config_.base_seed : seed;
+    initialize(network, of_images, base_seed, is_of_images);
+    initialize(network, initializer_of(config_.text.block, config_.text.num_hidden_layers), base_seed, is_of_texts);
     const torch::NoGradGuard no_graph;
     at::Tensor(network.logit_scale()).fill_(config_.logit_scale);
     network.notes.push_back("both towers have random weights");
@@ -114,14 +124,32 @@ void Clip::check_weights() const {
   places_in(network);
 }
 
+std::string Clip::base_text(const ClipNetwork& network) const {
+  if (!saved_) return "random, seed " + std::to_string(config_.base_seed);
+  const auto positions = network.named_parameters()["vision_model.embeddings.position_embedding.weight"].size(0);
+  return "sha256 " + saved_->sha256 + ", " + std::to_string(positions) + " positions";
+}
+
 std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data, std::uint64_t seed) const {
-  auto network = make(data, at::kCPU);
+  auto network = make(data, seed, at::kCPU);
   fill(*network, seed);
   constrain(*network);
+  if (auto* adapted = dynamic_cast<AdaptedClip*>(network.get())) {
+    adapted->begin(*config_.lora);
+    adapted->freeze(base_text(*network));
+    adapted->notes.push_back(trainable_line(*network));
+  }
   return network;
 }
 
-std::shared_ptr<torch::nn::Module> Clip::outline(const DatasetDescription& data) const { return make(data, at::kMeta); }
+std::shared_ptr<torch::nn::Module> Clip::outline(const DatasetDescription& data) const {
+  const auto network = make(data, 0, at::kMeta);
+  if (auto* adapted = dynamic_cast<AdaptedClip*>(network.get())) {
+    adapted->begin(*config_.lora);
+    adapted->freeze("");
+  }
+  return network;
+}
 
 NamedTensors Clip::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
   const ClipNetwork& clip = as_clip(network);
@@ -155,6 +183,7 @@ std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
 Shrunken Clip::shrunken(const DatasetDescription& data) const {
   ClipConfig config = config_;
   config.image.weights.reset();
+  if (config.lora) config.lora->adapter.reset();
   shrink(config.image.tower, config.image.image_size, config.image.projection_dim);
   const BlockOptions& small = config.image.tower.block;
   config.text.block.hidden_size = small.hidden_size;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/model.h"
+#include "stages/model/adapted_clip.h"
 #include "stages/model/backbone.h"
 #include "stages/model/clip_network.h"
 #include "stages/text/tokenizer.h"
@@ -23,10 +24,12 @@ struct ClipConfig {
   std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
   double logit_scale = 0;                   ///< at first, where the weights are random
   std::optional<double> maximum_logit_scale;
-  bool cuts_texts = false;  ///< that are longer than the context; false: they are refused
+  bool cuts_texts = false;                ///< that are longer than the context; false: they are refused
+  std::optional<ClipAdapterConfig> lora;  ///< nullopt: all its weights are trained
+  std::uint64_t base_seed = 0;            ///< of random weights below adapters
 };
 
-/// CLIP, both towers. build() makes a ClipNetwork.
+/// CLIP, both towers. build() makes a ClipNetwork or, where adapters are trained, an AdaptedClip.
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
   /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew. null: they are
@@ -44,13 +47,16 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
 
   TokenizedTexts tokenized(const std::vector<std::string>& texts) const override;
   bool has_class_head() const override { return config_.has_class_head; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
 
   /// Throws as build() does where the saved weights do not fit; their shapes alone need be there.
   void check_weights() const;
 
  private:
-  std::shared_ptr<ClipNetwork> make(const DatasetDescription& data, at::Device device) const;
+  ClipOptions fit(const DatasetDescription& data) const;
+  std::shared_ptr<ClipNetwork> make(const DatasetDescription& data, std::uint64_t seed, at::Device device) const;
   void fill(ClipNetwork& network, std::uint64_t seed) const;
+  std::string base_text(const ClipNetwork& network) const;
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;
 
   const ClipConfig config_;

@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
-#include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
+#include "stages/model/first_adapter.h"
 #include "stages/model/image_size.h"
 #include "stages/model/pretrained.h"
 #include "stages/model/shrunken_tower.h"
@@ -39,14 +39,6 @@ FineTunedClassifier& as_classifier(torch::nn::Module& network) {
 }
 
 }  // namespace
-
-void FineTunedClassifier::freeze(std::string base) {
-  base_ = std::move(base);
-  base_weights_.clear();
-  for (const auto& item : named_parameters()) {
-    if (!item.value().requires_grad()) base_weights_.insert(item.key());
-  }
-}
 
 std::unique_ptr<PretrainedPlaces> FineTuned::places_in(torch::nn::Module& network) const {
   const BackboneConfig& backbone = config_.backbone;
@@ -121,46 +113,18 @@ AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed)
 
 void FineTuned::begin_from_adapter(FineTunedClassifier& network) const {
   if (!network.lora) return;
+  const auto add = [&](std::vector<std::string> notes) {
+    for (std::string& note : notes) network.notes.push_back(std::move(note));
+  };
   if (config_.adapter) {
     try {
-      load_adapters(network);
+      const auto weights = network.named_parameters();
+      add(begin_from(*config_.adapter, network, *network.lora, {weights["head.weight"], weights["head.bias"]}));
     } catch (const StageError& error) {
       throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
     }
   }
-  for (const std::string& target : network.lora->unused_targets) {
-    network.notes.push_back("targets: '" + target + "' names no layer");
-  }
-  for (const std::string& pattern : network.lora->unused_patterns) {
-    network.notes.push_back("'" + pattern + "' of rank_pattern or alpha_pattern matches no layer that has an adapter");
-  }
-}
-
-void FineTuned::load_adapters(FineTunedClassifier& network) const {
-  const auto refuse = [](ErrorCode code, const std::string& message, const std::string& help) {
-    throw StageError(code, message).at("/adapter").with_help(help);
-  };
-  try {
-    SavedAdapter saved = read_adapter(*config_.adapter);
-    const ModuleNames names = module_names(layout_of_adapter(saved, network));
-    take_head(saved, names);
-    for (const std::string& note : load_adapter(*network.lora, saved, names)) network.notes.push_back(note);
-    network.notes.push_back("starts from the adapter in '" + saved.folder.string() + "'");
-    if (!saved.head) return;
-    const torch::NoGradGuard no_graph;
-    auto weights = network.named_parameters();
-    if (saved.head->weight.sizes() != weights["head.weight"].sizes()) {
-      refuse(ErrorCode::kOptionConflict,
-             "the head beside the adapter in '" + saved.folder.string() + "' has " +
-                 std::to_string(saved.head->bias.size(0)) + " classes, and the data " +
-                 std::to_string(weights["head.bias"].size(0)),
-             "train on the classes that it knows, or remove head.safetensors to train a new head");
-    }
-    weights["head.weight"].copy_(saved.head->weight);
-    weights["head.bias"].copy_(saved.head->bias);
-  } catch (const StageError& error) {
-    refuse(error.code, error.what(), error.help);
-  }
+  add(without_effect(*network.lora));
 }
 
 std::string FineTuned::base_text(const FineTunedClassifier& network) const {

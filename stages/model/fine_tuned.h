@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,8 +10,8 @@
 #include "stages/model/backbone.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/attached_lora.h"
+#include "stages/model/frozen_base.h"
 #include "stages/weights/saved_weights.h"
-#include "stages/weights/weights.h"
 
 namespace stages {
 
@@ -26,24 +25,18 @@ struct FineTunedConfig {
 };
 
 /// A classifier whose backbone is given and frozen. build() of a FineTuned makes it.
-class FineTunedClassifier : public ImageClassifier, public OnFrozenBase {
+class FineTunedClassifier : public ImageClassifier, public FrozenBase {
  public:
   explicit FineTunedClassifier(const ImageClassifierOptions& options, const at::TensorOptions& tensors = {})
       : ImageClassifier(options, tensors) {}
 
-  bool is_base(std::string_view weight) const override { return base_weights_.contains(weight); }
-  const std::string& base() const override { return base_; }
   /// From now on the parameters that need no gradient are the base, which `base` stands for.
-  void freeze(std::string base);
+  void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
   std::vector<std::string> notes;                ///< where its weights are from
   WeightLayout layout = WeightLayout::kClip;     ///< by whose names its layers are chosen and exported
   std::optional<std::string> weights_reference;  ///< of its base; nullopt: random
   std::optional<AttachedLora> lora;              ///< its adapters, where it has some
-
- private:
-  std::set<std::string, std::less<>> base_weights_;
-  std::string base_;
 };
 
 /// A frozen backbone and a linear head; the head alone is trained, or it and the backbone's adapters.
@@ -79,7 +72,6 @@ class FineTuned : public Model, public ShrinkableModel {
   AttachedLora attach(FineTunedClassifier& network, std::uint64_t seed) const;
   /// Says what of the options for adapters has no effect, and begins from the adapter that they name.
   void begin_from_adapter(FineTunedClassifier& network) const;
-  void load_adapters(FineTunedClassifier& network) const;
   std::string base_text(const FineTunedClassifier& network) const;
 
   const FineTunedConfig config_;

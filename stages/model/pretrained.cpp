@@ -35,7 +35,9 @@ constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
 constexpr std::array<std::string_view, 11> kOfOtherParts = {
     "text_model.",      "text_projection.", "text_projection",      "logit_scale", "logit_bias", "transformer.",
     "token_embedding.", "ln_final.",        "positional_embedding", "vit.pooler.", "pooler."};
-constexpr std::array<std::string_view, 3> kOtherHeads = {"classifier.", "head.", "pre_logits."};
+constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.", "make_classifier."};
+/// What a published training calls the class head beside its CLIP.
+constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
   return std::ranges::any_of(
@@ -55,6 +57,30 @@ std::string listed_weights(const std::vector<std::string>& names) {
 
 bool is_of_adapter(std::string_view weight) {
   return weight.find(".lora_A.") != weight.npos || weight.find(".lora_B.") != weight.npos;
+}
+
+/// What programs put before every name of a model inside theirs: torch's parallel wrappers, and the published training
+/// of cars.
+constexpr std::array<std::string_view, 4> kWrappers = {"", "module.", "clip.", "module.clip."};
+
+/// The name of a tensor without as much of the wrapper as is before it.
+std::string plain_name(std::string_view name, std::string_view wrapper) {
+  while (!wrapper.empty()) {
+    const std::string_view first = wrapper.substr(0, wrapper.find('.') + 1);
+    wrapper.remove_prefix(first.size());
+    if (name.starts_with(first)) name.remove_prefix(first.size());
+  }
+  return std::string(name);
+}
+
+/// The wrapper without which the names are of a known layout; nullopt: there is none.
+std::optional<std::string_view> wrapper_of(const NamedTensors& saved) {
+  for (const std::string_view wrapper : kWrappers) {
+    NamedTensors plain;
+    for (const auto& [name, tensor] : saved) plain.set(plain_name(name, wrapper), tensor);
+    if (layout_of(plain)) return wrapper;
+  }
+  return std::nullopt;
 }
 
 enum class Fit { kNone, kSame, kResized };
@@ -128,6 +154,14 @@ class PretrainedPlaces::Source {
     return {};
   }
 
+  /// Is there a tensor of this name and shape? Then it is taken.
+  bool take_of_shape(const std::string& theirs, at::IntArrayRef shape) {
+    const auto found = by_name_.find(theirs);
+    if (found == by_name_.end() || found->second.sizes() != shape) return false;
+    taken_.insert(theirs);
+    return true;
+  }
+
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : by_name_) {
@@ -190,21 +224,26 @@ PretrainedPlaces::~PretrainedPlaces() = default;
 
 PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize)
     : resize_(resize) {
-  const auto layout = layout_of(saved);
-  if (!layout) {
+  const auto wrapper = wrapper_of(saved);
+  if (!wrapper) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : saved) names.push_back(name);
     throw StageError(ErrorCode::kDamagedWeights,
                      "the weights have no vision tower with known names: " + listed_weights(names))
         .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
+  report_.wrapper = *wrapper;
+  NamedTensors plain;
+  for (const auto& [name, tensor] : saved) plain.set(plain_name(name, report_.wrapper), tensor);
+  const auto layout = layout_of(plain);
   report_.layout = *layout;
-  Source source(saved, *layout);
+  Source source(plain, *layout);
   bool has_projection = false, has_texts = false;
   for (const auto& item : network.named_parameters()) {
     if (is_of_adapter(item.key())) continue;
     if (item.key().starts_with(kHead) || item.key().starts_with(kClassHead)) {
-      report_.random.push_back(item.key());
+      const bool is_taken = item.key().starts_with(kClassHead) && take_class_head(item.key(), item.value(), source);
+      if (!is_taken) report_.random.push_back(item.key());
       continue;
     }
     has_projection |= item.key().starts_with(kProjection);
@@ -240,13 +279,26 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   if (!report_.fits()) report_.taken = 0;
 }
 
+/// Of as many classes; of others it is left out.
+bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor& weight, Source& source) {
+  const std::string theirs = std::string(kPublishedHead) + ours.substr(kClassHead.size());
+  if (!source.take_of_shape(theirs, weight.sizes())) return false;
+  places_.push_back({.weight = weight, .theirs = theirs, .end = weight.numel()});
+  ++report_.taken;
+  return true;
+}
+
 WeightSink PretrainedPlaces::sink() {
   for (const at::Tensor& weight : zeros_) weight.detach().zero_();
   return {.wants =
-              [this](const std::string& name) {
+              [this](const std::string& saved) {
+                const std::string name = plain_name(saved, report_.wrapper);
                 return name == bias_that_must_be_zero_ || std::ranges::count(places_, name, &Place::theirs) > 0;
               },
-          .take = [this](const WeightPiece& piece) { take(piece); }};
+          .take =
+              [this](const WeightPiece& piece) {
+                take({plain_name(piece.tensor, report_.wrapper), piece.begin, piece.numbers});
+              }};
 }
 
 void PretrainedPlaces::take(const WeightPiece& piece) {
@@ -299,6 +351,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
 
 std::string PretrainedReport::text() const {
   std::string text = std::to_string(taken) + " weights of " + std::string(name(layout));
+  if (!wrapper.empty()) text += ", all below '" + wrapper + "'";
   const auto grid = [](std::int64_t side) { return std::to_string(side) + " x " + std::to_string(side); };
   if (positions_before > 0) {
     text += "; position embeddings resized from " + grid(positions_before) + " to " + grid(positions_after);

@@ -24,6 +24,7 @@ struct PretrainedReport {
   std::vector<std::string> wrong_shape;  ///< "vit.layernorm.weight [48] for [64]"
   std::vector<std::string> left_out;     ///< tensors of parts that this network has not: a text tower, another head
   std::vector<std::string> random;       ///< weights that no file of this layout has: the head
+  std::string wrapper;                   ///< before the names in the file: "module.", "clip."; empty: nothing
   std::int64_t positions_before = 0, positions_after = 0;  ///< sides of the grid, where it was resized
 
   bool fits() const { return missing.empty() && unexpected.empty() && wrong_shape.empty(); }
@@ -37,8 +38,10 @@ struct PretrainedReport {
 /// How the tensors of a model of transformers, timm, OpenAI or open_clip become the tower and the projection of an
 /// ImageClassifier, or both towers of a ClipNetwork, by whichever names they have (weight_names.h): fused and separate
 /// projections are cut and joined, OpenAI's projections are transposed, position embeddings are resized, numbers are
-/// converted to the weight's type. Heads and adapters are no part of it. The tensors come piece by piece, so that never
-/// more than the few that cannot be placed piece by piece are in memory:
+/// converted to the weight's type. Heads and adapters are no part of it, but for the class head of a CLIP as the
+/// published training of cars saves it. What that training and torch's parallel wrappers put before every name is taken
+/// off. The tensors come piece by piece, so that never more than the few that cannot be placed piece by piece are in
+/// memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());
@@ -62,6 +65,7 @@ class PretrainedPlaces {
   class Source;
   struct Place;
   void take(const WeightPiece& piece);
+  bool take_class_head(const std::string& ours, const at::Tensor& weight, Source& source);
 
   PretrainedReport report_;
   PositionResize resize_;

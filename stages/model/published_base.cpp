@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
@@ -44,23 +45,34 @@ PublishedBase hub_base(const std::string& reference) {
   return {path.substr(0, at), path.substr(at + 1)};
 }
 
-}  // namespace
-
-std::optional<PublishedBase> published_base(const FineTunedClassifier& network, WeightLayout layout) {
-  if (!network.weights_reference) return std::nullopt;
-  const std::string& reference = *network.weights_reference;
+/// Where `reference` leads, if a library finds weights there by a config that suits and for images of this side.
+std::optional<PublishedBase> base_at(const std::optional<std::string>& weights, std::int64_t image_size,
+                                     const std::function<bool(const nlohmann::json& config)>& suits) {
+  if (!weights) return std::nullopt;
+  const std::string& reference = *weights;
   const fs::path file = find_weights(reference);
   const auto config = weights_config(reference);
-  if (!config || !is_found_in_folder(file) || !is_of_library(*config, layout)) return std::nullopt;
+  if (!config || !is_found_in_folder(file) || !suits(*config)) return std::nullopt;
   try {
     constexpr std::int64_t kDefault = 224;  // of transformers' configs, which leave it out then
-    const std::int64_t image_size = runner::pretrained_config(*config).image_size.value_or(kDefault);
-    if (image_size != network.options().tower.image_size) return std::nullopt;
+    if (image_size != runner::pretrained_config(*config).image_size.value_or(kDefault)) return std::nullopt;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
   if (runner::is_hub_reference(reference)) return hub_base(reference);
   return PublishedBase{fs::canonical(file.parent_path()).string(), std::nullopt};
+}
+
+}  // namespace
+
+std::optional<PublishedBase> published_base(const FineTunedClassifier& network, WeightLayout layout) {
+  return base_at(network.weights_reference, network.options().tower.image_size,
+                 [&](const nlohmann::json& config) { return is_of_library(config, layout); });
+}
+
+std::optional<PublishedBase> published_base(const AdaptedClip& network) {
+  return base_at(network.weights_reference, network.options().image.image_size,
+                 [](const nlohmann::json& config) { return config_word(config, "model_type") == "clip"; });
 }
 
 }  // namespace stages

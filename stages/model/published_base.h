@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "stages/model/adapted_clip.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/fine_tuned.h"
 
@@ -17,5 +18,8 @@ struct PublishedBase {
 /// The base of `network` as the library of `layout` loads it, with position embeddings for the network's image size;
 /// nullopt where it does not: the weights are random, or another library's, or for images of another size.
 std::optional<PublishedBase> published_base(const FineTunedClassifier& network, WeightLayout layout);
+
+/// The same of a CLIP of both towers, as transformers' CLIPModel.
+std::optional<PublishedBase> published_base(const AdaptedClip& network);
 
 }  // namespace stages

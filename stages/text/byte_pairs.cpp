@@ -39,6 +39,15 @@ BytePairs::BytePairs(const ByteTokens& bytes, const std::vector<BytePair>& pairs
   std::ranges::sort(rules_, {}, &Rule::pair);
 }
 
+std::vector<BytePair> BytePairs::pairs() const {
+  std::vector<BytePair> pairs(rules_.size());
+  for (const Rule& rule : rules_) {
+    pairs[static_cast<std::size_t>(rule.rank)] = {static_cast<std::int32_t>(rule.pair >> 32),
+                                                  static_cast<std::int32_t>(rule.pair & 0xffffffff), rule.joined};
+  }
+  return pairs;
+}
+
 const BytePairs::Rule* BytePairs::rule(std::int32_t left, std::int32_t right) const {
   const std::uint64_t pair = pair_of(left, right);
   const auto found = std::ranges::lower_bound(rules_, pair, {}, &Rule::pair);

@@ -26,6 +26,10 @@ class BytePairs {
   /// by pairs before it.
   BytePairs(const ByteTokens& bytes, const std::vector<BytePair>& pairs);
 
+  const ByteTokens& bytes() const { return bytes_; }
+  /// As they were given.
+  std::vector<BytePair> pairs() const;
+
   /// Adds the tokens of `piece`, which is one word of a text, to `ids`.
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const;
 

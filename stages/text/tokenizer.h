@@ -10,6 +10,7 @@
 #include "runner/error/result.h"
 #include "stages/text/byte_pairs.h"
 #include "stages/text/pieces.h"
+#include "stages/text/vocabulary.h"
 
 namespace stages {
 
@@ -41,6 +42,7 @@ class Tokenizer {
   std::int32_t end() const { return end_; }
   /// How many tokens there are; they are numbered from 0.
   std::int32_t size() const { return size_; }
+  Vocabulary vocabulary() const { return {pairs_.bytes(), pairs_.pairs(), start_, end_, size_}; }
 
  private:
   explicit Tokenizer(BytePairs pairs) : pairs_(std::move(pairs)) {}

@@ -147,7 +147,40 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens, 
   return numbers;
 }
 
+/// What every token stands for, by its number.
+std::vector<std::string> texts_of_tokens(const Vocabulary& vocabulary) {
+  std::vector<std::string> texts(static_cast<std::size_t>(vocabulary.size));
+  const auto text = [&](std::int32_t token) -> std::string& { return texts[static_cast<std::size_t>(token)]; };
+  const std::vector<unsigned char> order = bytes_in_order();
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    text(vocabulary.bytes.within[order[place]]) = symbol(order[place], place);
+    text(vocabulary.bytes.at_end[order[place]]) = symbol(order[place], place) + std::string(kPieceEnd);
+  }
+  for (const BytePair& pair : vocabulary.pairs) text(pair.joined) = text(pair.left) + text(pair.right);
+  text(vocabulary.start) = kStartToken;
+  text(vocabulary.end) = kEndToken;
+  return texts;
+}
+
 }  // namespace
+
+std::string merges_text(const Vocabulary& vocabulary) {
+  const std::vector<std::string> texts = texts_of_tokens(vocabulary);
+  std::string result = "#version: 0.2\n";
+  for (const BytePair& pair : vocabulary.pairs)
+    result += texts[static_cast<std::size_t>(pair.left)] + " " + texts[static_cast<std::size_t>(pair.right)] + "\n";
+  return result;
+}
+
+std::string numbers_text(const Vocabulary& vocabulary) {
+  std::string result = "{";
+  std::int32_t number = 0;
+  for (const std::string& text : texts_of_tokens(vocabulary)) {
+    result += (number == 0 ? "" : ",") + nlohmann::json(text).dump() + ":" + std::to_string(number);
+    ++number;
+  }
+  return result + "}\n";
+}
 
 Vocabulary read_merges(std::string_view text) { return tokens_of(text).finish(); }
 

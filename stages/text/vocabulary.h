@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,5 +30,10 @@ Vocabulary read_merges(std::string_view text);
 /// The same where `json`, an object from tokens to numbers, numbers the tokens: it must have those of the merges and no
 /// other, from 0 without a gap. Throws the same.
 Vocabulary read_merges(std::string_view text, std::string_view json);
+
+/// The list of merges that read_merges() makes the pairs of, and the numbers of all tokens as JSON: what transformers'
+/// tokenizer keeps as merges.txt and vocab.json.
+std::string merges_text(const Vocabulary& vocabulary);
+std::string numbers_text(const Vocabulary& vocabulary);
 
 }  // namespace stages

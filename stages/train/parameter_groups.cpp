@@ -46,6 +46,7 @@ std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader, co
     group.frozen = factor == 0;
     group.is_part = true;
     group.place = "/learning_rate_factors/" + group.name;
+    group.may_be_empty = factor == 1;
   }
   const auto changes_nothing = [](const ParameterGroupOptions& group) { return group.learning_rate_factor == 1; };
   if (std::ranges::all_of(groups, changes_nothing)) groups.clear();
@@ -63,6 +64,14 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
     names.push_back(name);
   }
   return names;
+}
+
+/// Does a factor apply to all that the parts before it do not name? Then it would be that of a part that is missing,
+/// too, under whatever name the network has it.
+bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
+  return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
+    return group.place.starts_with("/learning_rate_factors/") && std::ranges::count(group.match, "**") > 0;
+  });
 }
 
 /// "bakbone" of "bakbone.**".
@@ -121,11 +130,12 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
     for (const std::string& pattern : patterns_of(groups[i], all)) {
       const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
       if (std::ranges::none_of(all, matches)) {
+        if (groups[i].may_be_empty && !names_the_rest(groups)) continue;
         throw StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")
             .at(groups[i].place)
             .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all)));
       }
-      if (std::ranges::none_of(before, matches)) {
+      if (std::ranges::none_of(before, matches) && !groups[i].may_be_empty) {
         throw StageError(ErrorCode::kOptionConflict,
                          "earlier groups have taken all that the pattern '" + pattern + "' matches")
             .at(groups[i].place)
@@ -146,6 +156,7 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   add("", optimizer, left);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i])) continue;
+    if (groups[i].may_be_empty) continue;
     throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
         .at(groups[i].place)
         .with_help("leave the group out, or have the model train them");

@@ -24,9 +24,10 @@ struct ParameterGroupOptions {
   std::optional<double> learning_rate = {};
   std::optional<double> learning_rate_factor = {};  ///< of the optimizer's learning rate; at most one of the two is set
   std::optional<double> weight_decay = {};
-  bool frozen = false;     ///< no gradient, no state, never written
-  bool is_part = false;    ///< a part of networks of several kinds: one pattern that matches is enough
-  std::string place = {};  ///< of the patterns in the stage's options: "/parameter_groups/0/match"
+  bool frozen = false;        ///< no gradient, no state, never written
+  bool is_part = false;       ///< a part of networks of several kinds: one pattern that matches is enough
+  bool may_be_empty = false;  ///< a part whose factor changes nothing: the network may lack it, or train none of it
+  std::string place = {};     ///< of the patterns in the stage's options: "/parameter_groups/0/match"
 };
 
 /// The optimizer's options as a group's parameters follow them.

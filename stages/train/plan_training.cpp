@@ -15,6 +15,7 @@
 #include "stages/train/choose_policy.h"
 #include "stages/train/plan_alternatives.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/training_length.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 
@@ -219,7 +220,24 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, 
           .seconds = [backend](const StepWork& work) { return predicted_seconds(work, backend); }};
 }
 
+namespace {
+
+/// Parts within which a loss compares its samples are declared by the recipe: with any others it is another loss, so
+/// that no change of them is an alternative.
+void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
+                            std::vector<runner::PlanAlternative>& all) {
+  const auto compares_parts = [](const LossTerm& term) { return term.samples_in_group > 0; };
+  if (batch.accumulated_by.empty() || std::ranges::none_of(step.terms(), compares_parts)) return;
+  const std::string batch_size = option_of(batch.accumulated_by, "batch_size=");
+  std::erase_if(all, [&](const runner::PlanAlternative& one) {
+    return std::ranges::any_of(one.overrides, [&](const std::string& text) { return text.starts_with(batch_size); });
+  });
+}
+
+}  // namespace
+
 PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
+  training_length(training.data.size, training.loader.drop_last, training.options);
   runner::MemoryPlan budgeted;
   set_budget(budgeted, training.policy, context);
   const PolicySearch search = policy_search(training, budgeted.budget.value_or(0), context, micro_batches);
@@ -238,6 +256,7 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty()) {
     add_alternatives(plan, chosen.policy, batch, plan_under);
   }
+  keep_to_declared_parts(training.step, batch, plan.alternatives);
   return {std::move(chosen.policy), std::move(plan)};
 }
 

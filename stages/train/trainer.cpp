@@ -22,6 +22,7 @@
 #include "stages/train/step_error.h"
 #include "stages/train/step_recovery.h"
 #include "stages/train/training_checkpoints.h"
+#include "stages/train/training_length.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
@@ -31,18 +32,6 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-
-std::int64_t steps_per_epoch(const Dataset& data, std::int64_t size, const TrainerOptions& options) {
-  const std::int64_t batch_size = options.batch_size;
-  const std::int64_t whole = size / batch_size;
-  const bool rest = size % batch_size != 0 && !data.loader().drop_last;
-  const std::int64_t steps = rest ? whole + 1 : whole;
-  if (steps > 0) return steps;
-  throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
-                                                  " samples, which make no batch of " + std::to_string(batch_size))
-      .at("/" + options.batch_option)
-      .with_help(size == 0 ? "" : "lower " + options.batch_option + ", or set drop_last: false");
-}
 
 /// What a test asks for by RETORT_FAULT.
 [[noreturn]] void fail_as_wanted(runner::Fault::Deed deed) {
@@ -65,7 +54,7 @@ class Training {
         observer_(dynamic_cast<StepObserver*>(context.node().observer)),
         device_(context.node().device),
         description_(data.train->describe()),
-        planned_steps_(options.epochs * steps_per_epoch(*data.train, description_.size, options)),
+        planned_steps_(training_length(description_.size, data.train->loader().drop_last, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
@@ -90,7 +79,6 @@ class Training {
                 }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
-    check_length(options.schedule, planned_steps_);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)

@@ -19,6 +19,7 @@
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
+#include "stages/worker/export_clip.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
 
@@ -166,9 +167,7 @@ class Export {
     fs::create_directory(folder);
     write_model(folder);
     write_json(folder / "preprocessor_config.json", preprocessor_config(transform_));
-    readme_.remarks.emplace_back(
-        "The weights that the adapter was trained on are not published, so they are in `base/`. "
-        "If the folder is moved, change `base_model_name_or_path` in adapter_config.json.");
+    readme_.remarks.push_back(moved_base_remark());
     context.say("the weights below the adapter are written too, in base/: no library has them");
   }
 
@@ -206,16 +205,25 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   const auto loaded = load_network_of_run(graph, fields.text("node"), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
-  if (!network) {
+  auto* clip = dynamic_cast<ClipNetwork*>((*loaded)->network.get());
+  if (!network && !clip) {
     refuse_export("other libraries cannot load a network of this kind",
                   "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  Export writer(out, **loaded, *network);
-  if (what == "merged") writer.merged(folder.draft());
-  else if (what == "torchscript") writer.torch_script(folder.draft());
-  else if (what == "adapter") writer.adapter(folder.draft(), fields.text("names"), fields.flag("head_inside"), context);
-  else throw std::invalid_argument("there is no export format '" + what + "'");
+  if (clip) {
+    const std::string names = fields.text("names");
+    if (names == "timm" || fields.flag("head_inside"))
+      refuse_export("a CLIP of two towers has no form for that", "leave out --names and --head-inside");
+    export_clip(folder.draft(), out, **loaded, *clip, what, context);
+  } else {
+    Export writer(out, **loaded, *network);
+    if (what == "merged") writer.merged(folder.draft());
+    else if (what == "torchscript") writer.torch_script(folder.draft());
+    else if (what == "adapter")
+      writer.adapter(folder.draft(), fields.text("names"), fields.flag("head_inside"), context);
+    else throw std::invalid_argument("there is no export format '" + what + "'");
+  }
   const std::vector<std::string> files = files_in(folder.draft());
   folder.publish();
   Json answer = {{"folder", out}, {"files", files}};

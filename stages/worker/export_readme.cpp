@@ -99,6 +99,42 @@ std::string what_it_is(const ExportReadme& readme) {
 
 }  // namespace
 
+std::string moved_base_remark() {
+  return "The weights that the adapter was trained on are not published, so they are in `base/`. "
+         "If the folder is moved, change `base_model_name_or_path` in adapter_config.json.";
+}
+
+std::string to_text(const ClipReadme& readme) {
+  const bool is_adapter = !readme.base.empty();
+  std::string text = "# Trained by Retort\n\n";
+  text += is_adapter ? "Low-rank adapters, as peft loads them, for the CLIP `" + readme.base + "`.\n"
+                     : "A CLIP of two towers, as transformers' CLIPModel loads it.\n";
+  for (const std::string& remark : readme.remarks) text += "\n" + remark + "\n";
+  text += "\n```python\nimport json, torch\n";
+  if (is_adapter) text += "from peft import AutoPeftModel\n";
+  if (readme.has_head) text += "from safetensors.torch import load_file\n";
+  text += "from transformers import AutoImageProcessor, AutoTokenizer" + std::string(is_adapter ? "" : ", CLIPModel") +
+          "\nfrom transformers.image_utils import load_image\n\nfolder, photo = \".\", \"photo.jpg\"\n";
+  text += std::string("model = ") + (is_adapter ? "AutoPeftModel" : "CLIPModel") + ".from_pretrained(folder).eval()\n";
+  text +=
+      "processor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n"
+      "tokenizer = AutoTokenizer.from_pretrained(folder)\n"
+      "names = json.load(open(f\"{folder}/classes.json\"))\n"
+      "texts = [f\"a photo of a {name}.\".replace(\"_\", \" \") for name in names]\n\n"
+      "with torch.no_grad():\n"
+      "  inputs = processor(load_image(photo), return_tensors=\"pt\")\n"
+      "  outputs = model(**inputs, **tokenizer(texts, padding=True, return_tensors=\"pt\"))\n";
+  if (readme.has_head) {
+    text +=
+        "head = load_file(f\"{folder}/head.safetensors\")\n"
+        "logits = torch.nn.functional.linear(outputs.image_embeds, head[\"weight\"], head[\"bias\"])\n";
+  } else {
+    text += "logits = outputs.logits_per_image\n";
+  }
+  text += "probabilities = logits.softmax(-1)\nprint(names[int(probabilities[0].argmax())])\n```\n";
+  return text;
+}
+
 std::string to_text(const ExportReadme& readme) {
   const Program program = program_of(readme);
   std::string text = "# " + readme.title + "\n\n" + what_it_is(readme) + "\n";

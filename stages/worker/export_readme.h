@@ -28,6 +28,18 @@ struct ExportReadme {
   std::vector<std::string> remarks;  ///< a sentence each
 };
 
+/// What the README of an exported CLIP of two towers tells of it.
+struct ClipReadme {
+  std::string base = {};                  ///< of an adapter: what it was trained on; empty: the whole network is there
+  bool has_head = false;                  ///< in head.safetensors; else the classes are told apart by texts
+  std::vector<std::string> remarks = {};  ///< a sentence each
+};
+
+/// Where the weights below an adapter are, and what to do when the folder is moved.
+std::string moved_base_remark();
+
+std::string to_text(const ClipReadme& readme);
+
 /// The text: Markdown, with a Python program that loads what is in the folder and predicts an image by it.
 std::string to_text(const ExportReadme& readme);
 

@@ -1,15 +1,21 @@
 #include "stages/worker/network_of_run.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/execute/executor.h"
 #include "runner/stage/stage.h"
+#include "runner/weights/weights_file.h"
 #include "stages/data/image_transform.h"
+#include "stages/data/preprocessor_config.h"
 #include "stages/memory/unseen_plan.h"
 #include "stages/stages.h"
 
@@ -143,6 +149,46 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(const runner::Graph& 
       networks.push_back({&graph.nodes[edge.from], found->second});
   }
   return networks;
+}
+
+namespace {
+
+/// What preprocessor_config.json beside `weights` asks for.
+ImageDatasetOptions preprocessing_beside(const std::filesystem::path& weights) {
+  const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
+  std::ifstream stream(file);
+  const auto config = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  try {
+    return options_of_preprocessor(config);
+  } catch (const std::invalid_argument& why) {
+    throw StageError(ErrorCode::kOptionConflict, "'" + file.string() + "' cannot be used: " + why.what())
+        .with_help("give a model whose pictures are prepared as CLIP's are");
+  }
+}
+
+}  // namespace
+
+runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(const runner::Graph& graph, const std::string& id,
+                                                                   const std::string& reference,
+                                                                   std::string_view device, bool is_outline,
+                                                                   const RequestContext& context) {
+  const auto node = std::ranges::find(graph.nodes, id, &runner::Node::id);
+  if (node == graph.nodes.end()) throw std::runtime_error("the graph has no node '" + id + "'");
+  auto stage = runner::create_stage(*node, all_kinds());
+  if (!stage) return stage.errors();
+  const ImageDatasetOptions transform = preprocessing_beside(runner::find_weights(reference));
+  LoadingContext loading({.seed = node->seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)},
+                         context);
+  runner::Outputs outputs = (*stage)->run(runner::Inputs({}), loading);
+  const auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->model = std::dynamic_pointer_cast<const Model>(outputs.at("model"));
+  checkpoint->model_stage = id;
+  checkpoint->inputs = {{"image", {3, transform.image_size, transform.image_size}, at::kFloat}};
+  checkpoint->transform = transform_json(transform);
+  const DatasetDescription data{.tensors = checkpoint->inputs};
+  checkpoint->network = is_outline ? checkpoint->model->outline(data) : checkpoint->model->build(data, node->seed);
+  checkpoint->network->eval();
+  return std::shared_ptr<const Checkpoint>(checkpoint);
 }
 
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {

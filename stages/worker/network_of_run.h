@@ -43,6 +43,14 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(const runner::Graph& 
                                                            std::string_view device, bool are_outlines,
                                                            const RequestContext& context);
 
+/// The CLIP that the node `id` of `graph` makes of the weights at `reference`, which nobody has trained here, as a
+/// checkpoint without classes: preprocessor_config.json beside the weights says how a picture becomes its input. With
+/// `is_outline` the weights are not read, and the network is on the Meta device. Throws as above.
+runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(const runner::Graph& graph, const std::string& id,
+                                                                   const std::string& reference,
+                                                                   std::string_view device, bool is_outline,
+                                                                   const RequestContext& context);
+
 /// How a picture becomes the input of such a network. Throws runner::StageError where the checkpoint does not say.
 ImageDatasetOptions transform_of(const Checkpoint& checkpoint);
 

@@ -267,14 +267,26 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   return asked;
 }
 
+/// What predicts: the model of the request or, where it names none, the network of its run.
+runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request, const runner::Graph& graph,
+                                                                const std::string& device, bool is_outline,
+                                                                const RequestContext& context) {
+  const runner::JsonFields<Json> fields(request, "the request");
+  const std::string node = fields.text("node");
+  if (request.contains("model"))
+    return network_of_model(graph, node, fields.text("model"), device, is_outline, context);
+  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const auto network_of_run = is_outline ? outline_network_of_run : load_network_of_run;
+  return network_of_run(graph, node, trained, device, context);
+}
+
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
   if (request.contains("ensemble")) return answer_predict_ensemble(request, context);
-  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
+  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
                                                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
@@ -295,8 +307,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
                                        : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) return device.errors();
   if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
-  const auto network_of_run = plan_for.empty() ? load_network_of_run : outline_network_of_run;
-  const auto checkpoint = network_of_run(graph, fields.text("node"), trained, device->str(), context);
+  const auto checkpoint = asked_network(request, graph, device->str(), !plan_for.empty(), context);
   if (!checkpoint) return checkpoint.errors();
   if (!*checkpoint) return Json{{"predicted", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);

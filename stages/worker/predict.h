@@ -7,7 +7,8 @@
 
 namespace stages {
 
-/// The request "predict": what a trained classifier says of image files. {"graph", "node", "checkpoints", "paths",
+/// The request "predict": what a trained classifier says of image files. {"graph", "node", "checkpoints" (or in its
+/// place "model", the weights of the CLIP that the node makes, which no run has trained), "paths",
 /// "top", "batch_size", "skip_corrupt", "flip" ("none" where it is missing), "support" (a folder of examples of each
 /// class, of a few-shot model alone), "labels" (texts to compare images with, of a CLIP alone; without them its class
 /// head answers, or where it has none, "a photo of a {name}." of the classes of its training), "explain" (a folder to draw

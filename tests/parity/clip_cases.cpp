@@ -3,11 +3,8 @@
 
 #include <torch/torch.h>
 
-#include "runner/weights/pretrained_config.h"
-#include "stages/model/clip_network.h"
-#include "stages/model/pretrained.h"
 #include "stages/train/contrastive_loss.h"
-#include "tests/parity/recorded_case.h"
+#include "tests/parity/recorded_clip.h"
 
 namespace {
 
@@ -15,32 +12,6 @@ using namespace stages;
 namespace fs = std::filesystem;
 
 constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
-
-/// Its weights say the shape, but for the heads and what is no number.
-ClipOptions shape_of(const nlohmann::json& config, std::int64_t image_size) {
-  const auto block_of = [](const nlohmann::json& tower) {
-    return BlockOptions{.hidden_size = tower.at("hidden_size"),
-                        .intermediate_size = tower.at("intermediate_size"),
-                        .num_attention_heads = tower.at("num_attention_heads"),
-                        .hidden_act = activation_named(tower.at("hidden_act").get<std::string>()),
-                        .layer_norm_eps = tower.at("layer_norm_eps")};
-  };
-  const nlohmann::json &images = config.at("vision_config"), &texts = config.at("text_config");
-  constexpr std::int64_t kOfOldConfigs = 2;  // stands for the highest id
-  ClipOptions options;
-  options.image.block = block_of(images);
-  options.image.num_hidden_layers = images.at("num_hidden_layers");
-  options.image.patch_size = images.at("patch_size");
-  options.image.image_size = image_size;
-  options.text.block = block_of(texts);
-  options.text.num_hidden_layers = texts.at("num_hidden_layers");
-  options.text.vocab_size = texts.at("vocab_size");
-  options.text.context_length = texts.at("max_position_embeddings");
-  options.text.end_id = texts.at("eos_token_id");
-  options.text.end_token = options.text.end_id == kOfOldConfigs ? EndToken::kHighestId : EndToken::kFirstEnd;
-  options.projection_dim = config.at("projection_dim");
-  return options;
-}
 
 /// Everything that ours computes, by the names of the records.
 RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels, const at::Tensor& ids) {
@@ -83,18 +54,13 @@ at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, We
 
 void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
-  const RecordedTensors inputs = safetensors_fixture(recorded.path / "inputs.safetensors");
-  const at::Tensor pixels = inputs.at("pixel_values").to(type);
-  ClipNetwork network(shape_of(json_file(recorded.path / "config.json"), pixels.size(2)));
-  network.to(type);
-  NamedTensors saved;
-  for (const auto& [name, tensor] : safetensors_fixture(weights)) saved.set(name, tensor);
-  const PretrainedReport report = load_pretrained(network, saved, PositionResize::kBicubic);
-  ASSERT_TRUE(report.fits()) << report.misfits();
-  EXPECT_EQ(report.taken, static_cast<std::int64_t>(network.parameters().size()));
+  const RecordedClip clip(recorded, weights, type);
+  const ClipNetwork& network = *clip.network;
+  ASSERT_TRUE(clip.report.fits());
+  EXPECT_EQ(clip.report.taken, static_cast<std::int64_t>(network.parameters().size()));
 
   Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
-  const RecordedTensors outputs = outputs_of(network, pixels, inputs.at("input_ids"));
+  const RecordedTensors outputs = outputs_of(network, clip.pixels, clip.ids);
   for (const auto& [name, tensor] : outputs) {
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
@@ -108,7 +74,7 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
       continue;
     }
     if (!has_gradients) continue;
-    const at::Tensor gradient = gradient_of(network, saved, report.layout, name.substr(5), type);
+    const at::Tensor gradient = gradient_of(network, clip.saved, clip.report.layout, name.substr(5), type);
     ASSERT_TRUE(gradient.defined()) << name;
     expected.expect_near(name, gradient);
   }

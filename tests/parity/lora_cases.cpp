@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -13,6 +15,7 @@
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/train/optimizer.h"
+#include "tests/parity/recorded_clip.h"
 #include "tests/parity/recorded_tower.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/temporary_folder.h"
@@ -34,38 +37,64 @@ RecordedCase base_of(const RecordedCase& recorded) {
   return {folder, json_file(folder / "case.json")};
 }
 
-RecordedTower tower_of(const RecordedCase& recorded, at::ScalarType type) {
+/// A recorded model in ours. Its outputs are the last ones, by the names of the records, of which `part` of
+/// `expected` has all that no part of the network computes.
+struct RecordedNetwork {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<RecordedTensors(const Expectation& expected, const std::string& part)> outputs;
+  std::optional<RecordedTower> tower = {};  ///< where it is one
+  bool has_text = false;                    ///< and so everything that a record of a CLIP may hold
+};
+
+RecordedNetwork tower_of(const RecordedCase& recorded, at::ScalarType type) {
   const RecordedCase base = base_of(recorded);
-  return RecordedTower(base, base.path / "model.safetensors", type);
+  const RecordedTower tower(base, base.path / "model.safetensors", type);
+  const auto outputs = [tower](const Expectation& expected, const std::string& part) -> RecordedTensors {
+    const torch::NoGradGuard no_graph;
+    const ImageClassifier& network = tower.network();
+    const at::Tensor last = network.tower().forward(tower.pixels());
+    if (tower.family() == "vit" || tower.family() == "timm")
+      return {{"logits", network.forward(tower.pixels()).at("logits")}};
+    if (tower.family() == "clip_vision") return {{"last_hidden_state", last}, {"pooled", network.tower().pool(last)}};
+    const at::Tensor features = network.feature(last);
+    if (tower.family() != "clip") return {{"image_embeds", features}};
+    const at::Tensor embeds = features / features.norm(2, 1, /*keepdim=*/true);
+    const at::Tensor scale = tower.saved().at("logit_scale").to(features.scalar_type()).exp();
+    return {{"image_embeds", embeds}, {"logits_per_image", scale * embeds.matmul(expected[part + "text_embeds"].t())}};
+  };
+  return {tower.shared_network(), outputs, tower};
+}
+
+RecordedNetwork clip_of(const RecordedCase& recorded, at::ScalarType type) {
+  const RecordedCase base = base_of(recorded);
+  const RecordedClip clip(base, base.path / "model.safetensors", type);
+  const auto outputs = [clip](const Expectation&, const std::string&) -> RecordedTensors {
+    const torch::NoGradGuard no_graph;
+    const at::Tensor images = clip.network->embed_images(clip.pixels), texts = clip.network->embed_texts(clip.ids);
+    return {{"image_embeds", images},
+            {"text_embeds", texts},
+            {"logits_per_image", images.matmul(texts.t()) * clip.network->logit_scale().exp()}};
+  };
+  return {clip.network, outputs, std::nullopt, /*has_text=*/true};
+}
+
+bool is_of_clip(const RecordedCase& recorded) { return base_of(recorded).json.at("family") == "clip"; }
+
+/// The model of a case as a whole.
+RecordedNetwork whole_of(const RecordedCase& recorded, at::ScalarType type) {
+  return is_of_clip(recorded) ? clip_of(recorded, type) : tower_of(recorded, type);
 }
 
 /// An adapter of a case in its network, as its own options say or as others do.
 struct Loaded {
-  explicit Loaded(RecordedTower base) : tower(std::move(base)) {}
-
-  RecordedTower tower;
+  RecordedNetwork network;
   WeightLayout layout{};
-  AttachedLora lora;
+  AttachedLora lora = {};
 };
 
 void attach(Loaded& loaded, const SavedAdapter& saved, const LoraOptions& options, std::uint64_t seed = 1) {
-  loaded.layout = layout_of_adapter(saved, *loaded.tower.shared_network());
-  loaded.lora = attach_lora(*loaded.tower.shared_network(), options, module_names(loaded.layout), seed);
-}
-
-/// The last outputs, by the names of the records; those of CLIP's text tower are taken as recorded.
-RecordedTensors outputs_of(const RecordedTower& tower, const Expectation& expected, const std::string& part) {
-  const torch::NoGradGuard no_graph;
-  const ImageClassifier& network = tower.network();
-  const at::Tensor last = network.tower().forward(tower.pixels());
-  if (tower.family() == "vit" || tower.family() == "timm")
-    return {{"logits", network.forward(tower.pixels()).at("logits")}};
-  if (tower.family() == "clip_vision") return {{"last_hidden_state", last}, {"pooled", network.tower().pool(last)}};
-  const at::Tensor features = network.feature(last);
-  if (tower.family() != "clip") return {{"image_embeds", features}};
-  const at::Tensor embeds = features / features.norm(2, 1, /*keepdim=*/true);
-  const at::Tensor scale = tower.saved().at("logit_scale").to(features.scalar_type()).exp();
-  return {{"image_embeds", embeds}, {"logits_per_image", scale * embeds.matmul(expected[part + "text_embeds"].t())}};
+  loaded.layout = layout_of_adapter(saved, *loaded.network.module);
+  loaded.lora = attach_lora(*loaded.network.module, options, module_names(loaded.layout), seed);
 }
 
 void expect_near(Expectation& expected, const RecordedTensors& outputs, const std::string& part) {
@@ -92,8 +121,8 @@ std::string without(std::string text, const std::string& part) {
 
 bool is_of_text(const std::string& name) { return name.find("text_") != name.npos; }
 
-bool has_text(const SavedAdapter& saved) {
-  return std::ranges::any_of(saved.tensors, [](const auto& item) { return is_of_text(item.first); });
+bool has_images(const SavedAdapter& saved) {
+  return std::ranges::any_of(saved.tensors, [](const auto& item) { return !is_of_text(item.first); });
 }
 
 /// What peft trains is what is trained here, by the names of adapter files.
@@ -101,7 +130,7 @@ void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
   std::set<std::string> theirs, ours;
   for (std::string name : recorded.json.at("trainable")) {
     name = without(without(name, ".modules_to_save.default"), ".default");
-    if (!is_of_text(name)) theirs.insert(name);
+    if (loaded.network.has_text || !is_of_text(name)) theirs.insert(name);
   }
   for (const auto& [name, tensor] : adapter_tensors(loaded.lora, module_names(loaded.layout))) {
     EXPECT_TRUE(tensor.requires_grad()) << name;
@@ -109,19 +138,20 @@ void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
   }
   EXPECT_EQ(ours, theirs);
   std::size_t trained = 0;
-  for (const at::Tensor& parameter : loaded.tower.shared_network()->parameters())
-    trained += parameter.requires_grad() ? 1 : 0;
+  for (const at::Tensor& parameter : loaded.network.module->parameters()) trained += parameter.requires_grad() ? 1 : 0;
   EXPECT_EQ(trained, ours.size());
 }
 
 /// Saved again, the file is the same to the byte, and the options mean what they meant.
 void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved, const Loaded& loaded) {
   const TemporaryFolder temporary;
-  save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout),
-               base_of_adapter(loaded.lora, loaded.layout, false));
+  const AdapterBase base = loaded.network.has_text ? whole_clip() : base_of_adapter(loaded.lora, loaded.layout, false);
+  save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout), base);
   const char* file = "adapter_model.safetensors";
   EXPECT_EQ(bytes(temporary / "again" / file), bytes(recorded.path / "adapter" / file));
-  EXPECT_EQ(read_adapter(temporary / "again").config.options, saved.config.options);
+  const AdapterConfig again = read_adapter(temporary / "again").config;
+  EXPECT_EQ(again.options, saved.config.options);
+  if (loaded.network.has_text) EXPECT_EQ(again.base_class, saved.config.base_class);
 }
 
 /// A mistake by the name that records give it; nullopt: none that is known here.
@@ -139,15 +169,41 @@ void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& save
   for (const auto& [name, size] : recorded.json.at("wrong_variants").items()) {
     const std::optional<LoraOptions> options = mistaken(saved.config.options, name);
     if (!options) continue;
-    Loaded loaded(tower_of(recorded, torch::kFloat32));
+    Loaded loaded{whole_of(recorded, torch::kFloat32)};
     attach(loaded, saved, *options);
     SavedAdapter changed = saved;
     changed.config.options = *options;
     load_adapter(loaded.lora, changed, module_names(loaded.layout));
     const double recorded_size = size.get<double>();
-    EXPECT_NEAR(distance(expected, outputs_of(loaded.tower, expected, "adapted.")), recorded_size,
+    EXPECT_NEAR(distance(expected, loaded.network.outputs(expected, "adapted.")), recorded_size,
                 std::max(0.02 * recorded_size, kRounding))
         << name;
+  }
+}
+
+/// The case in `network`, the whole of its model or the image tower of a CLIP.
+void compare_outputs_of(const RecordedNetwork& network, const RecordedCase& recorded, const SavedAdapter& saved,
+                        Expectation& expected) {
+  const bool is_whole = network.has_text || !is_of_clip(recorded);
+  const bool is_float = expected.type() == torch::kFloat32;
+  Loaded loaded{network};
+  if (is_float) expect_near(expected, network.outputs(expected, "base."), "base.");
+  attach(loaded, saved, saved.config.options);
+  load_adapter(loaded.lora, saved, module_names(loaded.layout));
+  const RecordedTensors adapted = network.outputs(expected, "adapted.");
+  expect_near(expected, adapted, "adapted.");
+  expect_trainable(recorded, loaded);
+  if (is_float && is_whole) {
+    expect_saved_as_read(recorded, saved, loaded);
+    expect_mistakes_show(recorded, saved, expected);
+  }
+  merge_lora(*network.module);
+  const RecordedTensors merged = network.outputs(expected, "merged.");
+  expect_near(expected, merged, "merged.");
+  for (const auto& [name, tensor] : merged) {
+    const at::Tensor& before = adapted.at(name);
+    const double size = std::max(1.0, before.abs().max().item<double>());
+    EXPECT_LE((tensor - before).abs().max().item<double>(), kRounding * size) << name;
   }
 }
 
@@ -155,29 +211,13 @@ void compare_outputs_in(at::ScalarType type, const RecordedCase& recorded) {
   SCOPED_TRACE(type == torch::kDouble ? "in float64" : "in float32");
   Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type);
   const SavedAdapter saved = read_adapter(recorded.path / "adapter");
-  Loaded loaded(tower_of(recorded, type));
-  if (type == torch::kFloat32) expect_near(expected, outputs_of(loaded.tower, expected, "base."), "base.");
-  attach(loaded, saved, saved.config.options);
-  load_adapter(loaded.lora, saved, module_names(loaded.layout));
-  const RecordedTensors adapted = outputs_of(loaded.tower, expected, "adapted.");
-  expect_near(expected, adapted, "adapted.");
-  expect_trainable(recorded, loaded);
-  if (type == torch::kFloat32 && !has_text(saved)) {
-    expect_saved_as_read(recorded, saved, loaded);
-    expect_mistakes_show(recorded, saved, expected);
-  }
-  merge_lora(*loaded.tower.shared_network());
-  const RecordedTensors merged = outputs_of(loaded.tower, expected, "merged.");
-  expect_near(expected, merged, "merged.");
-  for (const auto& [name, tensor] : merged) {
-    const at::Tensor& before = adapted.at(name);
-    const double size = std::max(1.0, before.abs().max().item<double>());
-    EXPECT_LE((tensor - before).abs().max().item<double>(), kRounding * size) << name;
-  }
-  for (const std::string& name : expected.uncompared()) {
-    const bool is_known = is_of_text(name) || name.starts_with("f32.base.");
-    EXPECT_TRUE(is_known) << "nothing was compared with " << name;
-  }
+  compare_outputs_of(whole_of(recorded, type), recorded, saved, expected);
+  for (const std::string& name : expected.uncompared())
+    EXPECT_TRUE(name.starts_with("f32.base.")) << "nothing was compared with " << name;
+  const bool has_tower = is_of_clip(recorded) && has_images(saved) && saved.config.options.modules_to_save.empty();
+  if (!has_tower) return;
+  SCOPED_TRACE("the image tower alone");
+  compare_outputs_of(tower_of(recorded, type), recorded, saved, expected);
 }
 
 void compare_outputs(const RecordedCase& recorded) {
@@ -192,7 +232,7 @@ std::string lower_case(std::string text) {
 
 void compare_refused(const RecordedCase& recorded) {
   const std::string wanted = recorded.json.at("message_names");
-  Loaded loaded(tower_of(recorded, torch::kFloat32));
+  Loaded loaded{whole_of(recorded, torch::kFloat32)};
   try {
     const SavedAdapter saved = read_adapter(recorded.path / "adapter");
     attach(loaded, saved, saved.config.options);
@@ -251,18 +291,18 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
   }
   saved.tensors = NamedTensors(std::move(in_adapter));
   saved.config.options = training.options;
-  Loaded loaded(tower_of(recorded, type));
+  Loaded loaded{tower_of(recorded, type)};
   attach(loaded, saved, training.options);
   const ModuleNames names = module_names(loaded.layout);
   load_adapter(loaded.lora, saved, names);
-  loaded.tower.shared_network()->train();
+  loaded.network.module->train();
 
   std::vector<NamedTensors::Item> trained;
   for (const auto& [name, tensor] : adapter_tensors(loaded.lora, names)) trained.emplace_back(kPrefix + name, tensor);
   for (const auto& [name, tensor] : head) trained.emplace_back(name, tensor);
   const NamedTensors parameters(trained);
   Optimizer optimizer(training.adam, parameters);
-  const ImageClassifier& network = loaded.tower.network();
+  const ImageClassifier& network = loaded.network.tower->network();
   const auto logits = [&](const at::Tensor& pixels) {
     if (head.empty()) return network.forward(pixels).at("logits");
     const at::Tensor feature = network.projected(network.tower().forward(pixels).select(1, 0));

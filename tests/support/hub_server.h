@@ -20,6 +20,11 @@ class HubServer {
   std::vector<SeenRequest> seen() const { return hub_.seen(); }
   std::vector<SeenRequest> seen_elsewhere() const { return elsewhere_.seen(); }
   void damage_weights() { files_["model.safetensors"].back() ^= 1; }
+  /// The model has this file, in place of one of that name.
+  void serve(const std::string& name, const std::string& bytes) {
+    files_[name] = bytes;
+    weights_blob_ = runner::sha256(weights());
+  }
   /// In place of the right one, for every file.
   void set_etag(const std::string& etag) { etag_ = etag; }
 
@@ -61,7 +66,7 @@ class HubServer {
                                                {"pytorch_model.bin", "pickle"},
                                                {"README.md", "read"},
                                                {"sub/notes.txt", "notes"}};
-  const std::string weights_blob_ = runner::sha256(files_.at("model.safetensors"));
+  std::string weights_blob_ = runner::sha256(files_.at("model.safetensors"));
   std::string etag_;
   HttpServer elsewhere_{[this](const SeenRequest& request) {
     return served(request, files_.at(request.target.substr(1, request.target.find('?') - 1)));

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/device_choice.h"
+#include "runner/cli/model_request.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
@@ -25,6 +27,7 @@ using Json = nlohmann::ordered_json;
 
 struct PredictFlags {
   WeightsSource weights;
+  std::string model;               ///< a CLIP that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
   std::string out;                  ///< a file; empty: standard output
@@ -49,6 +52,52 @@ Words sorted_out(const std::vector<std::string>& words) {
     (is_path ? result.paths : result.overrides).push_back(word);
   }
   return result;
+}
+
+Diagnostic predict_misused(std::string message, std::string help) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+/// With --model the first word is no run, but a path like the others. What is wrong with the flags becomes an error.
+Result<PredictFlags> settled_flags(PredictFlags flags) {
+  WeightsSource& source = flags.weights;
+  if (flags.model.empty()) {
+    const bool is_photograph = flags.paths.empty() && std::filesystem::is_regular_file(source.run);
+    if (!source.run.empty() && !is_photograph) return flags;
+    return predict_misused("no model given: neither a run nor --model",
+                           "give the folder of a run, or a CLIP that none has trained: --model FOLDER --labels TEXT…");
+  }
+  if (!source.run.empty() && read_run(source.run)) {
+    return predict_misused("both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
+                           "leave one of them out: either says which model predicts");
+  }
+  for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
+                                    {"--weights", &source.weights},
+                                    {"--node", &source.node},
+                                    {"--support", &flags.support}}) {
+    if (!value->empty())
+      return predict_misused(std::string(flag) + " is for what a run has trained, not for --model", "leave it out");
+  }
+  if (flags.labels.empty()) {
+    return predict_misused("--model has no classes of its own, and there are no --labels",
+                           "give the texts to choose among: --labels \"a red car\" \"a blue car\"");
+  }
+  if (!source.run.empty()) flags.paths.insert(flags.paths.begin(), std::exchange(source.run, ""));
+  return flags;
+}
+
+/// What is asked of the worker, without the images.
+Result<WeightsRequest> prediction_request(const PredictFlags& flags, const std::vector<std::string>& overrides,
+                                          Sources& sources) {
+  return flags.model.empty() ? weights_request("predict", flags.weights, overrides, sources)
+                             : model_request("predict", flags.model, overrides, sources);
+}
+
+/// The errors with their places in the recipe; of a model that stands in none, without.
+Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Value& recipe) {
+  if (flags.model.empty()) return placed(std::move(errors), recipe);
+  for (Diagnostic& error : errors) error.pointer.clear();
+  return errors;
 }
 
 /// Standard output takes no more: why is reported when the program ends.
@@ -95,7 +144,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
   const auto answer = ask(worker, request, flags, console, output);
-  if (!answer) return report(console, placed(answer.errors(), recipe));
+  if (!answer) return report(console, placed_for(flags, answer.errors(), recipe));
   if (file) file->commit();
   if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
   const auto failed = static_cast<std::int64_t>(output.unreadable().size());
@@ -126,12 +175,15 @@ Diagnostics of_no_ensemble(const Json& request) {
   return errors;
 }
 
-ExitCode predict_images(const PredictFlags& flags, Console& console) {
+ExitCode predict_images(const PredictFlags& given, Console& console) {
   console.json_lines = true;
+  const auto settled = settled_flags(given);
+  if (!settled) return report(console, settled.errors());
+  const PredictFlags& flags = *settled;
   const Words words = sorted_out(flags.paths);
   const Diagnostics no_image = {{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
   if (words.paths.empty() && std::ranges::all_of(words.overrides, is_of_machine)) return report(console, no_image);
-  auto request = weights_request("predict", flags.weights, words.overrides, console.sources);
+  auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
   auto worker = flags.log.worker();
@@ -169,11 +221,14 @@ Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
   verb.json_summary = "JSON lines: an object for each image as soon as it is predicted, and one last line with errors";
-  add_weights_source(verb, flags->weights);
+  add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
             .value = &flags->paths,
-            .summary = "Images and folders of images; also device=… and threads=…",
-            .required = true});
+            .summary = "Images and folders of images; also device=… and threads=…"});
+  verb.add({.name = "--model",
+            .value = &flags->model,
+            .summary = "Instead of a run: a CLIP as transformers saves it, a folder or hf:ORG/NAME; needs --labels",
+            .type = "MODEL"});
   verb.add({.name = "--top",
             .value = &flags->top,
             .summary = "Number of classes to print per image, most likely first",

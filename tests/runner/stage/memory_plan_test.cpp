@@ -51,6 +51,14 @@ TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
             "result stays");
 }
 
+TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
+  MemoryPlan plan = chosen_plan();
+  plan.choice->whole = plan.predicted + 1;
+  EXPECT_EQ(choice_text(plan),
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB, as much as without it, in about 7 % more time; equal in exact "
+            "arithmetic");
+}
+
 TEST(ChoiceText, WholeBatchNeedsNoReason) {
   MemoryPlan plan = chosen_plan();
   plan.choice->overrides.clear();

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "stages/model/clip_network.h"
 #include "stages/model/image_classifier.h"
 #include "stages/weights/weights.h"
 #include "tests/support/shared_data.h"
@@ -199,6 +200,48 @@ TEST_P(ListedNames, FindAllTheirPlaces) {
     std::int64_t count = 0;
     for (const at::Tensor& parameter : network.tower().parameters()) count += parameter.numel();
     EXPECT_EQ(count, GetParam().tower_parameters);
+  }
+}
+
+/// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on several GPUs, and its
+/// class head as "make_classifier".
+TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {
+  ClipOptions shape{.projection_dim = 6, .class_count = 3};
+  shape.image = small(true, false).tower;
+  shape.text.block = {8, 16, 2, Activation::kGelu, 1e-5};
+  shape.text.num_hidden_layers = 1;
+  shape.text.vocab_size = 10;
+  shape.text.context_length = 5;
+  const auto random = [](ClipNetwork& network, std::uint64_t seed) {
+    const torch::NoGradGuard no_graph;
+    auto generator = at::detail::createCPUGenerator(seed);
+    for (at::Tensor parameter : network.parameters()) parameter.normal_(0, 1, generator);
+  };
+  for (const std::string wrapper : {"", "module."}) {
+    ClipNetwork saved(shape), loaded(shape);
+    random(saved, 1);
+    random(loaded, 2);
+    NamedTensors tensors;
+    for (const auto& item : saved.named_parameters()) {
+      const bool is_head = item.key().starts_with("class_head.");
+      tensors.set(wrapper + (is_head ? "make_classifier." + item.key().substr(11) : "clip." + item.key()),
+                  item.value().detach());
+    }
+    tensors.set(wrapper + "clip.text_model.embeddings.position_ids", torch::arange(5));
+    const PretrainedReport report = load_pretrained(loaded, tensors, PositionResize::kBicubic);
+    ASSERT_TRUE(report.fits()) << report.misfits();
+    EXPECT_THAT(report.text(), HasSubstr("weights of transformers' CLIP, all below '" + wrapper + "clip.'"));
+    for (const auto& item : saved.named_parameters())
+      EXPECT_TRUE(item.value().equal(loaded.named_parameters()[item.key()])) << item.key();
+
+    shape.class_count = 4;
+    ClipNetwork other(shape);
+    random(other, 3);
+    const PretrainedReport without = load_pretrained(other, tensors, PositionResize::kBicubic);
+    EXPECT_TRUE(without.fits());
+    EXPECT_THAT(without.random, testing::ElementsAre("class_head.weight", "class_head.bias"));
+    EXPECT_THAT(without.left_out, testing::Contains("make_classifier.weight"));
+    shape.class_count = 3;
   }
 }
 

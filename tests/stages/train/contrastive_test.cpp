@@ -8,74 +8,13 @@
 #include "stages/model/clip_network.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
-#include "tests/support/captioned_images.h"
-#include "tests/support/model_of.h"
-#include "tests/support/planning_context.h"
-#include "tests/support/recording_context.h"
-#include "tests/support/stage_options.h"
+#include "tests/support/contrastive_run.h"
 
 namespace stages {
 namespace {
 
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
-
-runner::Result<std::unique_ptr<runner::Stage>> made_of(const Json& options) {
-  const runner::Value value = stage_options("train/contrastive", options.dump());
-  runner::ConfigReader reader(value, "/train");
-  return kTrainContrastive.create(reader);
-}
-
-/// The stage of some options, run on CaptionedImages.
-struct ContrastiveRun {
-  std::shared_ptr<CaptionedImages> train = std::make_shared<CaptionedImages>(23),
-                                   validation = std::make_shared<CaptionedImages>(9);
-  std::shared_ptr<const Model> model = model_of(kModelClip, Json::parse(kTinyClip));
-  std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
-  RecordingContext context;
-  Json options = Json::parse(R"({"epochs": 2, "batch_size": 8, "log_every": 1,
-                                 "optimizer": {"kind": "sgd", "learning_rate": 0.05}})");
-
-  ContrastiveRun() { policy->pointer = "/memory"; }
-  std::unique_ptr<runner::Stage> stage() const {
-    auto made = made_of(options);
-    if (!made) throw std::logic_error(made.errors()[0].message);
-    return *std::move(made);
-  }
-  runner::Inputs inputs() const {
-    return runner::Inputs({{"model", {std::const_pointer_cast<Model>(model)}},
-                           {"memory", {policy}},
-                           {"train", {train}},
-                           {"validation", {validation}}},
-                          {{"model", "model"}});
-  }
-  std::shared_ptr<const Checkpoint> run() {
-    const runner::Outputs outputs = stage()->run(inputs(), context);
-    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
-  }
-  std::unique_ptr<PlanningContext> plan(bool certifies = false) const {
-    auto planning = std::make_unique<PlanningContext>();
-    planning->asked.wants_certificate = certifies;
-    stage()->plan(inputs(), *planning);
-    return planning;
-  }
-  void expect_refused(const std::string& message) {
-    try {
-      plan();
-      ADD_FAILURE() << "not refused: " << message;
-    } catch (const runner::StageError& error) {
-      EXPECT_THAT(error.what(), HasSubstr(message));
-    }
-  }
-};
-
-double difference(const Checkpoint& one, const Checkpoint& other) {
-  double most = 0;
-  const NamedTensors others = weights(*other.network);
-  for (const auto& [name, tensor] : weights(*one.network))
-    most = std::max(most, (tensor - others.at(name)).abs().max().item<double>());
-  return most;
-}
 
 TEST(Contrastive, LearnsWhichCaptionIsWhose) {
   ContrastiveRun training;
@@ -127,6 +66,34 @@ TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
   training.options["loss"] = {{"negatives", "micro_batch"}};
   training.run();
   EXPECT_THAT(training.context.said, testing::Contains(HasSubstr("each image is compared with 3 others")));
+}
+
+/// Parts of another size would compare other pairs: no way of computing the same.
+TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
+  for (const char* negatives : {"micro_batch", "batch"}) {
+    ContrastiveRun training;
+    training.options["batch_size"] = 4;
+    training.options["gradient_accumulation_steps"] = 4;
+    training.options["loss"] = {{"negatives", negatives}};
+    PlanningContext planning;
+    planning.asked.wants_alternatives = true;
+    training.stage()->plan(training.inputs(), planning);
+    std::string texts;
+    for (const auto& one : planning.planned->alternatives) texts += testing::PrintToString(one.overrides) + "\n";
+    const bool changes_parts = texts.find("train.batch_size=16") != texts.npos;
+    EXPECT_EQ(changes_parts, std::string_view(negatives) == "batch") << texts;
+    EXPECT_THAT(texts, HasSubstr("memory.activation_checkpointing=block"));
+  }
+}
+
+TEST(Contrastive, AWarmUpThatIsLongerThanTheTrainingIsRefusedByAPlan) {
+  ContrastiveRun training;
+  training.options["schedule"] = {{"kind", "warmup_cosine"}, {"warmup_steps", 6}};
+  training.expect_refused("the warm-up takes 6 steps and the whole training only 6");
+  training.options["schedule"]["warmup_steps"] = 5;
+  training.plan();
+  training.train = std::make_shared<CaptionedImages>(0);
+  training.expect_refused("the training data has no samples");
 }
 
 TEST(Contrastive, EveryCutIsCertified) {
@@ -237,10 +204,10 @@ TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   other_model.model = model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
   other_model.expect_refused("the model reads no captions");
-  const auto none = made_of(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));
+  const auto none = contrastive_stage(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));
   ASSERT_FALSE(none);
   EXPECT_THAT(none.errors()[0].message, HasSubstr("the contrastive loss has weight 0"));
-  const auto whole = made_of(Json::parse(R"({"loss": {"negatives": "micro_batch"}})"));
+  const auto whole = contrastive_stage(Json::parse(R"({"loss": {"negatives": "micro_batch"}})"));
   ASSERT_FALSE(whole);
   EXPECT_THAT(whole.errors()[0].message, HasSubstr("gradient_accumulation_steps"));
 }

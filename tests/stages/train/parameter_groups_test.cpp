@@ -223,5 +223,20 @@ TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
   EXPECT_EQ(refused.message, "the pattern 'head' matches no parameter of the model");
 }
 
+/// A part that is all frozen asks for no factor of its own, and where another part's is written none is missed.
+TEST(ParameterGroups, PartsWithoutAFactorMayBeFrozenOrMissing) {
+  TwoParts network;
+  for (const auto& item : network.named_parameters()) item.value().set_requires_grad(item.key().starts_with("head."));
+  auto groups = read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 10}})").groups;
+  const auto divided = divide_parameters(network, kAdam, groups);
+  ASSERT_EQ(divided.size(), 1);
+  EXPECT_EQ(divided[0].name, "head");
+  groups[1].match = {"text"};
+  EXPECT_EQ(divide_parameters(network, kAdam, groups).size(), 1);
+  groups[1].learning_rate_factor = 0.5;
+  groups[1].may_be_empty = false;
+  EXPECT_EQ(refusal(groups, network).message, "the pattern 'text' matches no parameter of the model");
+}
+
 }  // namespace
 }  // namespace stages

@@ -1,0 +1,31 @@
+#include "stages/train/training_length.h"
+
+#include "runner/stage/stage.h"
+#include "stages/train/schedule.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOptions& options) {
+  const std::int64_t batch_size = options.batch_size;
+  const std::int64_t whole = size / batch_size;
+  const std::int64_t steps = size % batch_size != 0 && !drops_last ? whole + 1 : whole;
+  if (steps > 0) return steps;
+  throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
+                                                  " samples, which make no batch of " + std::to_string(batch_size))
+      .at("/" + options.batch_option)
+      .with_help(size == 0 ? "" : "lower " + options.batch_option + ", or set drop_last: false");
+}
+
+}  // namespace
+
+std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options) {
+  const std::int64_t steps = options.epochs * steps_per_epoch(size, drops_last, options);
+  check_length(options.schedule, steps);
+  return steps;
+}
+
+}  // namespace stages
