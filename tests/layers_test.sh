@@ -110,10 +110,11 @@ check_texts() {
 }
 
 check_one_loop() {
-  # What computes activations again in the backward pass takes the gradient through them itself.
+  # What computes activations again in the backward pass takes the gradient through them itself; a picture of where a
+  # trained network looked takes one for its maps, and none for a weight.
   forbid "gradients are computed in stages/train/gradient.cpp alone" "$(
     code '(\.|->)backward\(|autograd::(backward|grad)\(' stages |
-      but_not '^stages/(train/gradient|numerics/recomputable_module)\.cpp:'
+      but_not '^stages/(train/gradient|numerics/recomputable_module|worker/feature_map_picture)\.cpp:'
   )"
   forbid "the optimizer is stepped in one place alone" "$(
     code 'optim[a-z_]*(\.|->)step\(' stages | but_not '^stages/train/step_execution\.cpp:'
