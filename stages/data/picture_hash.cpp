@@ -68,10 +68,13 @@ PictureHash picture_hash(const Thumbnail& seen) {
   return hash;
 }
 
+// Without the processor's own instruction this takes twice as long.
+#if defined(__x86_64__)
+__attribute__((target_clones("popcnt", "default")))
+#endif
 int distance(const PictureHash& one, const PictureHash& other) {
-  int bits = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) bits += std::popcount(one[i] ^ other[i]);
-  return bits;
+  return std::popcount(one[0] ^ other[0]) + std::popcount(one[1] ^ other[1]) + std::popcount(one[2] ^ other[2]) +
+         std::popcount(one[3] ^ other[3]);
 }
 
 std::vector<std::vector<std::size_t>> alike(std::span<const PictureHash> hashes, int most,
@@ -89,17 +92,17 @@ std::vector<std::vector<std::size_t>> alike(std::span<const PictureHash> hashes,
   }
   const int parts = std::clamp(most + 1, 4, kHashBits);  // of at most 64 bits
   for (int part = 0; part < parts; ++part) {
-    std::vector<std::pair<std::uint64_t, const PictureHash*>> keyed;
+    std::vector<std::pair<std::uint64_t, PictureHash>> keyed;
     for (const PictureHash& hash : different)
-      keyed.emplace_back(bits_of(hash, kHashBits * part / parts, kHashBits * (part + 1) / parts), &hash);
+      keyed.emplace_back(bits_of(hash, kHashBits * part / parts, kHashBits * (part + 1) / parts), hash);
     std::ranges::sort(keyed);
     for (auto begin = keyed.begin(); begin != keyed.end();) {
       const auto end = std::find_if(begin, keyed.end(), [&](const auto& one) { return one.first != begin->first; });
       for (auto one = begin; one != end; ++one) {
         if (look) look();
         for (auto other = one + 1; other != end; ++other) {
-          if (distance(*one->second, *other->second) > most) continue;
-          const std::size_t first = of_hash.at(*one->second).front(), second = of_hash.at(*other->second).front();
+          if (distance(one->second, other->second) > most) continue;
+          const std::size_t first = of_hash.at(one->second).front(), second = of_hash.at(other->second).front();
           if (confirm(first, second)) connections.connect(first, second);
         }
       }
