@@ -42,7 +42,8 @@ std::string_view stripped_field(std::string_view field) {
 }
 
 ImageList graded(const fs::path& root) {
-  ImageList list{.root = root};
+  ImageList list;
+  list.root = root;
   list.classes.assign(kGradeNames.begin(), kGradeNames.end());
   return list;
 }

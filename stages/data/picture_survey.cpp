@@ -20,13 +20,14 @@
 namespace stages {
 namespace {
 
-constexpr int kSeenSide = 128;  // pixels that are enough to hash a picture and to know a retina
+constexpr int kSeenSide = 128;     // pixels that are enough to hash a picture and to know a retina
+constexpr double kMostGrey = 1.5;  // between thumbnails of pictures that look the same
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
 /// What is kept of a picture.
 struct Seen {
   std::array<std::uint64_t, 2> digest{};  // half of its file's SHA-256
-  PictureHash hash{};
+  Thumbnail thumbnail{};
   std::int64_t bytes = 0;
   int width = 0, height = 0;
   bool is_stranger = false;
@@ -48,7 +49,7 @@ Seen look_at(const std::filesystem::path& path, bool expects_retina) {
     seen.width = header.shown_width();
     seen.height = header.shown_height();
     const Image picture = decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
-    seen.hash = picture_hash(picture);
+    seen.thumbnail = thumbnail(picture);
     seen.is_stranger = expects_retina && !looks_like_retina(picture);
   } catch (const ImageError& error) {
     seen.fault = error.what();
@@ -155,7 +156,7 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
     }
     widths.push_back(seen[i].width);
     heights.push_back(seen[i].height);
-    hashes.push_back(seen[i].hash);
+    hashes.push_back(picture_hash(seen[i].thumbnail));
     readable.push_back(i);
     if (seen[i].is_stranger) survey.strangers.push_back(picture(i));
   }
@@ -166,9 +167,14 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
     if (members.size() > 1) same.push_back(std::move(members));
   std::ranges::sort(same);
   for (const auto& members : same) survey.identical.push_back(group_of(members));
-  const auto groups = alike(hashes, options.most_bits, [&] {
-    if (options.cancelled && options.cancelled()) throw runner::Cancelled{};
-  });
+  const auto groups = alike(
+      hashes, options.most_bits,
+      [&](std::size_t one, std::size_t other) {
+        return mean_difference(seen[readable[one]].thumbnail, seen[readable[other]].thumbnail) <= kMostGrey;
+      },
+      [&] {
+        if (options.cancelled && options.cancelled()) throw runner::Cancelled{};
+      });
   for (std::vector<std::size_t> members : groups) {
     for (std::size_t& member : members) member = readable[member];
     const bool has_copies_alone = std::ranges::all_of(

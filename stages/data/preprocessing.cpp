@@ -31,14 +31,16 @@ Image flattened(Image image, const FlattenSharpen& step) {
   const cv::Mat pixels = seen_by_opencv(image);
   cv::Mat grey;
   cv::cvtColor(pixels, grey, cv::COLOR_RGB2GRAY);
-  cv::Mat mean;
-  cv::blur(grey, mean, {step.kernel_size, step.kernel_size});
+  cv::Mat sums;  // whose rounded mean OpenCV would give differently for large and for small kernels
+  cv::boxFilter(grey, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1}, /*normalize=*/false);
+  const auto area = static_cast<unsigned>(step.kernel_size) * static_cast<unsigned>(step.kernel_size);
   for (int y = 0; y < image.height; ++y) {
     std::uint8_t* value = image.row(y);
-    const std::uint8_t* background = mean.ptr(y);
-    for (int x = 0; x < image.width; ++x, ++background) {
+    const std::int32_t* sum = sums.ptr<std::int32_t>(y);
+    for (int x = 0; x < image.width; ++x, ++sum) {
+      const auto mean = static_cast<int>((2 * static_cast<unsigned>(*sum) + area) / (2 * area));
       for (int channel = 0; channel < 3; ++channel, ++value)
-        *value = static_cast<std::uint8_t>(std::clamp(*value - *background + 128, 0, 255));
+        *value = static_cast<std::uint8_t>(std::clamp(*value - mean + 128, 0, 255));
     }
   }
   cv::LUT(pixels, stretched(step), pixels);

@@ -8,10 +8,10 @@
 namespace stages {
 
 /// Takes the light out of a photograph and stretches what is left. The grey picture's mean over `kernel_size` x
-/// `kernel_size` pixels, mirrored at the edges without repeating them, is taken from each channel and 128 is added; an
-/// even kernel reaches one pixel further to the left and up. Then `brightness` is added, the distance from 128 is
-/// multiplied by `contrast`, and 1 + 4 `sharpen` times each pixel less `sharpen` times its four neighbours is taken.
-/// After each step values are cut to 0 … 255 and, before the last, to whole numbers downwards.
+/// `kernel_size` pixels, rounded, and at the edges mirrored without repeating them, is taken from each channel and 128
+/// is added; an even kernel reaches one pixel further to the left and up. Then `brightness` is added, the distance from
+/// 128 is multiplied by `contrast`, and 1 + 4 `sharpen` times each pixel less `sharpen` times its four neighbours is
+/// taken. After each step values are cut to 0 … 255 and, before the last, to whole numbers downwards.
 struct FlattenSharpen {
   int kernel_size = 30;
   double brightness = 20, contrast = 2, sharpen = 1.5;

@@ -35,10 +35,12 @@ int main(int, char** arguments) {
   report({{"sums", sums}});
   while (next_block()) {
     nlohmann::json seconds;
-    for (const auto& [name, step] : steps)
+    for (const auto& [name, step] : steps) {
+      const stages::Preprocessing& used = step;  // clang 14 captures no name of a binding
       seconds[name] = seconds_of([&] {
-        for (const stages::Image& image : images) static_cast<void>(stages::preprocessed(image, step));
+        for (const stages::Image& image : images) static_cast<void>(stages::preprocessed(image, used));
       });
+    }
     report({{"seconds", seconds}});
   }
   return 0;

@@ -34,7 +34,7 @@ struct DataFlags {
   std::vector<std::string> files;                     ///< fetch: which of a model's files
   std::string url;                                    ///< fetch: another server's address
   std::vector<std::string> overrides;                 ///< check
-  std::int64_t distance = 8;                          ///< check: of hashes
+  std::int64_t distance = 20;                         ///< check: of hashes
   LogFlags log;
 };
 

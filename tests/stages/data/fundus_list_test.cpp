@@ -78,7 +78,7 @@ TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
     write(name, "");
   EXPECT_THAT(errors(FundusLayout::kClassFolders),
               ElementsAre("E0612: 'ROOT' has both a folder 'val' and a folder 'validation'",
-                          "E0606: folders that are no grade: 'train/5' and 'val/mild'"));
+                          "E0606: folders that are no grade: 'train/5', 'val/mild'"));
 }
 
 TEST_F(FundusListTest, AFolderWithoutGradesOrParts) {
@@ -108,7 +108,7 @@ TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
                           "E0612: 'ROOT/train.csv', line 5: its id_code, '../d', cannot be the name of a file",
                           "E0612: 'ROOT/train.csv', line 6: 'a' is listed twice, first in line 2",
                           "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', and grades are 0 to 4",
-                          "E0612: 'ROOT/train.csv', line 8: it has 1 field, and the first line names 2 columns"));
+                          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, and there are 2 columns"));
 }
 
 TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
@@ -127,9 +127,8 @@ TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
   write("train.csv", "id,level\na,1\n");
   EXPECT_THAT(
       errors(FundusLayout::kAptos2019),
-      ElementsAre("E0612: 'ROOT/train.csv', line 1: it has no column 'id_code'; its columns are 'id' and 'level'",
-                  "E0612: 'ROOT/train.csv', line 1: it has no column 'diagnosis'; its columns are 'id' and "
-                  "'level'"));
+      ElementsAre("E0612: 'ROOT/train.csv', line 1: it has no column 'id_code'; its columns are 'id', 'level'",
+                  "E0612: 'ROOT/train.csv', line 1: it has no column 'diagnosis'; its columns are 'id', 'level'"));
   write("train.csv", "id_code,diagnosis\n");
   EXPECT_THAT(errors(FundusLayout::kAptos2019), ElementsAre("E0612: 'ROOT/train.csv': it lists no photograph"));
   write("train.csv", "");
