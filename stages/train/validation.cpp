@@ -67,7 +67,6 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network, std::sh
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
     measured.push_back(measure(step, network, *batch, options.plan, &rows, &kept.emplace_back()));
-    if (kept.back().defined()) kept.back() = kept.back().cpu();
   }
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");
@@ -75,7 +74,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network, std::sh
   Means means;
   for (const StepNumbers& numbers : measured) means.add(numbers.means());
   if (kept.front().defined()) {
-    for (auto& score : step.scores_of_all(torch::cat(kept))) means.scores.push_back(std::move(score));
+    for (auto& score : step.scores_of_all(torch::cat(kept).cpu())) means.scores.push_back(std::move(score));
   }
   return means;
 }

@@ -29,7 +29,7 @@ struct ValidationOptions {
 std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size);
 
 /// What `step` measures on one batch, encoded in parts where the plan cuts it, without a graph and in eval mode. Where
-/// `rows` are given, in parts as small as memory asks for. What the step keeps of it goes to `kept`, on the CPU.
+/// `rows` are given, in parts as small as memory asks for. What the step keeps of it goes to `kept`.
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
                     RowsAtOnce* rows = nullptr, at::Tensor* kept = nullptr);
 

@@ -29,6 +29,10 @@ std::uint8_t to_byte(double share) {
 
 }  // namespace
 
+void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
+  network_with_maps(network, checkpoint);
+}
+
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint, const at::Tensor& pixels,
                             std::int64_t logit, double sign) {
   ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);
@@ -77,7 +81,8 @@ void write_activation(const std::string& folder, const std::string& file, std::i
   const auto bytes = png_file(activation_picture(pixels, activation, transform));
   std::string name =
       std::filesystem::path(file).stem().string() + "." + std::to_string(index) + "." + what + ".png";
-  std::ranges::replace(name, '/', '_');
+  std::ranges::replace_if(
+      name, [](char letter) { return letter == '/' || letter == ' '; }, '_');
   runner::write_atomically(std::filesystem::path(folder) / name,
                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }

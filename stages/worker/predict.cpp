@@ -72,6 +72,7 @@ class Prediction {
 
   Json run(std::int64_t batch_size, at::Device device) {
     const auto say = [&](std::string_view line) { context_.say(line); };
+    if (!explain_.empty()) check_feature_maps(*checkpoint_.network, checkpoint_);
     const PreparedNetwork network(
         *checkpoint_.network,
         choose_numerics(checkpoint_.numerics, *checkpoint_.network, checkpoint_.model_stage, device, say), device);

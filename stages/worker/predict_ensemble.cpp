@@ -113,6 +113,7 @@ class EnsemblePrediction {
   void go_through(std::size_t member, const std::function<void(const PreparedNetwork&, const Batch&)>& use) const {
     const Checkpoint& own = checkpoint(member);
     const auto opened = own.opened();
+    if (!request_.explain.empty()) check_feature_maps(*opened, own);
     const auto say = [&](std::string_view line) {
       if (member == 0) context_.say(line);
     };

@@ -1,6 +1,7 @@
 // Every command of the published grading of retinas, as tests/cases/published_commands.case has them: what is valid can
 // be planned, and so be run.
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -64,8 +65,16 @@ TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
   const Ended predicted = retort("predict run photographs/test/0", folder.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(predicted.err, testing::HasSubstr("notice: " + notice));
-  EXPECT_THAT(predicted.out, testing::StartsWith("file,prediction,tied,margin,votes_0,votes_1,votes_2,votes_3,votes_4,"
-                                                 "p_0-1,p_0-2,p_0-3,p_0-4,p_1-2,p_1-3,p_1-4,p_2-3,p_2-4,p_3-4\n"));
+  EXPECT_THAT(predicted.out, testing::StartsWith("file,prediction,tied,margin,votes_No DR,votes_Mild NPDR,"));
+  EXPECT_THAT(predicted.out, testing::HasSubstr(",votes_PDR,p_No DR-Mild NPDR,"));
+  const Ended explained = retort("predict run photographs/test/0 --explain why -q", folder.path());
+  EXPECT_EQ(explained.exit, 0) << explained.err;
+  int pictures = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "why")) {
+    EXPECT_TRUE(file_text(entry.path()).starts_with("\x89PNG")) << entry.path();
+    ++pictures;
+  }
+  EXPECT_GE(pictures, 2);
 }
 
 }  // namespace

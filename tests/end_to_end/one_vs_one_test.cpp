@@ -1,8 +1,11 @@
 // Ten networks that each tell two classes apart and vote, through the real programs.
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,6 +50,19 @@ class OneVsOne : public testing::Test {
       std::string best = file_text(entry.path() / "checkpoints/best");
       if (!best.empty()) best.pop_back();
       found[node] = file_text(entry.path() / "checkpoints" / best / "model.safetensors");
+    }
+    return found;
+  }
+  /// The numbers of a node by name and step, in their order, without times and memory.
+  std::vector<std::string> metrics_of(const std::string& run, const std::string& node) const {
+    std::vector<std::string> found;
+    std::istringstream lines(file(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      json one = json::parse(line);
+      const std::string name = one.at("name");
+      if (one.at("node") != node || name.starts_with("memory/") || name.find("second") != name.npos) continue;
+      one.erase("time");
+      found.push_back(one.dump());
     }
     return found;
   }
@@ -115,6 +131,77 @@ TEST_F(OneVsOne, StoppedAnywhereItEndsAsIfItHadNotBeen) {
     EXPECT_EQ(file("run/nodes/evaluate/predictions.csv"), file("whole/nodes/evaluate/predictions.csv"));
   }
   EXPECT_GE(struck, 5);
+}
+
+TEST_F(OneVsOne, PairIsResetAndTrainedAgain) {
+  ASSERT_EQ(run("run.dir=run").exit, 0);
+  const auto before = networks("run");
+  const std::string votes = file("run/nodes/evaluate/predictions.csv");
+  const auto measured = [&] { return metrics_of("run", "train.1-3"); };
+  const auto numbers = measured();
+  const Ended reset = retort("runs reset run --node train.1-3", folder_.path());
+  ASSERT_EQ(reset.exit, 0) << reset.err;
+  EXPECT_EQ(reset.out, "'train.1-3' is as if it had not run; also again: evaluate; `retort resume run` does it\n");
+  const Ended status = retort("runs status run --json", folder_.path());
+  ASSERT_EQ(status.exit, 0) << status.err;
+  const json result = json::parse(status.out).at("result");
+  int done = 0;
+  for (const json& node : result.at("nodes")) {
+    done += node.at("state") == "done";
+    if (node.at("node") == "train.1-3" || node.at("node") == "evaluate") {
+      EXPECT_EQ(node.at("state"), "missing");
+      continue;
+    }
+    EXPECT_EQ(node.at("epoch"), 2);
+    EXPECT_TRUE(node.at("best").is_number()) << node;
+  }
+  EXPECT_EQ(done, 9);
+  const Ended resumed = retort("resume run -q", folder_.path());
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_TRUE(networks("run") == before);
+  EXPECT_EQ(file("run/nodes/evaluate/predictions.csv"), votes);
+  EXPECT_EQ(measured(), numbers);
+}
+
+TEST_F(OneVsOne, AllNetworksPredictTogether) {
+  ASSERT_EQ(run("run.dir=run").exit, 0);
+  const Ended csv = retort("predict run photos -q", folder_.path());
+  ASSERT_EQ(csv.exit, 0) << csv.err;
+  EXPECT_THAT(csv.out, testing::StartsWith("file,prediction,tied,margin,votes_"));
+  EXPECT_EQ(std::ranges::count(csv.out, '\n'), 41);
+  const Ended lines = retort("predict run photos --json", folder_.path());
+  ASSERT_EQ(lines.exit, 0) << lines.err;
+  // What it says of the photographs of the test is what the evaluation said.
+  std::map<std::string, json> said;
+  std::istringstream text(lines.out);
+  for (std::string line; std::getline(text, line);) {
+    const json item = json::parse(line, nullptr, false);
+    if (item.is_object() && item.contains("votes")) said[fs::path(item.at("file").get<std::string>()).filename()] = item;
+  }
+  std::istringstream rows(file("run/nodes/evaluate/predictions.csv"));
+  std::string row;
+  std::getline(rows, row);
+  int compared = 0;
+  while (std::getline(rows, row)) {
+    std::istringstream fields(row);
+    std::string name, grade, prediction, tied;
+    std::getline(fields, name, ',');
+    std::getline(fields, grade, ',');
+    std::getline(fields, prediction, ',');
+    std::getline(fields, tied, ',');
+    const auto found = said.find(fs::path(name).filename());
+    if (found == said.end()) continue;
+    ++compared;
+    EXPECT_EQ(found->second.at("prediction"), prediction) << name;
+    EXPECT_EQ(found->second.at("tied").dump(), tied) << name;
+  }
+  EXPECT_EQ(compared, 10);
+  const Ended one = retort("predict run photos --node train.0-1 -q", folder_.path());
+  EXPECT_EQ(one.exit, 0) << one.err;
+  EXPECT_THAT(one.out, testing::StartsWith("file,class_1,probability_1,class_2,probability_2\n"));
+  const Ended refused = retort("predict run photos --explain why -q", folder_.path());
+  EXPECT_NE(refused.exit, 0);
+  EXPECT_THAT(refused.err, HasSubstr("the model of 'model' has no feature maps"));
 }
 
 TEST_F(OneVsOne, MissingPairIsRefusedBeforeAnythingRuns) {
