@@ -63,11 +63,11 @@ class ClipAdapters : public testing::Test {
 };
 
 TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport) {
-  const Ended ended = train("run", "model.lora.rank=4");
+  const Ended ended = train("run", "model.adapters.rank=4");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trainable params: "));
   EXPECT_LT(fs::file_size(weights("run")), 10'000);  // both towers have 190 thousand bytes and more
-  const std::string killed = "model.lora.rank=4 train.checkpoint.every.steps=1 memory.max_retries=0";
+  const std::string killed = "model.adapters.rank=4 train.checkpoint.every.steps=1 memory.max_retries=0";
   ASSERT_NE(train("killed", killed, "retort-worker/step:3").exit, 0);
   const Ended resumed = retort("resume killed", folder_.path());
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
@@ -85,14 +85,14 @@ TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport)
   EXPECT_EQ(config["target_modules"], json({"q_proj", "v_proj"}));
 
   const Ended again =
-      train("again", "model.weights=adapter/base model.lora.rank=4 model.lora.adapter=adapter epochs=1 lr=1e-12");
+      train("again", "model.weights=adapter/base model.adapters.rank=4 model.adapters.adapter=adapter epochs=1 lr=1e-12");
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("starts from the adapter in 'adapter'"));
   expect_same(said("run --checkpoint latest"), said("again --checkpoint latest"));
 }
 
 TEST_F(ClipAdapters, AnExportedModelPredictsWithoutItsRun) {
-  ASSERT_EQ(train("run", "model.lora.targets='text_model.*fc1'").exit, 0);
+  ASSERT_EQ(train("run", "model.adapters.targets='text_model.*fc1'").exit, 0);
   ASSERT_EQ(retort("export run --merged --out merged -q", folder_.path()).exit, 0);
   const json config = parsed("merged/config.json");
   EXPECT_EQ(config["text_config"]["vocab_size"], 514);
