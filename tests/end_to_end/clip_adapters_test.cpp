@@ -84,8 +84,8 @@ TEST_F(ClipAdapters, AreTrainedResumedEvaluatedAndTakenByATrainingOfTheirExport)
   EXPECT_EQ(config["r"], 4);
   EXPECT_EQ(config["target_modules"], json({"q_proj", "v_proj"}));
 
-  const Ended again =
-      train("again", "model.weights=adapter/base model.adapters.rank=4 model.adapters.adapter=adapter epochs=1 lr=1e-12");
+  const Ended again = train(
+      "again", "model.weights=adapter/base model.adapters.rank=4 model.adapters.adapter=adapter epochs=1 lr=1e-12");
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("starts from the adapter in 'adapter'"));
   expect_same(said("run --checkpoint latest"), said("again --checkpoint latest"));
