@@ -10,9 +10,9 @@
 
 namespace stages {
 
-/// The options of model.clip's section lora.
+/// The options of model.clip's section adapters.
 struct ClipAdapterConfig {
-  std::string pointer;  ///< where they stand, "/model/lora"
+  std::string pointer;  ///< where they stand, "/model/adapters"
   LoraOptions options;
   std::optional<std::string> adapter;  ///< a folder of peft's form to begin from; nullopt: a new adapter
 };

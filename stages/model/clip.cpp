@@ -138,9 +138,9 @@ TokenizerFiles read_tokenizer_options(runner::ConfigReader& reader, ClipConfig& 
 }
 
 std::optional<ClipAdapterConfig> read_adapters(runner::ConfigReader& reader) {
-  const runner::Value* const value = reader.raw("lora");
+  const runner::Value* const value = reader.raw("adapters");
   if (!value || value->is_null()) return std::nullopt;
-  runner::ConfigReader& section = reader.section("lora");
+  runner::ConfigReader& section = reader.section("adapters");
   ClipAdapterConfig config{.pointer = section.pointer(), .options = read_lora_options(section)};
   section.read("adapter", config.adapter);
   return config;

@@ -47,6 +47,7 @@ class ClipExport {
   void merged(const fs::path& folder) {
     merge_lora(network_);
     write_model(folder);
+    write_tokenizer(folder);
     finish(folder);
   }
 
@@ -78,15 +79,16 @@ class ClipExport {
     for (const LoraLayer& layer : network.lora().layers) layer.layer->detach();
     fs::create_directory(folder);
     write_model(folder);
-    write_inputs(folder);
+    write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
+    write_tokenizer(folder);
     readme_.remarks.push_back(moved_base_remark());
     context.say("the weights below the adapter are written too, in base/: no library has them");
   }
 
-  /// How pictures and texts become what the network reads.
-  void write_inputs(const fs::path& folder) const {
+  /// How texts become what the network reads. Beside an adapter they are not: where there is a tokenizer, peft wants to
+  /// make the network's vocabulary as large, which transformers' CLIPModel does not let it.
+  void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();
-    write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
     runner::write_atomically(folder / "merges.txt", merges_text(vocabulary));
     runner::write_atomically(folder / "vocab.json", numbers_text(vocabulary));
     write_document(folder / "tokenizer_config.json", {{"tokenizer_class", "CLIPTokenizer"},
@@ -98,7 +100,7 @@ class ClipExport {
   }
 
   void finish(const fs::path& folder) const {
-    write_inputs(folder);
+    write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
     if (readme_.has_head) {
       const auto weights = network_.named_parameters();
       save_head(folder, {weights["class_head.weight"].detach(), weights["class_head.bias"].detach(), {}});

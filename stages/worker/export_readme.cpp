@@ -106,6 +106,7 @@ std::string moved_base_remark() {
 
 std::string to_text(const ClipReadme& readme) {
   const bool is_adapter = !readme.base.empty();
+  const std::string vocabulary = is_adapter ? "model.peft_config[\"default\"].base_model_name_or_path" : "folder";
   std::string text = "# Trained by Retort\n\n";
   text += is_adapter ? "Low-rank adapters, as peft loads them, for the CLIP `" + readme.base + "`.\n"
                      : "A CLIP of two towers, as transformers' CLIPModel loads it.\n";
@@ -118,7 +119,9 @@ std::string to_text(const ClipReadme& readme) {
   text += std::string("model = ") + (is_adapter ? "AutoPeftModel" : "CLIPModel") + ".from_pretrained(folder).eval()\n";
   text +=
       "processor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n"
-      "tokenizer = AutoTokenizer.from_pretrained(folder)\n"
+      "tokenizer = AutoTokenizer.from_pretrained(" +
+      vocabulary +
+      ")\n"
       "names = json.load(open(f\"{folder}/classes.json\"))\n"
       "texts = [f\"a photo of a {name}.\".replace(\"_\", \" \") for name in names]\n\n"
       "with torch.no_grad():\n"

@@ -136,8 +136,7 @@ TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
   EXPECT_EQ(line["--out"], "p.csv");
   EXPECT_EQ(line["--node"], "train.0");
   EXPECT_EQ(line["--skip-corrupt"], "true");
-  EXPECT_EQ(error_of({"predict", "outputs/a"}),
-            "E0501: paths is required | `retort predict --help` shows how it is used");
+  EXPECT_EQ(parsed({"predict", "--model", "clip", "a.jpg", "--labels", "a car", "a cat"})["--labels"], "a car,a cat");
   EXPECT_THAT(error_of({"predict", "outputs/a", "b", "--top", "0"}), testing::StartsWith("E0501: --top: "));
 }
 

@@ -27,7 +27,7 @@ constexpr const char* kTextLayer = "text_model.encoder.layers.1.self_attn.q_proj
 
 std::shared_ptr<const Model> adapted_clip(const Json& lora, const Json& more = Json::object()) {
   Json options = Json::parse(kTinyClip);
-  options["lora"] = lora;
+  options["adapters"] = lora;
   options.merge_patch(more);
   return model_of(kModelClip, options);
 }
@@ -104,11 +104,11 @@ TEST(AdaptedClip, OutlineTrainsWhatTheNetworkTrains) {
 
 TEST(AdaptedClip, OptionsThatNameNothingAreBlamed) {
   const StageError error = refusal_of({{"targets", {"qproj"}}});
-  EXPECT_EQ(error.stage + error.option, "/model/lora/targets");
+  EXPECT_EQ(error.stage + error.option, "/model/adapters/targets");
   EXPECT_EQ(std::string(error.what()), "no layer is called 'qproj'");
   EXPECT_EQ(error.help, "did you mean 'q_proj'?");
   const StageError missing = refusal_of({{"adapter", "/nowhere"}});
-  EXPECT_EQ(missing.stage + missing.option, "/model/lora/adapter");
+  EXPECT_EQ(missing.stage + missing.option, "/model/adapters/adapter");
 }
 
 class FirstAdapterTest : public testing::Test {

@@ -22,7 +22,7 @@ ContrastiveRun adapter_run(const Json& targets, const char* class_head = "linear
   ContrastiveRun training;
   Json model = Json::parse(kTinyClip);
   model["class_head"] = class_head;
-  model["lora"] = {{"targets", targets}, {"dropout", 0}};
+  model["adapters"] = {{"targets", targets}, {"dropout", 0}};
   training.model = model_of(kModelClip, model);
   training.options["optimizer"]["learning_rate"] = 0.5;
   training.options["monitor"] = "recall_at_1";

@@ -75,6 +75,7 @@ TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
     training.options["batch_size"] = 4;
     training.options["gradient_accumulation_steps"] = 4;
     training.options["loss"] = {{"negatives", negatives}};
+    training.policy->two_pass = true;
     PlanningContext planning;
     planning.asked.wants_alternatives = true;
     training.stage()->plan(training.inputs(), planning);
