@@ -75,8 +75,11 @@ TEST(MemoryOfSeResNeXt, OfTheOriginalsFlagsIsATenthOfThat) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
-TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAQuarter) {
-  EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5, 0.15 * 3.5);
+// What is kept and the largest block, 3.5 GiB with the 0.40, and beside that while this block, the first, goes backward
+// five gradients of the size of its map: of its output, of both that were added, and two that make that of the gate.
+TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAThird) {
+  const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
+  EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 5 * map, 0.04 * 3.5);
 }
 
 struct SmallCase {
@@ -86,6 +89,8 @@ struct SmallCase {
   bool recomputes = false;
   std::int64_t image_size = 64, batch = 4;
 };
+
+void PrintTo(const SmallCase& small, std::ostream* stream) { *stream << small.name; }
 
 class MemoryOfSmallNetworks : public testing::TestWithParam<SmallCase> {};
 
