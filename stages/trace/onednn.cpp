@@ -206,7 +206,9 @@ std::int64_t input_gradient_margin(const ConvolutionShape& shape, const Cpu& cpu
 }
 
 std::int64_t weight_gradient_margin(const ConvolutionShape& shape, bool is_half, const Cpu& cpu) {
-  if (is_depthwise(shape) && shape.stride > 1) {
+  const bool may_be_grouped =
+      shape.stride > 1 || shape.kernel_width > 3 || side_of(shape.in_area) <= shape.kernel_width;
+  if (is_depthwise(shape) && may_be_grouped) {
     // As groups of whole vectors; of half types with sums in float32 and turned images.
     const std::int64_t padded = shape.groups * 16 * 16 * shape.kernel_height * shape.kernel_width;
     return is_half ? 3 * padded + 64 * shape.groups * shape.in_area : padded;

@@ -25,6 +25,7 @@ def trainings(arguments):
         "classify: tiny tower on photographs": {"image_size": 96, "root": str(Path(arguments.images).resolve()), "model": {"kind": "model.clip_vision", **TINY}},
         "CLIP B/32": {"image_size": 224, "model": {"kind": "model.clip_vision", **tower}},
         "adapters on CLIP B/32": {"image_size": 224, "model": {"kind": "model.clip_vision", **tower, "lora": LORA}, "ours": names},
+        "SE-ResNeXt-50, batch 8": {"image_size": 64 if arguments.tiny else 224, "batch": 8, "model": {"kind": "seresnext50_32x4d"}, "ours": {"kind": "model.se_resnext", "head": {"dropout": 0}}},
         "ResNet-18": {"image_size": 64 if arguments.tiny else 224, "model": {"kind": "resnet18"}},
     }
 

@@ -33,8 +33,27 @@ class Classifier(torch.nn.Module):
         return self.head(self.tower(pixel_values=pixels).pooler_output)
 
 
+class PairNetwork(torch.nn.Module):
+    """timm's SE-ResNeXt-50 under the head of the recipe diabetic_retinopathy, nothing dropped."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.backbone = timm.create_model("seresnext50_32x4d", num_classes=0)
+        layers = []
+        for inputs, outputs in ((self.backbone.num_features, 512), (512, 128)):
+            layers += [torch.nn.Dropout(0), torch.nn.Linear(inputs, outputs), torch.nn.ReLU(), torch.nn.BatchNorm1d(outputs)]
+        self.classifier = torch.nn.Sequential(*layers, torch.nn.Dropout(0), torch.nn.Linear(128, classes))
+
+    def forward(self, pixels):
+        return self.classifier(self.backbone(pixels))
+
+
 def network_of(options, weights):
     """The network that a benchmark's options mean, with the weights that ours begins with."""
+    if options["model"]["kind"] == "seresnext50_32x4d":
+        network = PairNetwork(options["classes"])
+        network.load_state_dict(weights)
+        return network
     if options["model"]["kind"] == "resnet18":
         network = timm.create_model("resnet18", num_classes=options["classes"])
         network.load_state_dict(weights)

@@ -1,6 +1,7 @@
 // Training steps of a model by the real stages, in blocks. What is measured is all that a step of train.supervised
 // does, reading the batch included.
 
+#include <algorithm>
 #include <fstream>
 
 #include <torch/torch.h>
@@ -52,8 +53,8 @@ std::shared_ptr<const stages::Model> model_of(Json options, const runner::Schema
   const std::string kind = options.value("kind", std::string(stages::kModelClipVision.name));
   options.erase("kind");
   if (kind == "resnet18") return std::make_shared<ResNetModel>();
-  const runner::StageKind& known = kind == stages::kModelLora.name ? stages::kModelLora : stages::kModelClipVision;
-  const runner::Outputs made = make(known, schemas, options)->run(runner::Inputs({}), context);
+  const auto known = std::ranges::find(stages::all_kinds(), kind, [](const auto* one) { return one->name; });
+  const runner::Outputs made = make(**known, schemas, options)->run(runner::Inputs({}), context);
   return runner::Inputs({{"model", {made.at("model")}}}).get<stages::Model>("model");
 }
 

@@ -60,6 +60,13 @@ NamedTensors some_images(std::int64_t count) {
   return {{"image", torch::arange(count * 3 * 32 * 32, at::kFloat).sin().view({count, 3, 32, 32})}};
 }
 
+/// What a network says outside training, of two images.
+at::Tensor logits_of(const Model& model, const DatasetDescription& data) {
+  const auto network = model.build(data, 1);
+  network->eval();
+  return model.forward(*network, some_images(2)).at("logits");
+}
+
 /// One pass in training, of so many images.
 NamedTensors trained_on(const Model& model, torch::nn::Module& network, std::int64_t count) {
   network.train();
@@ -91,11 +98,9 @@ TEST(SeResNeXt, DefaultsAreThePublishedPairNetwork) {
 
 TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
   const auto model = model_of(kModelSeResnext, small());
-  EXPECT_THAT(model->forward(*model->build(photographs(), 1), some_images(2)).at("logits").sizes().vec(),
-              ElementsAre(2, 3));
+  EXPECT_THAT(logits_of(*model, photographs()).sizes().vec(), ElementsAre(2, 3));
   const auto of_five = model_of(kModelSeResnext, small({{"num_classes", 5}}));
-  EXPECT_THAT(of_five->forward(*of_five->build(pair_of_photographs(), 1), some_images(2)).at("logits").sizes().vec(),
-              ElementsAre(2, 1));
+  EXPECT_THAT(logits_of(*of_five, pair_of_photographs()).sizes().vec(), ElementsAre(2, 1));
   EXPECT_THAT(what_is_refused([&] { of_five->build(photographs(), 1); }),
               HasSubstr("num_classes is 5, the data has 3 classes"));
 }

@@ -1,10 +1,13 @@
 // What trainings of convolutional classifiers are planned to take, beside what is known of SE-ResNeXt-50 and what small
 // ones take.
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include "stages/stages.h"
+#include "stages/trace/summarize.h"
 #include "tests/support/model_of.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
@@ -75,8 +78,11 @@ TEST(MemoryOfSeResNeXt, OfTheOriginalsFlagsIsATenthOfThat) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
-TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAQuarter) {
-  EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5, 0.15 * 3.5);
+// What is kept and the largest block, 3.5 GiB with the 0.40, and beside that while this block, the first, goes backward
+// five gradients of the size of its map: of its output, of both that were added, and two that make that of the gate.
+TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAThird) {
+  const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
+  EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 5 * map, 0.04 * 3.5);
 }
 
 struct SmallCase {
@@ -84,8 +90,11 @@ struct SmallCase {
   const char* kind;
   Json options;
   bool recomputes = false;
-  std::int64_t image_size = 64, batch = 4;
+  std::int64_t image_size = 64;
+  bool is_depthwise = false;
 };
+
+void PrintTo(const SmallCase& small, std::ostream* stream) { *stream << small.name; }
 
 class MemoryOfSmallNetworks : public testing::TestWithParam<SmallCase> {};
 
@@ -94,10 +103,15 @@ TEST_P(MemoryOfSmallNetworks, IsAsPlanned) {
   const runner::StageKind& kind = std::string_view(small.kind) == "model.cnn" ? kModelCnn : kModelSeResnext;
   for (const int threads : {1, 2}) {
     const ScopedThreads some(threads);
-    ModelPlanning planning(model_of(kind, small.options), small.image_size, small.batch);
+    ModelPlanning planning(model_of(kind, small.options), small.image_size, /*batch=*/4);
     planning.policy.activation_checkpointing.blocks = small.recomputes;
-    const auto predicted = static_cast<double>(planning.plan().live);
-    EXPECT_NEAR(static_cast<double>(planning.measured()) / predicted, 1, 0.04) << threads << " threads";
+    const runner::MemoryPlan plan = planning.plan();
+    const auto live = static_cast<double>(plan.live), measured = static_cast<double>(planning.measured());
+    // The gradient of a depthwise kernel is at times computed as that of padded groups: that is within the margin.
+    const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
+    const double spare = margin == plan.terms.end() ? 0 : static_cast<double>(margin->bytes);
+    EXPECT_GE(measured, 0.96 * live) << threads << " threads";
+    EXPECT_LE(measured, small.is_depthwise ? live + spare : 1.04 * live) << threads << " threads";
   }
 }
 
@@ -109,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
                     SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
                     SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
                     SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},
-                    SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}},
-                    SmallCase{"mobilenet", "model.cnn", {{"architecture", "mobilenetv2_100"}}}),
+                    SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}, false, 96, true},
+                    SmallCase{"mobilenet", "model.cnn", {{"architecture", "mobilenetv2_100"}}, false, 64, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
