@@ -36,7 +36,7 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
 struct WeightsRequest {
   /// {"protocol", "request", "graph", "node", "checkpoints"}; of an ensemble "ensemble" in place of "node"
   nlohmann::ordered_json json;
-  Value recipe;                 ///< for the places of what is wrong with an option
+  Value recipe;  ///< for the places of what is wrong with an option
   Graph graph;
   std::optional<RecordedRun> run;  ///< whose device it is again; nullopt: the overrides name another
 
@@ -45,9 +45,10 @@ struct WeightsRequest {
 };
 
 /// The request `name` about the training of `source`; its graph has that node and what it takes in besides
-/// data. A prediction of a run with several trainings that vote, of which none is named, is about their ensemble. `overrides` may change the device and the threads of a prediction, and give again a secret that the record
-/// does not hold; any other is an error, as is such a secret that is not given and needed for more than the training.
-/// The errors, and the recipe, point into `sources`.
+/// data. A prediction of a run with several trainings that vote, of which none is named, is about their ensemble.
+/// `overrides` may change the device and the threads of a prediction, and give again a secret that the record does not
+/// hold; any other is an error, as is such a secret that is not given and needed for more than the training. The
+/// errors, and the recipe, point into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 

@@ -20,8 +20,8 @@ using Fields = JsonFields<Json>;
 void add_votes(const Fields& fields, std::vector<std::string>& header, std::vector<std::string>& line) {
   header.insert(header.end(), {"prediction", "tied", "margin"});
   const Json& prediction = fields.at("prediction");
-  line.insert(line.end(), {prediction.is_null() ? "" : fields.text("prediction"), fields.flag("tied") ? "true" : "false",
-                           csv_number(fields.number("margin"))});
+  line.insert(line.end(), {prediction.is_null() ? "" : fields.text("prediction"),
+                           fields.flag("tied") ? "true" : "false", csv_number(fields.number("margin"))});
   for (const auto& [prefix, key] : {std::pair("votes_", "votes"), std::pair("p_", "pairs")}) {
     const Json& numbers = fields.object(key);
     for (const auto& [name, value] : numbers.items()) {

@@ -140,7 +140,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       rules[std::string(name(rule))] = std::move(json);
     }
-    const Decisions decisions = decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
+    const Decisions decisions =
+        decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
     if (config_.reported.csv) {
       runner::write_atomically(context.node().folder / "predictions.csv",
                                votes_csv(table, ensemble, decisions, config_.voting.options));
@@ -244,8 +245,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
   }
 
   void say_votes(const Decisions& decisions, const PairTable& table, runner::RunContext& context) const {
-    std::string line = std::string(name(config_.voting.decides)) + " decides: " + std::to_string(decisions.tied) + " of " +
-                       std::to_string(table.samples()) + " votes are tied";
+    std::string line = std::string(name(config_.voting.decides)) + " decides: " + std::to_string(decisions.tied) +
+                       " of " + std::to_string(table.samples()) + " votes are tied";
     if (config_.voting.abstain_below) line += ", " + std::to_string(decisions.abstained) + " samples get no prediction";
     context.say(line);
   }

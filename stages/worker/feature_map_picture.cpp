@@ -23,9 +23,7 @@ ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network, co
 }
 
 /// A number from 0 to 1 as a byte.
-std::uint8_t to_byte(double share) {
-  return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
-}
+std::uint8_t to_byte(double share) { return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0))); }
 
 }  // namespace
 
@@ -66,9 +64,10 @@ Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
     for (std::int64_t x = 0; x < width; ++x) {
       const double red = kMostRed * static_cast<double>(strengths[y * width + x]);
       for (std::size_t channel = 0; channel < 3; ++channel) {
-        const double value = static_cast<double>(values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
-                                 transform.standard_deviation[channel] +
-                             transform.mean[channel];
+        const double value =
+            static_cast<double>(values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
+                transform.standard_deviation[channel] +
+            transform.mean[channel];
         row[3 * x + static_cast<std::int64_t>(channel)] = to_byte((1 - red) * value + (channel == 0 ? red : 0));
       }
     }
@@ -79,8 +78,7 @@ Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
 void write_activation(const std::string& folder, const std::string& file, std::int64_t index, const std::string& what,
                       const at::Tensor& pixels, const at::Tensor& activation, const ImageDatasetOptions& transform) {
   const auto bytes = png_file(activation_picture(pixels, activation, transform));
-  std::string name =
-      std::filesystem::path(file).stem().string() + "." + std::to_string(index) + "." + what + ".png";
+  std::string name = std::filesystem::path(file).stem().string() + "." + std::to_string(index) + "." + what + ".png";
   std::ranges::replace_if(
       name, [](char letter) { return letter == '/' || letter == ' '; }, '_');
   runner::write_atomically(std::filesystem::path(folder) / name,

@@ -21,8 +21,9 @@ void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint
 
 /// Where a convolutional network looked when it gave a class its logit: of `pixels` (1, 3, height, width), prepared as
 /// for a prediction and on the network's device, the positive part of the last feature maps, each weighted by the mean
-/// gradient of the logit by it (Selvaraju and others, "Grad-CAM", 2017), (height', width') float32 on the CPU, at most 1.
-/// `logit` is the column of the logits; `sign` -1 is for what speaks against it. Throws as check_feature_maps().
+/// gradient of the logit by it (Selvaraju and others, "Grad-CAM", 2017), (height', width') float32 on the CPU, at
+/// most 1. `logit` is the column of the logits; `sign` -1 is for what speaks against it. Throws as
+/// check_feature_maps().
 at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint, const at::Tensor& pixels,
                             std::int64_t logit, double sign);
 

@@ -108,7 +108,7 @@ class Prediction {
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
       const at::Tensor activation =
           class_activation(network.module(), checkpoint_, pixels, is_pair ? 0 : label, is_pair && label == 0 ? -1 : 1);
-      write_activation(explain_, pictures_->sample_name(index) , index, name_of(label), pixels, activation,
+      write_activation(explain_, pictures_->sample_name(index), index, name_of(label), pixels, activation,
                        transform_of(checkpoint_));
       ++drawn_;
     }
@@ -174,8 +174,10 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
   policy.tf32 = checkpoint.numerics.tf32;
   policy.layout = checkpoint.numerics.layout;
   policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = pictures.describe(),
-                           trained_on{.size = data.size, .tensors = checkpoint.inputs, .classes = checkpoint.classes, .pair_of = checkpoint.pair_of};
+  const DatasetDescription data = pictures.describe(), trained_on{.size = data.size,
+                                                                  .tensors = checkpoint.inputs,
+                                                                  .classes = checkpoint.classes,
+                                                                  .pair_of = checkpoint.pair_of};
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
     const NamedTensors seen =

@@ -70,9 +70,8 @@ std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
 
 at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip, torch::nn::Module& network,
                           const NamedTensors& inputs) {
-  return flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
-           return checkpoint.model->forward(network, seen).at("logits");
-         })
+  return flipped_mean(inputs, flip,
+                      [&](const NamedTensors& seen) { return checkpoint.model->forward(network, seen).at("logits"); })
       .flatten();
 }
 
@@ -140,8 +139,7 @@ class EnsemblePrediction {
         const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
         const double logit = logits.const_data_ptr<double>()[row];
         if (!std::isfinite(logit)) {
-          throw StageError(ErrorCode::kStageFailed, "the network of '" +
-                                                        ensemble_.name_of(ensemble_.members[member]) +
+          throw StageError(ErrorCode::kStageFailed, "the network of '" + ensemble_.name_of(ensemble_.members[member]) +
                                                         "' gives a logit that is not a finite number for '" +
                                                         pictures_->sample_name(index) + "'")
               .with_help("the weights are damaged, or the training diverged: look at train/loss");
@@ -205,8 +203,7 @@ class EnsemblePrediction {
       const auto decides = [&](std::int64_t index) {
         const auto winner = winners_.find(index);
         if (winner == winners_.end()) return false;
-        const bool says_second =
-            pair_probability(logits_.at(index)[i], voting_.options) > voting_.options.threshold;
+        const bool says_second = pair_probability(logits_.at(index)[i], voting_.options) > voting_.options.threshold;
         return winner->second == (says_second ? member.second : member.first);
       };
       bool is_asked = false;
@@ -261,11 +258,10 @@ std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const PictureFiles& 
   policy.tf32 = checkpoint.numerics.tf32;
   policy.layout = checkpoint.numerics.layout;
   policy.pointer = checkpoint.numerics.pointer;
-  const DatasetDescription data = pictures.describe(),
-                           trained_on{.size = data.size,
-                                      .tensors = checkpoint.inputs,
-                                      .classes = checkpoint.classes,
-                                      .pair_of = checkpoint.pair_of};
+  const DatasetDescription data = pictures.describe(), trained_on{.size = data.size,
+                                                                  .tensors = checkpoint.inputs,
+                                                                  .classes = checkpoint.classes,
+                                                                  .pair_of = checkpoint.pair_of};
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   return plan_forward({.name = checkpoint.model_stage,
                        .data = data,
@@ -326,8 +322,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   ImageDatasetOptions transform = transform_of(*checkpoints.front());
   transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, asked.skip_corrupt);
-  if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
+  if (!plan_for.empty()) return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
   return EnsemblePrediction(std::move(ensemble), voting, std::move(pictures), transform, asked, *device, context).run();
 }
 

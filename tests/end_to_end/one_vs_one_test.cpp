@@ -176,7 +176,8 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
   std::istringstream text(lines.out);
   for (std::string line; std::getline(text, line);) {
     const json item = json::parse(line, nullptr, false);
-    if (item.is_object() && item.contains("votes")) said[fs::path(item.at("file").get<std::string>()).filename()] = item;
+    if (item.is_object() && item.contains("votes"))
+      said[fs::path(item.at("file").get<std::string>()).filename()] = item;
   }
   std::istringstream rows(file("run/nodes/evaluate/predictions.csv"));
   std::string row;

@@ -58,7 +58,8 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       ASSERT_EQ(cars.exit, 0) << cars.err;
     }
     if (is_of_retinas()) {
-      const Ended retinas = retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
+      const Ended retinas =
+          retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       ASSERT_EQ(retinas.exit, 0) << retinas.err;
     }
     if (!GetParam().starts_with("finetune")) return;
