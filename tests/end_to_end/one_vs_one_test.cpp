@@ -177,7 +177,7 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
   for (std::string line; std::getline(text, line);) {
     const json item = json::parse(line, nullptr, false);
     if (item.is_object() && item.contains("votes"))
-      said[fs::path(item.at("file").get<std::string>()).filename()] = item;
+      said[fs::relative(item.at("file").get<std::string>(), "photos")] = item;
   }
   std::istringstream rows(file("run/nodes/evaluate/predictions.csv"));
   std::string row;
@@ -190,7 +190,7 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
     std::getline(fields, grade, ',');
     std::getline(fields, prediction, ',');
     std::getline(fields, tied, ',');
-    const auto found = said.find(fs::path(name).filename());
+    const auto found = said.find(name);
     if (found == said.end()) continue;
     ++compared;
     EXPECT_EQ(found->second.at("prediction"), prediction) << name;

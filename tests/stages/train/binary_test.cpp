@@ -12,6 +12,7 @@
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
+#include "stages/train/ranking.h"
 #include "stages/weights/weights.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
@@ -30,6 +31,7 @@ struct BinaryRun {
                                validation = std::make_shared<TinyDataset>(20, 4);
   std::shared_ptr<TinyModel> model = std::make_shared<TinyModel>();
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
+  std::shared_ptr<Dataset> measured_on;  // in place of `validation`
   RecordingContext context;
 
   /// Trains all of the network's weights at one rate, since its head has no name.
@@ -45,7 +47,8 @@ struct BinaryRun {
   }
   runner::Inputs inputs() const {
     runner::Inputs::ByPort inputs = {{"model", {model}}, {"memory", {policy}}, {"train", {train}}};
-    if (validation) inputs["validation"] = {validation};
+    if (measured_on) inputs["validation"] = {measured_on};
+    else if (validation) inputs["validation"] = {validation};
     return runner::Inputs(inputs, {{"model", "model"}});
   }
   std::shared_ptr<const Checkpoint> run(const std::string& options = "{}") {
@@ -95,14 +98,44 @@ TEST(Binary, StopsOnceTheAccuracyIsHighEnough) {
   EXPECT_EQ(on.context.values("validation/accuracy").size(), 50u);
 }
 
+/// Points of which two are said to be of the other class.
+class Mislabelled final : public Dataset {
+ public:
+  DatasetDescription describe() const override { return points_.describe(); }
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
+    auto sample = points_.sample(epoch, index);
+    sample->set("label", torch::tensor(labels()[static_cast<std::size_t>(index)]));
+    return sample;
+  }
+  std::string sample_name(std::int64_t index) const override { return points_.sample_name(index); }
+  LoaderOptions loader() const override { return {}; }
+  std::vector<std::int64_t> labels() const override {
+    std::vector<std::int64_t> labels = points_.labels();
+    std::swap(labels[1], labels[3]);
+    return labels;
+  }
+
+ private:
+  const TinyDataset points_{20, 4};
+};
+
 TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   BinaryRun run;
-  // Two of the ten are taken for the other class, and batches of four are ranked together.
-  run.validation->relabelled = {{1, 3}, {3, 1}};
-  run.run(R"({"epochs": 30, "batch_size": 4, "monitor": "auc", "patience": null})");
+  const auto wrong = std::make_shared<Mislabelled>();
+  run.measured_on = wrong;
+  const auto checkpoint = run.run(R"({"epochs": 3, "batch_size": 4, "monitor": "auc", "keep": "last"})");
+  const auto network = checkpoint->opened();
+  const torch::NoGradGuard no_graph;
+  std::vector<RankedSample> samples;
+  for (std::int64_t index = 1; index < 20; index += 2) {
+    const NamedTensors inputs{{"image", wrong->sample(0, index)->at("image").unsqueeze(0)}};
+    samples.push_back({checkpoint->model->forward(*network, inputs).at("logits").item<double>(),
+                       wrong->labels()[static_cast<std::size_t>(index)] == 3});
+  }
   const double area = run.context.values("validation/auc").back();
-  // 4 right samples above 4 right ones of the other class, and the two that lie wrong.
-  EXPECT_NEAR(area, 0.64, 0.05);
+  EXPECT_NEAR(area, *ranked_area(samples), 1e-12);
+  EXPECT_GT(area, 0.6);
+  EXPECT_LT(area, 0.97);
 }
 
 TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
@@ -121,7 +154,7 @@ TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
 TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
   BinaryRun run;
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabelled[i] = i < 30 ? 1 : 3;
-  run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced"})");
+  run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
   EXPECT_EQ(run.context.values("validation/accuracy").size(), 2u);
 }
 
