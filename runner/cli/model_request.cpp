@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kModelNode = "model";
 
-Diagnostic unusable(const std::string& reference, ErrorCode code, const std::string& why, std::string help) {
+Diagnostic unusable_model(const std::string& reference, ErrorCode code, const std::string& why, std::string help) {
   return {code, {}, "", "'" + reference + "' cannot be used as a model: " + why, std::move(help)};
 }
 
@@ -29,13 +29,13 @@ bool is_file(const fs::path& path) {
 }
 
 /// The options of model.clip that make the model in `folder`, whose weights are `weights`.
-Result<Json> options_of(const std::string& reference, const fs::path& weights) {
+Result<Json> folder_options(const std::string& reference, const fs::path& weights) {
   const fs::path folder = weights.parent_path();
   const auto missing = [&](const std::string& file, const std::string& what) {
     const std::string help = is_hub_reference(reference)
                                  ? "fetch it with the weights: retort data fetch " + reference
                                  : "put it there: it is one of the files that transformers saves with a CLIP";
-    return unusable(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what, help);
+    return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what, help);
   };
   const auto config = config_beside(weights);
   if (!config || config->file.filename() != "config.json")
@@ -44,8 +44,8 @@ Result<Json> options_of(const std::string& reference, const fs::path& weights) {
   try {
     options = clip_options(config->json);
   } catch (const std::invalid_argument& error) {
-    return unusable(reference, ErrorCode::kOptionConflict, std::string("of its config.json, ") + error.what(),
-                    "give a CLIP of two towers, such as hf:openai/clip-vit-base-patch32");
+    return unusable_model(reference, ErrorCode::kOptionConflict, std::string("of its config.json, ") + error.what(),
+                          "give a CLIP of two towers, such as hf:openai/clip-vit-base-patch32");
   }
   constexpr std::array kMerges = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   if (!is_file(folder / kMerges[0]) && !is_file(folder / kMerges[1]))
@@ -72,7 +72,7 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
   const std::string weights = is_path ? fs::absolute(reference).lexically_normal().string() : reference;
   Json recipe = {{"schema", 1}, {"name", "model"}};
   try {
-    auto options = options_of(reference, find_weights(weights));
+    auto options = folder_options(reference, find_weights(weights));
     if (!options) return options.errors();
     recipe[kModelNode] = {{"kind", "model.clip"}, {"weights", weights}};
     recipe[kModelNode].update(*options);

@@ -27,10 +27,10 @@ ClipNetwork& as_clip(torch::nn::Module& network) {
   return *clip;
 }
 
-bool is_of_adapter(std::string_view weight) { return weight.find(".lora_") != weight.npos; }
-bool is_of_texts(std::string_view weight) { return weight.starts_with("text_") && !is_of_adapter(weight); }
+bool is_of_lora(std::string_view weight) { return weight.find(".lora_") != weight.npos; }
+bool is_of_texts(std::string_view weight) { return weight.starts_with("text_") && !is_of_lora(weight); }
 bool is_class_head(std::string_view weight) { return weight.starts_with("class_head."); }
-bool is_of_images(std::string_view weight) { return weight.starts_with("vis") && !is_of_adapter(weight); }
+bool is_of_images(std::string_view weight) { return weight.starts_with("vis") && !is_of_lora(weight); }
 
 InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
   constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
