@@ -109,12 +109,13 @@ TEST(SeResNeXt, HeadIsReluBeforeNorm) {
   const auto model = model_of(kModelSeResnext, small({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
   const auto network = model->build(photographs(), 1);
   network->eval();
+  values_of(*network, "classifier.3.running_mean").fill_(0.5);
   const NamedTensors outputs = model->forward(*network, some_images(2));
   const auto weight = [&](const char* name) { return values_of(*network, name); };
   const at::Tensor hidden =
       torch::linear(outputs.at("features"), weight("classifier.1.weight"), weight("classifier.1.bias")).relu();
   const at::Tensor logits =
-      torch::linear(hidden / std::sqrt(1 + 1e-5), weight("classifier.5.weight"), weight("classifier.5.bias"));
+      torch::linear((hidden - 0.5) / std::sqrt(1 + 1e-5), weight("classifier.5.weight"), weight("classifier.5.bias"));
   EXPECT_TRUE(torch::allclose(outputs.at("logits"), logits, 1e-5, 1e-6));
 }
 
