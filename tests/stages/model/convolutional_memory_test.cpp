@@ -111,7 +111,7 @@ TEST_P(MemoryOfSmallNetworks, IsAsPlanned) {
     const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
     const double spare = margin == plan.terms.end() ? 0 : static_cast<double>(margin->bytes);
     EXPECT_GE(measured, 0.96 * live) << threads << " threads";
-    EXPECT_LE(measured, small.is_depthwise ? live + spare : 1.04 * live) << threads << " threads";
+    EXPECT_LE(measured, small.is_depthwise ? 1.01 * live + spare : 1.04 * live) << threads << " threads";
   }
 }
 

@@ -156,7 +156,7 @@ ReadGroups read(const std::string& options) {
     return entry.key != "parameter_groups" && entry.key != "learning_rate_factors";
   });
   runner::ConfigReader reader(value, "/train");
-  result.groups = read_parameter_groups(reader, {{"head", {"head"}}, {"backbone", {"**"}}});
+  result.groups = read_parameter_groups(reader, {{"head", {"head", "classifier"}}, {"backbone", {"**"}}});
   result.errors = reader.finish();
   return result;
 }
