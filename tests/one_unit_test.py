@@ -17,11 +17,12 @@ import sys
 root, build, half = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
 commands = json.loads(subprocess.check_output(["ninja", "-C", build, "-t", "compdb"]))
 library = f"{half}/CMakeFiles/" + ("runner_core.dir/" if half == "runner" else "stages.dir/")
-words = next(
+compilations = [
     shlex.split(each["command"])
     for each in commands
     if each["file"].endswith(".cxx" if "Unity" in each["output"] else ".cpp") and each["output"].startswith(library)
-)
+]
+words = compilations[0]
 compiler = next(i for i, word in enumerate(words) if pathlib.Path(word).name.startswith(("clang++", "g++", "c++")))
 flags, rest = [], iter(words[compiler:])
 for word in rest:
@@ -29,6 +30,9 @@ for word in rest:
         next(rest)
     elif word != "-MD":
         flags.append(word)
+# A library of one source alone, such as OpenCV, is not among the folders of the others.
+folders = {b for each in compilations for a, b in zip(each, each[1:]) if a == "-isystem"} - set(flags)
+flags += [word for folder in sorted(folders) for word in ("-isystem", folder)]
 
 sources = sorted(path for path in (root / half).rglob("*.cpp") if path.name not in ("main.cpp", "worker_main.cpp"))
 unit = "".join(f'#include "{path.relative_to(root)}"\n' for path in sources)

@@ -69,7 +69,7 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
 bool sets_the_same(const Override& a, const Override& b) { return a.key == b.key && a.package == b.package; }
 
 /// What is wrong with some of the jobs, each thing once.
-class Findings {
+class FindingsOfJobs {
  public:
   void add(const Diagnostics& found, const Job& job) {
     for (const Diagnostic& one : found) {
@@ -242,7 +242,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   }
 
   PreparedSweep sweep;
-  Findings wrong, doubtful;
+  FindingsOfJobs wrong, doubtful;
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;

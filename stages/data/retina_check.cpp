@@ -7,7 +7,7 @@
 namespace stages {
 namespace {
 
-constexpr int kPlaces = 96;            // in each direction
+constexpr int kLooks = 96;             // in each direction
 constexpr int kDark = 3 * 16;          // red, green and blue together
 constexpr double kFewestBright = 0.2;  // share of the picture
 constexpr double kRedOverGreen = 1.1, kRedOverBlue = 1.3;
@@ -16,13 +16,13 @@ constexpr double kFewestInside = 0.6, kMostOutside = 0.4;  // bright shares of t
 }  // namespace
 
 bool looks_like_retina(const Image& image) {
-  std::array<std::array<bool, kPlaces>, kPlaces> is_bright{};
+  std::array<std::array<bool, kLooks>, kLooks> is_bright{};
   std::array<std::int64_t, 3> sums{};
-  int bright = 0, left = kPlaces, right = -1, top = kPlaces, bottom = -1;
-  for (int row = 0; row < kPlaces; ++row) {
-    for (int column = 0; column < kPlaces; ++column) {
-      const int y = static_cast<int>((2LL * row + 1) * image.height / (2 * kPlaces));
-      const int x = static_cast<int>((2LL * column + 1) * image.width / (2 * kPlaces));
+  int bright = 0, left = kLooks, right = -1, top = kLooks, bottom = -1;
+  for (int row = 0; row < kLooks; ++row) {
+    for (int column = 0; column < kLooks; ++column) {
+      const int y = static_cast<int>((2LL * row + 1) * image.height / (2 * kLooks));
+      const int x = static_cast<int>((2LL * column + 1) * image.width / (2 * kLooks));
       const std::uint8_t* const pixel = image.row(y) + std::ptrdiff_t{3} * x;
       if (pixel[0] + pixel[1] + pixel[2] < kDark) continue;
       is_bright[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)] = true;
@@ -34,19 +34,19 @@ bool looks_like_retina(const Image& image) {
       bottom = std::max(bottom, row);
     }
   }
-  if (bright < kFewestBright * kPlaces * kPlaces) return false;
+  if (bright < kFewestBright * kLooks * kLooks) return false;
   const auto [red, green, blue] = sums;
   if (static_cast<double>(red) < kRedOverGreen * static_cast<double>(green) ||
       static_cast<double>(red) < kRedOverBlue * static_cast<double>(blue))
     return false;
 
   // Of a disc that is cut off, the longer side shows the diameter. Places become pixels, which are square.
-  const double across = static_cast<double>(image.width) / kPlaces, down = static_cast<double>(image.height) / kPlaces;
+  const double across = static_cast<double>(image.width) / kLooks, down = static_cast<double>(image.height) / kLooks;
   const double radius = std::max((right - left + 1) * across, (bottom - top + 1) * down) / 2;
   const double middle_x = (left + right + 1) * across / 2, middle_y = (top + bottom + 1) * down / 2;
   int inside = 0, outside = 0, bright_inside = 0, bright_outside = 0;
-  for (int row = 0; row < kPlaces; ++row) {
-    for (int column = 0; column < kPlaces; ++column) {
+  for (int row = 0; row < kLooks; ++row) {
+    for (int column = 0; column < kLooks; ++column) {
       const double x = (column + 0.5) * across - middle_x, y = (row + 0.5) * down - middle_y;
       const bool is_inside = x * x + y * y < radius * radius;
       const bool shines = is_bright[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];

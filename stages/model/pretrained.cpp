@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include <torch/torch.h>
@@ -42,12 +41,6 @@ constexpr std::string_view kPublishedHead = "make_classifier.";
 bool is_one_of(std::string_view name, auto& list) {
   return std::ranges::any_of(
       list, [&](std::string_view item) { return item.ends_with('.') ? name.starts_with(item) : name == item; });
-}
-
-std::string shape_text(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
 }
 
 std::string listed_weights(const std::vector<std::string>& names) {
@@ -258,8 +251,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     if (!shape.defined()) continue;
     const Fit fit = fit_of(item.key(), item.value(), shape, report_);
     if (fit == Fit::kNone) {
-      report_.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " + shape_text(shape) +
-                                    " for " + shape_text(item.value()));
+      report_.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " +
+                                    c10::str(shape.sizes()) + " for " + c10::str(item.value().sizes()));
       continue;
     }
     for (Place& place : places) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include <torch/torch.h>
@@ -13,7 +12,7 @@
 namespace stages {
 namespace {
 
-constexpr std::string_view kCounter = ".num_batches_tracked", kBackbonePrefix = "backbone.";
+constexpr std::string_view kCounter = ".num_batches_tracked", kOfBackbone = "backbone.";
 constexpr std::array<std::string_view, 3> kClassifiers = {"fc.", "classifier.", "head."};
 constexpr std::size_t kWeightsShown = 12;
 
@@ -42,7 +41,7 @@ std::string common_prefix(const NamedTensors& ours, const std::string& first, co
 
 /// Is the tensor of a classifier on the backbone below `prefix`: "fc.weight", "classifier.9.weight"?
 bool is_of_classifier(std::string_view name, std::string_view prefix) {
-  if (prefix.ends_with(kBackbonePrefix) && !name.starts_with(prefix)) prefix.remove_suffix(kBackbonePrefix.size());
+  if (prefix.ends_with(kOfBackbone) && !name.starts_with(prefix)) prefix.remove_suffix(kOfBackbone.size());
   if (!name.starts_with(prefix)) return false;
   const std::string_view own = name.substr(prefix.size());
   return std::ranges::any_of(kClassifiers, [&](std::string_view head) { return own.starts_with(head); });
@@ -53,12 +52,6 @@ bool has_names_of_cadene(const NamedTensors& saved) {
     return item.first.find("se_module.") != item.first.npos || item.first.find("layer0.conv1.") != item.first.npos ||
            item.first.find("last_linear.") != item.first.npos;
   });
-}
-
-std::string shape_text(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
 }
 
 }  // namespace
@@ -77,7 +70,7 @@ TimmWeightPlaces::TimmWeightPlaces(FeatureMaps& backbone, const NamedTensors& sa
     }
     const at::Tensor& tensor = saved.at(theirs);
     if (tensor.sizes() != weight.sizes()) {
-      report_.wrong_shape.push_back(name + " " + shape_text(tensor) + " for " + shape_text(weight));
+      report_.wrong_shape.push_back(name + " " + c10::str(tensor.sizes()) + " for " + c10::str(weight.sizes()));
       continue;
     }
     places_.emplace(theirs, weight);

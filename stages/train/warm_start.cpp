@@ -1,7 +1,6 @@
 #include "stages/train/warm_start.h"
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -90,12 +89,6 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   }
 }
 
-std::string shape_of(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
-}
-
 /// "2 missing (a, b)", the first few by name; empty where there are none.
 std::string counted_weights(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 5;
@@ -110,7 +103,7 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
   for (const auto& [name, tensor] : own) {
     if (!given.contains(name)) missing.push_back(name);
     else if (given.at(name).sizes() != tensor.sizes())
-      reshaped.push_back(name + " " + shape_of(given.at(name)) + " for " + shape_of(tensor));
+      reshaped.push_back(name + " " + c10::str(given.at(name).sizes()) + " for " + c10::str(tensor.sizes()));
   }
   for (const auto& [name, tensor] : given) {
     if (!own.contains(name)) unexpected.push_back(name);

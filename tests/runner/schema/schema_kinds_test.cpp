@@ -51,7 +51,7 @@ TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
       ElementsAre("E0305 /devise/kind: missing key 'kind' in the stage 'devise' (did you mean 'device'? every other "
                   "top-level mapping is a stage and has a 'kind')"));
   EXPECT_THAT(recipe(R"("wholly": 1)"),
-              ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, seed, threads, "
+              ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, threads, "
                           "determinism, device, run, vars, "
                           "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
 }
