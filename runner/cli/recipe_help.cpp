@@ -52,6 +52,9 @@ std::vector<std::string> meaning(const Alias& alias) {
   }
   if (!alias.cases.empty() && !alias.targets.empty()) words.insert(words.end(), {"any", "other", "value:"});
   for (const std::string& target : alias.targets) words.push_back(target + ",");
+  if (!alias.of_list.empty()) words.insert(words.end(), {"a", "list:"});
+  for (const std::string& part : alias.of_list) words.push_back(part);
+  if (!alias.of_list.empty()) words.back() += ',';
   words.back().pop_back();
   return words;
 }

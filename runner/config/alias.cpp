@@ -15,6 +15,8 @@ namespace {
 
 /// In the mapping of an alias's values: the key that it stands for with any other value.
 constexpr std::string_view kAnyOther = "any";
+/// The same for a list of values, with further overrides: [vars.models, model=several].
+constexpr std::string_view kList = "list";
 
 Diagnostic bad_alias(const Value& value, const std::string& name, std::string message, std::string help) {
   return {ErrorCode::kBadAlias, value.where, pointer_to("/aliases", name), std::move(message), std::move(help)};
@@ -70,26 +72,17 @@ void move_to(Override& override, const Location& where, const Location& value) {
   }
 }
 
-Result<std::vector<Override>> chosen_case(const Override& override, const Alias& alias) {
-  const std::string given = override.value ? scalar_text(*override.value) : "";
-  const auto found = std::ranges::find(alias.cases, given, &Alias::Case::value);
-  if (found == alias.cases.end() || !override.value) {
-    std::vector<std::string> values;
-    std::string list;
-    for (const Alias::Case& known : alias.cases) {
-      values.push_back(known.value);
-      list += (list.empty() ? "" : ", ") + known.value;
-    }
-    const std::string near_value = did_you_mean(given, values);
-    return Diagnostic{ErrorCode::kBadAlias,
-                      override.value ? override.value->where : override.where,
-                      "",
-                      "'" + alias.name + "' does not take the value '" + given + "'",
-                      near_value.empty() ? "it takes: " + list : near_value,
-                      {{alias.where, "the alias is written here"}}};
-  }
+Override renamed(const Override& override, std::string key) {
+  Override result = override;
+  result.key = std::move(key);
+  result.alias = override.key;
+  return result;
+}
+
+/// The overrides that an alias gives as texts, at the place of the one that means them.
+Result<std::vector<Override>> written_for(const Override& override, std::span<const std::string> texts) {
   std::vector<Override> result;
-  for (const std::string& text : found->overrides) {
+  for (const std::string& text : texts) {
     const SourceText source{"alias", text};
     auto read = parse_override(source);  // was read once already when the alias was
     if (!read) return read.errors();
@@ -101,6 +94,34 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
   return result;
 }
 
+Result<std::vector<Override>> meant_by_list(const Override& override, const Alias& alias) {
+  auto result = written_for(override, std::span(alias.of_list).subspan(1));
+  if (result) result->insert(result->begin(), renamed(override, alias.of_list.front()));
+  return result;
+}
+
+Result<std::vector<Override>> chosen_case(const Override& override, const Alias& alias) {
+  const std::string given = override.value ? scalar_text(*override.value) : "";
+  const auto found = std::ranges::find(alias.cases, given, &Alias::Case::value);
+  if (found == alias.cases.end() || !override.value) {
+    std::vector<std::string> values;
+    std::string list;
+    for (const Alias::Case& known : alias.cases) {
+      values.push_back(known.value);
+      list += (list.empty() ? "" : ", ") + known.value;
+    }
+    if (!alias.of_list.empty()) list += ", or a list";
+    const std::string near_value = did_you_mean(given, values);
+    return Diagnostic{ErrorCode::kBadAlias,
+                      override.value ? override.value->where : override.where,
+                      "",
+                      "'" + alias.name + "' does not take the value '" + given + "'",
+                      near_value.empty() ? "it takes: " + list : near_value,
+                      {{alias.where, "the alias is written here"}}};
+  }
+  return written_for(override, found->overrides);
+}
+
 /// Does its value have a meaning of its own?
 bool is_case(const Override& override, const Alias& alias) {
   const std::string given = override.value ? scalar_text(*override.value) : "";
@@ -109,14 +130,11 @@ bool is_case(const Override& override, const Alias& alias) {
 
 /// What one value of an alias means.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
+  if (!alias.of_list.empty() && override.value && override.value->list()) return meant_by_list(override, alias);
   if (alias.targets.empty() || is_case(override, alias)) return chosen_case(override, alias);
   std::vector<Override> result;
-  for (const std::string& target : alias.targets) {
-    Override renamed = override;
-    renamed.key = target + override.key.substr(alias.name.size());
-    renamed.alias = override.key;
-    result.push_back(std::move(renamed));
-  }
+  for (const std::string& target : alias.targets)
+    result.push_back(renamed(override, target + override.key.substr(alias.name.size())));
   return result;
 }
 
@@ -243,6 +261,12 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
         if (entry.key == kAnyOther && entry.value.text()) {
           alias.targets = {*entry.value.text()};
           good = good && reads_as_override("++" + alias.targets[0] + "=0");
+          continue;
+        }
+        if (entry.key == kList && entry.value.list()) {
+          alias.of_list = texts(entry.value);
+          good = good && !alias.of_list.empty() && reads_as_override("++" + alias.of_list[0] + "=0") &&
+                 std::all_of(alias.of_list.begin() + 1, alias.of_list.end(), reads_as_override);
           continue;
         }
         alias.cases.push_back({entry.key, texts(entry.value)});

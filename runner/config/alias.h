@@ -20,6 +20,8 @@ struct Alias {
     std::vector<std::string> overrides;
   };
   std::vector<Case> cases = {};
+  /// What a list of values means: the key that takes the list, then further overrides.
+  std::vector<std::string> of_list = {};
   std::string instead = {};  ///< of an option of the original that means nothing here: what to do instead
 };
 
