@@ -57,6 +57,7 @@ class RepeatedPairs final : public stages::Dataset {
 /// "parts": how many a batch is cut into; more than 1 means two passes, "steps": more than will be asked for,
 /// "optimizer": {}, "model": {}}. The first answer has "tokens", those of the longest caption.
 int main(int, char** arguments) {
+  const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
   const auto captions = options.at("captions").get<std::vector<std::string>>();

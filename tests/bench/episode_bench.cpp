@@ -53,6 +53,7 @@ class ClassImages final : public stages::Dataset {
 /// the peer, "episodes": how many of these, "threads", "ways", "shots", "queries", "image_size", "steps": more than
 /// will be asked for, "optimizer": {}}.
 int main(int, char** arguments) {
+  const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
   const auto number = [&](const char* name) { return options.at(name).get<std::int64_t>(); };

@@ -109,6 +109,7 @@ void write_beginning(const std::filesystem::path& folder, const stages::Dataset&
 /// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}, "recompute": each block's activations
 /// in the backward pass, and perhaps "root": a folder of image files}.
 int main(int, char** arguments) {
+  const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
   const auto batch = options.at("batch").get<std::int64_t>(), steps = options.at("steps").get<std::int64_t>();

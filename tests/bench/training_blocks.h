@@ -10,7 +10,15 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/machine/cpu_pool.h"
 #include "tests/bench/blocks.h"
+
+/// Gives tensors their memory as the worker does, while it lives: made first of all.
+struct WorkerMemory {
+  stages::CpuPool pool;
+  stages::CountingAllocator counter;
+};
 
 /// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every step makes once.
 class BlockContext final : public runner::RunContext {
