@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 
 #include "runner/disk/descriptor.h"
@@ -18,6 +19,18 @@ struct FreeBytes {
   void operator()(unsigned char* bytes) const { sqlite3_free(bytes); }
 };
 using DatabaseBytes = std::unique_ptr<unsigned char, FreeBytes>;
+
+/// Says that the file does not change, so that SQLite looks for no lock and no journal.
+std::string uri_of(const std::filesystem::path& file) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string uri = "file:";
+  for (const char c : file.string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) || c == '/' || c == '.' || c == '-' || c == '_') uri += c;
+    else uri += {'%', kDigits[byte / 16], kDigits[byte % 16]};
+  }
+  return uri + "?immutable=1";
+}
 
 /// The `size` bytes of an open file, which SQLite may take over; null where they are not to be had.
 DatabaseBytes bytes_of(const Descriptor& file, std::size_t size) {
@@ -85,12 +98,19 @@ std::string Statement::text(int column) const {
   return begin ? std::string(begin, static_cast<std::size_t>(size)) : std::string();
 }
 
-Database::Database() {
+Database::Database() : Database(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) {}
+
+Database::Database(const std::string& name, int flags) {
   sqlite3* database = nullptr;
-  const int code =
-      sqlite3_open_v2(":memory:", &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &database, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   database_.reset(database);
   if (code != SQLITE_OK) throw DatabaseError(database ? sqlite3_errmsg(database) : "out of memory");
+}
+
+std::optional<Database> Database::open(const std::filesystem::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return Database(uri_of(file), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
 }
 
 std::optional<Database> Database::read(const std::filesystem::path& file) {

@@ -89,7 +89,8 @@ Result<RemovableRun> removable_run(const fs::path& folder) {
     return refused(ErrorCode::kUsage, shown + " has '..' in it", "name the folder of the run without it");
   }
   const fs::path path = whole_path(folder);
-  if (!is_present(path)) return refused(ErrorCode::kNoRun, "there is no folder " + shown, "`retort runs ls` lists runs");
+  if (!is_present(path))
+    return refused(ErrorCode::kNoRun, "there is no folder " + shown, "`retort runs ls` lists runs");
   if (!is_own_folder(path)) {
     return refused(ErrorCode::kNoRun, shown + " is no folder but a link or a file",
                    "name the folder of the run itself");

@@ -103,6 +103,20 @@ class RunWriter {
   std::unordered_map<std::string, std::int64_t> ids_[2];
 };
 
+struct KnownRuns {
+  std::unordered_map<std::string, std::int64_t> stamps, ids;  // by folder
+};
+
+KnownRuns known_runs(Database& database) {
+  KnownRuns known;
+  Statement rows = database.prepare("SELECT folder, stamp, id FROM runs");
+  while (rows.step()) {
+    known.stamps[rows.text(0)] = rows.integer(1);
+    known.ids[rows.text(0)] = rows.integer(2);
+  }
+  return known;
+}
+
 Diagnostic unusable(const fs::path& root, const fs::path& file, const std::string& why) {
   return {.code = ErrorCode::kDamagedRecord,
           .where = {},
@@ -118,13 +132,14 @@ Diagnostic unusable(const fs::path& root, const fs::path& file, const std::strin
 RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& warnings)
     : root_(root), file_(folder.empty() ? fs::path() : folder / (sha256(root.string()).substr(0, 32) + ".sqlite")) {
   try {
-    if (auto stored = file_.empty() ? std::nullopt : Database::read(file_)) {
+    if (auto stored = file_.empty() ? std::nullopt : Database::open(file_)) {
       database_ = *std::move(stored);
       Statement version = database_.prepare("PRAGMA user_version");
       version.step();
       const auto number = version.integer(0);
       version.run();
-      if (number == kIndexVersion) return;
+      is_stored_ = number == kIndexVersion;
+      if (is_stored_) return;
       warnings.push_back(
           unusable(root_, file_, "is of version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
     }
@@ -136,6 +151,7 @@ RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& wa
 
 void RunIndex::clear() {
   database_ = Database();
+  is_stored_ = false;
   database_.run(
       "CREATE TABLE runs(id INTEGER PRIMARY KEY, folder TEXT UNIQUE NOT NULL, stamp INTEGER, recipe TEXT, status TEXT,"
       " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline TEXT, value REAL);"
@@ -146,19 +162,27 @@ void RunIndex::clear() {
       std::to_string(kIndexVersion));
 }
 
+/// From here on database_ may be changed.
+void RunIndex::own() {
+  auto copy = Database::read(file_);
+  if (!copy) clear();
+  else database_ = *std::move(copy);
+  is_stored_ = false;
+}
+
 void RunIndex::forget(std::int64_t run) {
   database_.prepare("DELETE FROM settings WHERE run = ? AND key IN (SELECT id FROM keys)").bind(0, run).run();
   database_.prepare("DELETE FROM runs WHERE id = ?").bind(0, run).run();
 }
 
 RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& before_reading) {
-  std::unordered_map<std::string, std::int64_t> stamps, ids;
-  Statement known = database_.prepare("SELECT folder, stamp, id FROM runs");
-  while (known.step()) {
-    stamps[known.text(0)] = known.integer(1);
-    ids[known.text(0)] = known.integer(2);
-  }
+  auto [stamps, ids] = known_runs(database_);
   const std::vector<FoundRun> found = scan_runs(root_, stamps);
+  if (is_stored_) {
+    if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged)) return {};
+    own();  // what may be another's by now, and newer
+    return refresh(before_reading);
+  }
   Changes changes;
   std::vector<FoundRun> changed;
   database_.run("BEGIN");

@@ -64,9 +64,11 @@ class RunIndex {
 
  private:
   void forget(std::int64_t run);
+  void own();
 
   std::filesystem::path root_, file_;
   Database database_;
+  bool is_stored_ = false;  // database_ is the file, and cannot be changed
 };
 
 /// Where the indexes of this user's runs are: runs/ beside the index of finished nodes (node_index.h); empty where
