@@ -3,11 +3,11 @@
 #include "runner/config/yaml_reader.h"
 #include "runner/config/yaml_writer.h"
 #include "runner/disk/file_system.h"
+#include "runner/registry/run_entry.h"
 #include "runner/registry/run_tags.h"
 #include "runner/report/table.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
-#include "runner/text/decimal.h"
 #include "runner/text/duration.h"
 #include "runner/text/printable.h"
 #include "runner/value/json_number.h"
@@ -152,7 +152,7 @@ std::string details_text(const RunDetails& details) {
   rows = {{"metric", "node", "value", "step"}};
   for (const RunDetails::Metric& metric : details.metrics)
     rows.push_back(
-        {printable(metric.name), printable(metric.node), decimal(metric.value, 6), std::to_string(metric.step)});
+        {printable(metric.name), printable(metric.node), shown_number(metric.value), std::to_string(metric.step)});
   if (rows.size() > 1) text += "\n" + table_text(rows);
   rows = {{"environment", ""}};
   flatten(details.environment, "", rows);

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/registry/run_entry.h"
 #include "runner/report/table.h"
-#include "runner/text/decimal.h"
 #include "runner/text/printable.h"
 #include "runner/value/json_number.h"
 
@@ -75,7 +75,7 @@ std::string difference_text(const RunDifference& difference) {
   if (difference.metrics.empty()) return text + "The metrics are the same.\n";
   std::vector<std::vector<std::string>> rows = {
       {"metric", "node", printable(difference.before), printable(difference.after), "difference"}};
-  const auto cell = [](const std::optional<double>& value) { return value ? decimal(*value, 6) : "–"; };
+  const auto cell = [](const std::optional<double>& value) { return value ? shown_number(*value) : "–"; };
   for (const auto& [node, name, before, after] : difference.metrics) {
     const auto change = before && after ? std::optional(*after - *before) : std::nullopt;
     rows.push_back({printable(name), printable(node), cell(before), cell(after), cell(change)});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "runner/record/recorded_run.h"
 #include "runner/registry/run_tags.h"
 #include "runner/stage/run_layout.h"
+#include "runner/text/decimal.h"
 #include "runner/value/json_number.h"
 
 namespace runner {
@@ -103,6 +105,15 @@ std::string scalar_text(const Scalar& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::get<double>(value)).ptr;
+  return {digits.data(), end};
+}
+
+std::string shown_number(double value) {
+  constexpr double kExact = 1e15;  // below it every whole number is its own
+  if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
+  std::array<char, 32> digits;
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::general, 6).ptr;
   return {digits.data(), end};
 }
 

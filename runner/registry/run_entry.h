@@ -16,6 +16,9 @@ using Scalar = std::variant<double, std::string>;
 /// "0.975", "model.lora".
 std::string scalar_text(const Scalar& value);
 
+/// A number as a table shows it: a whole one with all its digits, another with six: "29954048", "0.975", "4e-09".
+std::string shown_number(double value);
+
 /// What the registry knows of a run, read from its folder.
 struct RunEntry {
   std::string recipe;   ///< its name

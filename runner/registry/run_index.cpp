@@ -103,17 +103,11 @@ class RunWriter {
   std::unordered_map<std::string, std::int64_t> ids_[2];
 };
 
-struct KnownRuns {
-  std::unordered_map<std::string, std::int64_t> stamps, ids;  // by folder
-};
-
-KnownRuns known_runs(Database& database) {
-  KnownRuns known;
-  Statement rows = database.prepare("SELECT folder, stamp, id FROM runs");
-  while (rows.step()) {
-    known.stamps[rows.text(0)] = rows.integer(1);
-    known.ids[rows.text(0)] = rows.integer(2);
-  }
+/// What is known of each run, by its folder: one of the numbers in `column`.
+std::unordered_map<std::string, std::int64_t> known_numbers(Database& database, const std::string& column) {
+  std::unordered_map<std::string, std::int64_t> known;
+  Statement rows = database.prepare("SELECT folder, " + column + " FROM runs");
+  while (rows.step()) known[rows.text(0)] = rows.integer(1);
   return known;
 }
 
@@ -176,13 +170,14 @@ void RunIndex::forget(std::int64_t run) {
 }
 
 RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& before_reading) {
-  auto [stamps, ids] = known_runs(database_);
+  const auto stamps = known_numbers(database_, "stamp");
   const std::vector<FoundRun> found = scan_runs(root_, stamps);
   if (is_stored_) {
     if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged)) return {};
     own();  // what may be another's by now, and newer
     return refresh(before_reading);
   }
+  auto ids = known_numbers(database_, "id");
   Changes changes;
   std::vector<FoundRun> changed;
   database_.run("BEGIN");

@@ -21,6 +21,9 @@ constexpr std::array<std::string_view, 8> kFacts = {"run",     "recipe", "status
                                                     "seconds", "device", "smoke",  "tag"};
 constexpr std::size_t kNamedGone = 3;  // runs that a warning names
 
+/// By which the index of a root is known, however the root was named.
+fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
+
 bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
 
 Values fact(const ListedRun& run, const std::string& key) {
@@ -112,10 +115,7 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
 class RootListing {
  public:
   RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes, Diagnostics& warnings)
-      : wish_(wish),
-        root_(std::move(root)),
-        warnings_(warnings),
-        index_(fs::absolute(root_).lexically_normal() / "", indexes, warnings) {}
+      : wish_(wish), root_(std::move(root)), warnings_(warnings), index_(whole_root(root_), indexes, warnings) {}
 
   void add_to(RunListing& listing, std::vector<bool>& is_known, std::vector<std::string>& names) {
     try {
@@ -136,11 +136,11 @@ class RootListing {
     const auto changes = index_.refresh([&](std::size_t runs) {
       if (wish_.before_reading) wish_.before_reading(root_.string(), runs);
     });
-    const std::vector<IndexedRun> rows = index_.runs();
+    std::vector<IndexedRun> rows = index_.runs();
     std::vector<ListedRun> runs;
     runs.reserve(rows.size());
-    for (const IndexedRun& row : rows)
-      runs.push_back({(root_ / row.folder).lexically_normal().string(), row.entry, row.headline});
+    for (IndexedRun& row : rows)
+      runs.push_back({(root_ / row.folder).lexically_normal().string(), std::move(row.entry), row.headline});
     fill_values(index_, rows, runs, listing.keys, is_known);
     if (std::ranges::count(is_known, false) > 0)
       for (const IndexedKey& key : index_.keys()) names.push_back(key.name);
@@ -190,7 +190,7 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, D
   Diagnostics errors;
   for (const fs::path& root : roots_of(wish)) {
     std::error_code ignored;
-    if (!listed.insert(fs::absolute(root).lexically_normal() / "").second) continue;
+    if (!listed.insert(whole_root(root)).second) continue;
     if (fs::is_directory(root, ignored)) RootListing(wish, root, indexes, warnings).add_to(listing, is_known, names);
     else
       errors.push_back(
@@ -212,6 +212,18 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, D
                                                    : "what it has left can be seen with `retort runs show`"));
   }
   return listing;
+}
+
+std::vector<std::string> listed_keys(const fs::path& indexes) {
+  std::set<std::string> names(kFacts.begin(), kFacts.end());
+  for (const fs::path& root : roots_of({})) {
+    try {
+      Diagnostics ignored;
+      for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys()) names.insert(key.name);
+    } catch (const DatabaseError&) {  // `runs ls` says so
+    }
+  }
+  return {names.begin(), names.end()};
 }
 
 bool smaller_is_better(const std::string& metric) {

@@ -43,6 +43,9 @@ struct ListingWish {
 /// no run has.
 Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::path& indexes, Diagnostics& warnings);
 
+/// What runs in outputs/ and multirun/ may be sorted by, as their stored indexes have it, sorted: for completion.
+std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
+
 /// A metric of which the smallest value is best, by its name: a loss, an error, a rank, a perplexity.
 bool smaller_is_better(const std::string& metric);
 

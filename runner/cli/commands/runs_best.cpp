@@ -41,8 +41,8 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
     return ExitCode::kDone;
   }
   if (!console.is_quiet()) {
-    console.err << key.name << ' ' << scalar_text(best.values[at].front()) << ", the best of " << listing->runs.size()
-                << (listing->runs.size() == 1 ? " run\n" : " runs\n");
+    console.err << key.name << ' ' << shown_number(std::get<double>(best.values[at].front())) << ", the best of "
+                << listing->runs.size() << (listing->runs.size() == 1 ? " run\n" : " runs\n");
   }
   console.out << best.folder << '\n';
   return ExitCode::kDone;

@@ -5,7 +5,6 @@
 
 #include "runner/cli/commands/runs.h"
 #include "runner/report/table.h"
-#include "runner/text/decimal.h"
 #include "runner/text/duration.h"
 #include "runner/text/printable.h"
 #include "runner/value/json_number.h"
@@ -26,7 +25,10 @@ std::string shown_time(std::string text) {
 
 std::string shown_values(const std::vector<Scalar>& values) {
   std::string text;
-  for (const Scalar& value : values) text += (text.empty() ? "" : " ") + scalar_text(value);
+  for (const Scalar& value : values) {
+    const auto* number = std::get_if<double>(&value);
+    text += (text.empty() ? "" : " ") + (number ? shown_number(*number) : scalar_text(value));
+  }
   return text.empty() ? "–" : printable(text);
 }
 
@@ -50,7 +52,7 @@ std::string listing_text(const RunListing& listing) {
   rows.front().push_back("tags");
   for (const ListedRun& run : listing.runs) {
     const RunEntry& entry = run.entry;
-    const std::string result = entry.headline.empty() ? "–" : entry.headline + " " + decimal(run.headline, 4);
+    const std::string result = entry.headline.empty() ? "–" : entry.headline + " " + shown_number(run.headline);
     rows.push_back({printable(run.folder), printable(entry.recipe),
                     printable(entry.status) + (entry.smoke ? " (smoke)" : ""), printable(shown_time(entry.started)),
                     entry.seconds > 0 ? duration_text(entry.seconds) : "–", printable(result)});

@@ -113,5 +113,15 @@ TEST(RunEntry, NumbersAreShownAsShortAsTheyCanBe) {
   EXPECT_EQ(scalar_text("x"), "x");
 }
 
+TEST(RunEntry, TablesShowSixDigitsAndWholeNumbers) {
+  EXPECT_EQ(shown_number(29954048), "29954048");
+  EXPECT_EQ(shown_number(-3), "-3");
+  EXPECT_EQ(shown_number(0.97512345), "0.975123");
+  EXPECT_EQ(shown_number(4e-9), "4e-09");
+  EXPECT_EQ(shown_number(1e300), "1e+300");
+  EXPECT_EQ(shown_number(std::nan("")), "nan");
+  EXPECT_EQ(shown_number(HUGE_VAL), "inf");
+}
+
 }  // namespace
 }  // namespace runner
