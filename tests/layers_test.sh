@@ -34,7 +34,7 @@ tracked() {
 }
 
 # The rooms of each half; a room may include itself and those before it.
-readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report sweep cli"
+readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report sweep registry cli"
 readonly stages_rooms="text tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
 
 check_rooms() {
@@ -87,6 +87,9 @@ check_includes() {
   )"
   forbid "spdlog is known to runner/record/log.cpp alone" "$(
     code '#include [<"](spdlog|fmt)/' runner stages | but_not '^runner/record/log\.cpp:'
+  )"
+  forbid "SQLite is known to runner/registry/database.cpp alone" "$(
+    code '#include [<"]sqlite3' runner stages | but_not '^runner/registry/database\.cpp:'
   )"
   forbid "nothing depends on experiments/" "$(
     code '#include [<"](\.\./)*experiments/' runner stages tests
@@ -247,6 +250,8 @@ self_test() {
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
   expect "spdlog is known to runner/record/log.cpp alone" \
     <<<'echo "#include <spdlog/spdlog.h>" >>runner/record/run_folder.cpp'
+  expect "SQLite is known to runner/registry/database.cpp alone" \
+    <<<'echo "#include <sqlite3.h>" >>runner/registry/run_index.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   expect "the names in a run's folder stand in runner/stage/run_layout alone" \
     <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'

@@ -19,6 +19,7 @@ fs::path RunLayout::resume(int number) const { return records() / ("resume-" + s
 fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }
+fs::path RunLayout::tags() const { return folder_ / "tags.json"; }
 fs::path RunLayout::analysis() const { return folder_ / "analysis"; }
 fs::path RunLayout::exported(std::string_view name) const { return folder_ / "export" / name; }
 fs::path RunLayout::nodes() const { return folder_ / "nodes"; }

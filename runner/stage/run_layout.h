@@ -54,6 +54,7 @@ struct RunRecord {
 ///   metrics.jsonl       one measured number a line
 ///   log.txt             what was said, and what the worker printed
 ///   summary.json        how it went
+///   tags.json           what it is called, by `retort runs tag` (run_tags.h); not there before the first
 ///   nodes/<id>/         one node's files, by the worker: NodeLayout
 ///   analysis/           the pictures of `retort analyze`
 ///   export/<name>/      what `retort export` wrote
@@ -71,6 +72,7 @@ class RunLayout {
   std::filesystem::path metrics() const;
   std::filesystem::path log() const;
   std::filesystem::path summary() const;
+  std::filesystem::path tags() const;
   std::filesystem::path analysis() const;
   std::filesystem::path exported(std::string_view name) const;
   std::filesystem::path nodes() const;

@@ -1,3 +1,5 @@
+#include "runner/cli/commands/runs.h"
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -5,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/command.h"
 #include "runner/cli/console.h"
 #include "runner/cli/prepare.h"
 #include "runner/disk/write_error.h"
@@ -21,12 +22,6 @@ namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct RunsFlags {
-  std::string action;  ///< "status" or "reset"
-  std::string run;
-  std::string node;  ///< that is reset
-};
 
 /// A recorded run and the nodes that its recipe has.
 struct KnownRun {
@@ -81,7 +76,7 @@ Json json_of(const Node& node, const NodeState& state) {
 }
 
 ExitCode show_status(const RunsFlags& flags, Console& console) {
-  const auto known = known_run(flags.run, console);
+  const auto known = known_run(flags.run(), console);
   if (!known) return report(console, known.errors());
   std::vector<std::vector<std::string>> rows = {{"node", "state", "epochs", "best"}};
   Json nodes = Json::array();
@@ -109,9 +104,9 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
                              {},
                              "",
                              "runs reset needs the node whose results are to go",
-                             "name one: --node train.0-1; `retort runs status " + flags.run + "` lists them"}});
+                             "name one: --node train.0-1; `retort runs status " + flags.run() + "` lists them"}});
   }
-  const auto known = known_run(flags.run, console);
+  const auto known = known_run(flags.run(), console);
   if (!known) return report(console, known.errors());
   const auto& nodes = known->graph.nodes;
   if (std::ranges::find(nodes, flags.node, &Node::id) == nodes.end()) {
@@ -136,31 +131,85 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     std::string line = "'" + flags.node + "' is as if it had not run";
     for (const std::string& dependent : after)
       line += (&dependent == after.data() ? "; also again: " : ", ") + dependent;
-    console.out << line << "; `retort resume " << flags.run << "` does it\n";
+    console.out << line << "; `retort resume " << flags.run() << "` does it\n";
   }
   return ExitCode::kDone;
+}
+
+/// What `retort runs ACTION` does, as a table of contents.
+struct RunsAction {
+  std::string_view name;
+  std::size_t least, most;  ///< words after it
+  std::string_view words;   ///< what they are
+  ExitCode (*run)(const RunsFlags&, Console&);
+};
+
+constexpr std::size_t kAny = SIZE_MAX;
+constexpr RunsAction kActions[] = {
+    {"ls", 0, kAny, "folders that hold runs, and a filter", list_recorded_runs},
+    {"show", 1, 1, "the folder of a run", show_run},
+    {"diff", 2, 2, "the folders of two runs", show_run_difference},
+    {"best", 0, kAny, "folders that hold runs, and a filter", show_best_run},
+    {"tag", 1, kAny, "the folder of a run, and tags", tag_run},
+    {"rm", 1, kAny, "the folders of runs", remove_runs},
+    {"status", 1, 1, "the folder of a run", show_status},
+    {"reset", 1, 1, "the folder of a run", reset},
+    {"reindex", 0, kAny, "folders that hold runs", reindex_runs},
+};
+
+ExitCode runs(const RunsFlags& flags, Console& console) {
+  const auto& action = *std::ranges::find(kActions, std::string_view(flags.action), &RunsAction::name);
+  const std::size_t count = flags.words.size();
+  if (count >= action.least && count <= action.most) return action.run(flags, console);
+  return report(console, {{ErrorCode::kUsage,
+                           {},
+                           "",
+                           "`retort runs " + flags.action + "` takes " + std::string(action.words) + ", not " +
+                               std::to_string(count) + (count == 1 ? " word" : " words"),
+                           "`retort runs --help` shows how it is used"}});
 }
 
 Invocation declare_runs() {
   const auto flags = std::make_shared<RunsFlags>();
   Invocation verb;
+  std::vector<std::string> names;
+  for (const RunsAction& action : kActions) names.emplace_back(action.name);
   verb.add({.name = "action",
             .value = &flags->action,
-            .summary = "status: how far the trainings and evaluations of a run are; reset: removes one node's results",
-            .choices = {"status", "reset"},
+            .summary = "ls: lists runs; show: all of one; diff: in what two differ; best: the folder of the best; tag: "
+                       "tags one, or shows its tags; rm: removes runs; status: how far the trainings and evaluations "
+                       "of a run are; reset: removes one node's results; reindex: makes the index of ls and best anew",
+            .choices = names,
             .required = true});
   verb.action = &flags->action;
-  verb.add({.name = "run", .value = &flags->run, .summary = "The run's folder", .required = true});
+  verb.add({.name = "runs",
+            .value = &flags->words,
+            .summary = "The run's folder; of ls, best and reindex: folders that hold runs (default: outputs and "
+                       "multirun), and of ls and best a filter, such as 'accuracy>0.7 & model.kind=lora'; of tag: the "
+                       "run and tags"});
   verb.add({.name = "--node", .value = &flags->node, .summary = "reset: the node, such as train.0-1", .type = "NODE"});
-  verb.run = [flags](Console& console) {
-    return flags->action == "reset" ? reset(*flags, console) : show_status(*flags, console);
-  };
+  verb.add({.name = "--sort",
+            .value = &flags->sort,
+            .summary = "ls: by this metric, the best first, or by another key, such as started or train.epochs",
+            .type = "RUNKEY"});
+  verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
+  verb.add({.name = "--metric",
+            .value = &flags->metric,
+            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best",
+            .type = "RUNKEY",
+            .assumed = "accuracy"});
+  verb.add({.name = "--all",
+            .value = &flags->all,
+            .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
+  verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: take these tags away"});
+  verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask"});
+  verb.run = [flags](Console& console) { return runs(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kRunsCommand = {"runs", "Shows how far the trainings of a run are, or has one done again.",
-                              "retort runs status outputs/2026-01-31/12-00-00", declare_runs};
+const Command kRunsCommand = {"runs", "Lists, shows, compares, tags and removes runs, or has a part of one done again.",
+                              "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
 
 }  // namespace runner

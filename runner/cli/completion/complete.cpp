@@ -15,6 +15,7 @@
 #include "runner/text/bytes.h"
 #include "runner/devices/device_models.h"
 #include "runner/cli/prepare.h"
+#include "runner/registry/run_listing.h"
 
 namespace runner {
 namespace {
@@ -124,6 +125,10 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   if (what.name == "--from-file") return complete_path(real_file_system(), typed, "");
   if (what.type == "DIR" || what.name == "run" || what.name == "runs")
     return complete_folder(real_file_system(), typed);
+  if (what.type == "RUNKEY") {
+    for (const std::string& key : listed_keys(run_index_folder())) found.push_back({key});
+    return found;
+  }
   if (what.type == "NAME") return recipes(line.recipe, typed);
   if (what.name == "kind") return kinds(shipped_schemas());
   if (line.verb == "explain") {

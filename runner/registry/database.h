@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace runner {
+
+/// What SQLite objects to: its own words.
+struct DatabaseError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A prepared statement of a Database, which must outlive it. Parameters and columns count from 0.
+class Statement {
+ public:
+  Statement(sqlite3* database, const std::string& sql);  ///< as Database::prepare()
+
+  Statement& bind(int parameter, std::int64_t value);
+  Statement& bind(int parameter, double value);  ///< NaN becomes NULL
+  Statement& bind(int parameter, std::string_view text);
+  /// To the next row; false: there is none, and the statement may be bound and run again.
+  bool step();
+  /// Runs it to its end.
+  void run();
+
+  std::int64_t integer(int column) const;
+  double number(int column) const;
+  std::string text(int column) const;
+  bool is_null(int column) const;
+  bool is_text(int column) const;
+
+ private:
+  struct Close {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  void check(int code) const;
+
+  sqlite3* database_;
+  std::unique_ptr<sqlite3_stmt, Close> statement_;
+};
+
+/// An SQLite database that is changed in memory alone, and is a file's bytes when it is stored: a file is written whole
+/// and never again, so that it needs no locks and no journal beside it, on any file system. All functions throw
+/// DatabaseError.
+class Database {
+ public:
+  /// An empty one.
+  Database();
+  /// The one in `file`, of which only what is asked for is read; it cannot be changed. nullopt where there is no such
+  /// file. What is in it shows when it is asked.
+  static std::optional<Database> open(const std::filesystem::path& file);
+  /// A copy of the one in `file`; nullopt where it cannot be read.
+  static std::optional<Database> read(const std::filesystem::path& file);
+
+  Statement prepare(const std::string& sql) { return Statement(database_.get(), sql); }
+  void run(const std::string& sql);
+  /// What a file is to hold; valid until the database is used again.
+  std::string_view bytes();
+
+ private:
+  struct Close {
+    void operator()(sqlite3* database) const;
+  };
+  explicit Database(const std::string& name, int flags);
+
+  std::unique_ptr<sqlite3, Close> database_;
+  std::string copy_;  // of bytes()
+};
+
+}  // namespace runner

@@ -1,0 +1,144 @@
+#include "runner/registry/run_entry.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config/yaml_reader.h"
+#include "runner/disk/file_system.h"
+#include "runner/record/recorded_run.h"
+#include "runner/registry/run_tags.h"
+#include "runner/stage/run_layout.h"
+#include "runner/text/decimal.h"
+#include "runner/value/json_number.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kLargestEntry = 16 << 20;
+
+/// By which metric a run is shown, the first that it has; then any of these beginnings.
+constexpr std::array<std::string_view, 4> kHeadlines = {"evaluate/accuracy", "evaluate/top1", "validation/accuracy",
+                                                        "validation/loss"};
+constexpr std::array<std::string_view, 3> kHeadlineFamilies = {"evaluate/", "validation/", "train/"};
+
+Scalar scalar_of(const Value& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&value.data)) return *number;
+  if (value.text() && value.secret_as.empty()) return *value.text();
+  const Json json = to_json(value);
+  return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void collect_settings(const Value& value, const std::string& key, std::vector<std::pair<std::string, Scalar>>& all) {
+  if (!value.map() || value.map()->empty()) {
+    all.emplace_back(key, scalar_of(value));
+    return;
+  }
+  for (const Entry& entry : *value.map())
+    collect_settings(entry.value, key.empty() ? entry.key : key + "." + entry.key, all);
+}
+
+void collect_metrics(const Json& nodes, std::vector<std::pair<std::string, double>>& all) {
+  std::map<std::string, int> counts;
+  std::map<std::string, double> values;
+  for (const auto& [node, named] : nodes.items())
+    for (const auto& [name, last] : named.items()) ++counts[name];
+  for (const auto& [node, named] : nodes.items()) {
+    for (const auto& [name, last] : named.items()) {
+      const auto value = last.is_object() && last.contains("value") ? number_from_json(last["value"]) : std::nullopt;
+      if (!value) continue;
+      values[name] = *value;
+      if (counts[name] > 1) values[node + ":" + name] = *value;
+    }
+  }
+  all.assign(values.begin(), values.end());
+}
+
+std::string headline_of(const std::vector<std::pair<std::string, double>>& metrics) {
+  const auto begins = [](std::string_view beginning) {
+    return [beginning](const auto& metric) { return metric.first.starts_with(beginning); };
+  };
+  for (const std::string_view name : kHeadlines) {
+    if (std::ranges::find(metrics, name, [](const auto& metric) { return std::string_view(metric.first); }) !=
+        metrics.end())
+      return std::string(name);
+  }
+  for (const std::string_view family : kHeadlineFamilies) {
+    const auto found = std::ranges::find_if(metrics, begins(family));
+    if (found != metrics.end()) return found->first;
+  }
+  return metrics.empty() ? "" : metrics.front().first;
+}
+
+void read_summary(const fs::path& path, RunEntry& entry) {
+  const auto text = real_file_system().read(path, kLargestEntry);
+  if (!text) return;  // it was killed before it began
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto at = [&](const char* key) { return json.is_object() ? json.value(key, Json()) : Json(); };
+  if (!at("status").is_string()) {
+    entry.problem = "'" + path.string() + "' cannot be read";
+    return;
+  }
+  entry.status = at("status");
+  if (at("recipe").is_string()) entry.recipe = at("recipe");
+  if (at("started").is_string()) entry.started = at("started");
+  if (at("seconds").is_number()) entry.seconds = at("seconds");
+  entry.smoke = at("smoke") == true;
+  Json nodes = at("metrics");
+  if (!nodes.is_object()) return;
+  for (auto node = nodes.begin(); node != nodes.end();) node = node->is_object() ? std::next(node) : nodes.erase(node);
+  collect_metrics(nodes, entry.metrics);
+  entry.headline = headline_of(entry.metrics);
+}
+
+}  // namespace
+
+std::string scalar_text(const Scalar& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::get<double>(value)).ptr;
+  return {digits.data(), end};
+}
+
+std::string shown_number(double value) {
+  constexpr double kExact = 1e15;  // below it every whole number is its own
+  if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
+  std::array<char, 32> digits;
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::general, 6).ptr;
+  return {digits.data(), end};
+}
+
+RunEntry read_entry(const fs::path& folder) {
+  RunEntry entry;
+  const RunLayout layout(folder);
+  read_summary(layout.summary(), entry);
+  auto tags = read_tags(folder);
+  if (tags) entry.tags = *std::move(tags);
+  else entry.problem = tags.errors().front().message;
+  const auto run = read_run(folder);
+  if (!run) {
+    const bool was_killed = entry.problem.empty() && entry.status.empty();
+    entry.problem = entry.problem.empty() ? run.errors().front().message : entry.problem;
+    entry.status = was_killed ? "incomplete" : "damaged";
+    return entry;
+  }
+  entry.device = run->device;
+  Sources sources;
+  const auto text = real_file_system().read(run->recipe, kLargestEntry);
+  const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
+  if (recipe) collect_settings(*recipe, "", entry.settings);
+  else entry.problem = "'" + run->recipe.string() + "' cannot be read";
+  if (!entry.problem.empty()) entry.status = "damaged";
+  return entry;
+}
+
+}  // namespace runner

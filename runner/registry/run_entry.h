@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace runner {
+
+/// A value of a recipe or a metric, as runs are filtered and sorted by it: a number, or a text. true, false, null and
+/// lists are texts as JSON writes them.
+using Scalar = std::variant<double, std::string>;
+
+/// "0.975", "model.lora".
+std::string scalar_text(const Scalar& value);
+
+/// A number as a table shows it: a whole one with all its digits, another with six: "29954048", "0.975", "4e-09".
+std::string shown_number(double value);
+
+/// What the registry knows of a run, read from its folder.
+struct RunEntry {
+  std::string recipe;   ///< its name
+  std::string status;   ///< of summary.json; "incomplete": its record is; "damaged": something cannot be read
+  std::string started;  ///< as in summary.json
+  double seconds = 0;   ///< of work; 0: unknown
+  std::string device = {};
+  bool smoke = false;
+  std::vector<std::string> tags = {};
+  std::string problem = {};  ///< what of the record is damaged, in a sentence; empty: nothing
+  std::vector<std::pair<std::string, Scalar>> settings = {};  ///< of the resolved recipe, by dotted key
+  /// The last value of each metric by its name; of names that several nodes have, that of the last of these nodes, and
+  /// each as "node:name".
+  std::vector<std::pair<std::string, double>> metrics = {};
+  std::string headline = {};  ///< the metric that tells most of it, "evaluate/top1"; empty: nothing was measured
+};
+
+/// Reads the record in `folder`, which has the mark of a run. Nothing in it makes this fail: what cannot be read is
+/// left out, and `problem` says so.
+RunEntry read_entry(const std::filesystem::path& folder);
+
+}  // namespace runner

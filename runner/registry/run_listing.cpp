@@ -1,0 +1,249 @@
+#include "runner/registry/run_listing.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "runner/disk/write_error.h"
+#include "runner/stage/run_layout.h"
+#include "runner/text/suggest.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Values = std::vector<Scalar>;
+
+constexpr std::array<std::string_view, 8> kFacts = {"run",     "recipe", "status", "started",
+                                                    "seconds", "device", "smoke",  "tag"};
+constexpr std::size_t kNamedGone = 3;  // runs that a warning names
+
+/// By which the index of a root is known, however the root was named.
+fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
+
+bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
+
+Values fact(const ListedRun& run, const std::string& key) {
+  const RunEntry& entry = run.entry;
+  if (key == "run") return {run.folder};
+  if (key == "recipe") return {entry.recipe};
+  if (key == "status") return {entry.status};
+  if (key == "started") return {entry.started};
+  if (key == "device") return {entry.device};
+  if (key == "smoke") return {std::string(entry.smoke ? "true" : "false")};
+  if (key == "seconds") return entry.seconds > 0 ? Values{entry.seconds} : Values{};
+  return {entry.tags.begin(), entry.tags.end()};
+}
+
+/// Whose value a key names, the first that a run has: a recipe's key, or metrics.
+std::vector<IndexedKey> meant_by(const std::string& key, const std::vector<IndexedKey>& known) {
+  std::vector<std::string> names = {key, "evaluate/" + key};
+  if (key == "accuracy") names.emplace_back("evaluate/top1");
+  names.insert(names.end(), {"validation/" + key, "train/" + key});
+  std::vector<IndexedKey> meant;
+  for (const bool is_metric : {false, true}) {
+    for (const std::string& name : names) {
+      const bool is_known = std::ranges::any_of(
+          known, [&](const IndexedKey& one) { return one.is_metric == is_metric && one.name == name; });
+      if (is_known && (is_metric || name == key)) meant.push_back({is_metric, name});
+    }
+  }
+  return meant;
+}
+
+/// Adds to the runs of one index what they have of each key; true at those that any run has.
+void fill_values(RunIndex& index, const std::vector<IndexedRun>& rows, std::span<ListedRun> runs,
+                 std::vector<IndexedKey>& keys, std::vector<bool>& is_known) {
+  const std::vector<IndexedKey> known = index.keys();
+  std::unordered_map<std::int64_t, std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].id] = i;
+  for (ListedRun& run : runs) run.values.resize(keys.size());
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    if (is_fact(keys[k].name)) {
+      is_known[k] = true;
+      for (ListedRun& run : runs) run.values[k] = fact(run, keys[k].name);
+      continue;
+    }
+    for (const IndexedKey& meant : meant_by(keys[k].name, known)) {
+      is_known[k] = true;
+      keys[k].is_metric = meant.is_metric;
+      for (auto& [id, value] : index.values(meant)) {
+        const auto place = places.find(id);
+        if (place != places.end() && runs[place->second].values[k].empty())
+          runs[place->second].values[k].push_back(std::move(value));
+      }
+    }
+  }
+}
+
+Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
+  names.insert(names.end(), kFacts.begin(), kFacts.end());
+  const std::string near = did_you_mean_path(key, names);
+  return {ErrorCode::kUsage,
+          {},
+          "",
+          "no run here has '" + key + "'",
+          near.empty() ? "a key is one of a run's recipe, such as model.kind, a metric, or one of run, recipe, status, "
+                         "started, seconds, device, smoke and tag"
+                       : near};
+}
+
+Diagnostic warning(ErrorCode code, std::string message, std::string help) {
+  return {.code = code,
+          .where = {},
+          .pointer = "",
+          .message = std::move(message),
+          .help = std::move(help),
+          .severity = Severity::kWarning};
+}
+
+Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(gone.size(), kNamedGone); ++i)
+    names += (i == 0 ? "'" : ", '") + (root / gone[i]).lexically_normal().string() + "'";
+  const bool is_one = gone.size() == 1;
+  return warning(ErrorCode::kNoRun,
+                 (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") + std::string(" no longer there: ") +
+                     names + (gone.size() > kNamedGone ? " …" : ""),
+                 is_one ? "the index has forgotten it" : "the index has forgotten them");
+}
+
+/// The runs of one root by its index, up to date.
+class RootListing {
+ public:
+  RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes, Diagnostics& warnings)
+      : wish_(wish), root_(std::move(root)), warnings_(warnings), index_(whole_root(root_), indexes, warnings) {}
+
+  void add_to(RunListing& listing, std::vector<bool>& is_known, std::vector<std::string>& names) {
+    try {
+      if (wish_.anew) index_.clear();
+      read(listing, is_known, names);
+    } catch (const DatabaseError& error) {  // in a part of it that had not been looked at
+      warnings_.push_back(warning(ErrorCode::kDamagedRecord,
+                                  "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
+                                      "), and is made anew: '" + index_.file().string() + "'",
+                                  "nothing is lost: it holds nothing that the folders of the runs do not"));
+      index_.clear();
+      read(listing, is_known, names);
+    }
+  }
+
+ private:
+  void read(RunListing& listing, std::vector<bool>& is_known, std::vector<std::string>& names) {
+    const auto changes = index_.refresh([&](std::size_t runs) {
+      if (wish_.before_reading) wish_.before_reading(root_.string(), runs);
+    });
+    std::vector<IndexedRun> rows = index_.runs();
+    std::vector<ListedRun> runs;
+    runs.reserve(rows.size());
+    for (IndexedRun& row : rows)
+      runs.push_back({(root_ / row.folder).lexically_normal().string(), std::move(row.entry), row.headline});
+    fill_values(index_, rows, runs, listing.keys, is_known);
+    if (std::ranges::count(is_known, false) > 0)
+      for (const IndexedKey& key : index_.keys()) names.push_back(key.name);
+    listing.runs.insert(listing.runs.end(), std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
+    if (!changes.gone.empty()) warnings_.push_back(gone_runs(root_, changes.gone));
+    if (changes.any() || wish_.anew) store();
+  }
+
+  void store() {
+    try {
+      index_.save();
+    } catch (const WriteError& error) {
+      Diagnostic diagnostic = error.diagnostic();
+      diagnostic.severity = Severity::kWarning;
+      warnings_.push_back(std::move(diagnostic));
+    } catch (const fs::filesystem_error& error) {
+      Diagnostic diagnostic = write_diagnostic(index_.file(), error.code().value(), ErrorCode::kCannotCreate);
+      diagnostic.severity = Severity::kWarning;
+      warnings_.push_back(std::move(diagnostic));
+    }
+  }
+
+  const ListingWish& wish_;
+  const fs::path root_;
+  Diagnostics& warnings_;
+  RunIndex index_;
+};
+
+std::vector<fs::path> roots_of(const ListingWish& wish) {
+  if (!wish.folders.empty()) return wish.folders;
+  std::vector<fs::path> roots;
+  std::error_code ignored;
+  for (const fs::path& folder : {default_runs_folder(""), fs::path("multirun")})
+    if (fs::is_directory(folder, ignored)) roots.push_back(folder);
+  return roots;
+}
+
+}  // namespace
+
+Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, Diagnostics& warnings) {
+  RunListing listing;
+  for (const std::vector<std::string>& some : {wish.filter.keys(), wish.keys})
+    for (const std::string& key : some) listing.keys.push_back({false, key});
+  std::vector<bool> is_known(listing.keys.size());
+  std::vector<std::string> names;
+  std::set<fs::path> listed;
+  Diagnostics errors;
+  for (const fs::path& root : roots_of(wish)) {
+    std::error_code ignored;
+    if (!listed.insert(whole_root(root)).second) continue;
+    if (fs::is_directory(root, ignored)) RootListing(wish, root, indexes, warnings).add_to(listing, is_known, names);
+    else
+      errors.push_back(
+          {ErrorCode::kNoRun, {}, "", "there is no folder '" + root.string() + "'", "name a folder that holds runs"});
+  }
+  if (!errors.empty()) return errors;
+  listing.all = listing.runs.size();
+  for (std::size_t k = 0; k < is_known.size(); ++k)
+    if (!is_known[k] && listing.all > 0) errors.push_back(unknown_key(listing.keys[k].name, names));
+  if (!errors.empty()) return errors;
+  std::erase_if(listing.runs, [&](const ListedRun& run) {
+    return !wish.filter.takes(std::span(run.values).first(wish.filter.keys().size()));
+  });
+  for (const ListedRun& run : listing.runs) {
+    if (!run.entry.problem.empty())
+      warnings.push_back(
+          warning(ErrorCode::kDamagedRecord, "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
+                  run.entry.status == "incomplete" ? "nothing is lost: remove it with `retort runs rm`"
+                                                   : "what it has left can be seen with `retort runs show`"));
+  }
+  return listing;
+}
+
+std::vector<std::string> listed_keys(const fs::path& indexes) {
+  std::set<std::string> names(kFacts.begin(), kFacts.end());
+  for (const fs::path& root : roots_of({})) {
+    try {
+      Diagnostics ignored;
+      for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys()) names.insert(key.name);
+    } catch (const DatabaseError&) {  // `runs ls` says so
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+bool smaller_is_better(const std::string& metric) {
+  constexpr std::array<std::string_view, 4> kSmaller = {"loss", "error", "rank", "perplexity"};
+  return std::ranges::any_of(kSmaller, [&](std::string_view part) { return metric.find(part) != metric.npos; });
+}
+
+void sort_runs(RunListing& listing, std::size_t at, bool is_reversed) {
+  const IndexedKey& key = listing.keys[at];
+  const bool is_falling = is_reversed != (key.is_metric && !smaller_is_better(key.name));
+  const auto is_before = [&](const ListedRun& a, const ListedRun& b) {
+    const auto is_absent = [at](const ListedRun& run) {
+      if (run.values[at].empty()) return true;
+      const auto* number = std::get_if<double>(&run.values[at].front());
+      return number && std::isnan(*number);
+    };
+    if (is_absent(a) || is_absent(b)) return !is_absent(a) && is_absent(b);
+    return is_falling ? b.values[at] < a.values[at] : a.values[at] < b.values[at];
+  };
+  std::ranges::stable_sort(listing.runs, is_before);
+}
+
+}  // namespace runner

@@ -1,0 +1,142 @@
+#include "runner/registry/run_listing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/recorded_runs.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RunListingTest : public testing::Test {
+ protected:
+  RunListingTest() {
+    write_run(folder_, "outputs/a", "0.25", "model.lora");
+    write_run(folder_, "outputs/b", "0.75", "model.linear_probe");
+    write_run(folder_, "outputs/c", "0.5", "model.lora", "failed");
+  }
+  Result<RunListing> list(const std::string& filter = "", const std::vector<std::string>& keys = {}) {
+    auto parsed = RunFilter::parse(filter, sources_);
+    if (!parsed) return parsed.errors();
+    return list_runs({.folders = {folder_ / "outputs"}, .filter = *std::move(parsed), .keys = keys},
+                     folder_ / "indexes", warnings_);
+  }
+  static std::vector<std::string> names(const Result<RunListing>& listing) {
+    std::vector<std::string> all;
+    if (!listing) return {listing.errors().front().message, listing.errors().front().help};
+    for (const ListedRun& run : listing->runs) all.push_back(fs::path(run.folder).filename());
+    return all;
+  }
+  std::vector<std::string> sorted(const std::string& key, bool is_reversed = false) {
+    auto listing = list("", {key});
+    if (listing) sort_runs(*listing, 0, is_reversed);
+    return names(listing);
+  }
+  TemporaryFolder folder_;
+  Sources sources_;
+  Diagnostics warnings_;
+};
+
+TEST_F(RunListingTest, TakesWhatTheFilterSays) {
+  EXPECT_THAT(names(list()), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names(list("accuracy>0.3 & model.kind=lora")), ElementsAre("c"));
+  EXPECT_THAT(names(list("status=finished")), ElementsAre("a", "b"));
+  EXPECT_THAT(names(list("evaluate/top1<0.6 & train.epochs=2")), ElementsAre("a", "c"));
+  EXPECT_THAT(names(list("top1=0.75 | run=" + (folder_ / "outputs/a").string())), ElementsAre("a", "b"));
+  EXPECT_EQ(list("status=failed")->all, 3u);
+  EXPECT_THAT(names(list("seconds>=9 & device=cpu & smoke=false & recipe=probe & started>2026 & tag!=x")), IsEmpty());
+}
+
+TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
+  EXPECT_THAT(sorted("accuracy"), ElementsAre("b", "c", "a"));
+  EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "c", "b"));
+  EXPECT_THAT(sorted("model.kind"), ElementsAre("b", "a", "c"));
+  EXPECT_THAT(sorted("status", true), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(RunListingTest, WhatHasNoValueComesLast) {
+  folder_.write("outputs/b/summary.json",
+                R"({"status": "finished", "metrics": {"e": {"evaluate/top1": {"value": "nan"}}}})");
+  folder_.write("outputs/c/summary.json", R"({"status": "running"})");
+  EXPECT_THAT(sorted("accuracy"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
+  for (const auto& [run, loss] : {std::pair("a", "2"), std::pair("b", "3"), std::pair("c", "1")}) {
+    folder_.write(
+        std::string("outputs/") + run + "/summary.json",
+        std::string(
+            R"({"status": "finished", "metrics": {"t": {"train/loss": {"value": 0}, "validation/loss": {"value": )") +
+            loss + "}}}}");
+  }
+  EXPECT_THAT(sorted("loss"), ElementsAre("c", "a", "b"));
+  EXPECT_FALSE(smaller_is_better("evaluate/top1"));
+  EXPECT_TRUE(smaller_is_better("evaluate/calibration_error"));
+  EXPECT_TRUE(smaller_is_better("evaluate/median_rank"));
+}
+
+TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
+  EXPECT_THAT(names(list("statsu=finished")), ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
+  EXPECT_THAT(names(list("", {"train.epoch"})),
+              ElementsAre("no run here has 'train.epoch'", "did you mean 'train.epochs'?"));
+  EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("a key is one of a run's recipe"));
+}
+
+TEST_F(RunListingTest, NoRunsAreNoError) {
+  fs::remove_all(folder_ / "outputs");
+  fs::create_directory(folder_ / "outputs");
+  EXPECT_THAT(names(list("anything=1")), IsEmpty());
+  fs::remove(folder_ / "outputs");
+  EXPECT_EQ(names(list())[0], "there is no folder '" + (folder_ / "outputs").string() + "'");
+}
+
+TEST_F(RunListingTest, TellsOfRunsThatAreGoneOrDamaged) {
+  EXPECT_TRUE(list());
+  EXPECT_THAT(warnings_, IsEmpty());
+  fs::remove_all(folder_ / "outputs/a");
+  folder_.write("outputs/b/summary.json", "{");
+  EXPECT_THAT(names(list()), ElementsAre("b", "c"));
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_EQ(warnings_[0].message, "a run is no longer there: '" + (folder_ / "outputs/a").string() + "'");
+  EXPECT_THAT(warnings_[1].message, HasSubstr("outputs/b' is damaged: "));
+  warnings_.clear();
+  EXPECT_THAT(names(list()), ElementsAre("b", "c"));
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(RunListingTest, DamageInsideTheIndexIsFoundAndMended) {
+  for (int i = 0; i < 200; ++i) write_run(folder_, "outputs/more-" + std::to_string(i));
+  ASSERT_EQ(list()->all, 203u);
+  for (const auto& entry : fs::directory_iterator(folder_ / "indexes")) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096);
+    file << std::string(static_cast<std::size_t>(fs::file_size(entry.path())) - 4096, 'x');
+  }
+  EXPECT_EQ(list()->all, 203u);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0].message, HasSubstr("is damaged (database disk image is malformed), and is made anew"));
+  warnings_.clear();
+  EXPECT_EQ(list()->all, 203u);
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(RunListingTest, IndexThatCannotBeStoredIsAWarning) {
+  folder_.write("indexes", "a file");
+  EXPECT_THAT(names(list()), ElementsAre("a", "b", "c"));
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
+}
+
+TEST_F(RunListingTest, AFolderNamedTwiceIsListedOnce) {
+  const auto listing = list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
+  EXPECT_THAT(names(listing), ElementsAre("a", "b", "c"));
+}
+
+}  // namespace
+}  // namespace runner
