@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/cli/commands/runs_rerun.h"
 #include "runner/cli/console.h"
 #include "runner/cli/prepare.h"
 #include "runner/disk/write_error.h"
@@ -23,9 +24,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct RunsFlags {
-  std::string action;  ///< "status" or "reset"
+  std::string action;  ///< "status", "reset", "rerun" or "reproduce"
   std::string run;
   std::string node;  ///< that is reset
+  RerunFlags rerun;
+  std::string tolerance = "1e-3";  ///< of reproduce
 };
 
 /// A recorded run and the nodes that its recipe has.
@@ -141,18 +144,46 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
+/// A setting that the action cannot honour is a mistake.
+Diagnostics misplaced(const RunsFlags& flags) {
+  const bool is_run_again = flags.action == "rerun" || flags.action == "reproduce";
+  if (is_run_again || (flags.rerun.overrides.empty() && !flags.rerun.force)) return {};
+  const std::string what = flags.rerun.force ? "--force" : "'" + flags.rerun.overrides.front() + "'";
+  return {{ErrorCode::kUsage,
+           {},
+           "",
+           "`retort runs " + flags.action + "` does not take " + what,
+           "overrides and --force are for `retort runs rerun` and `retort runs reproduce`"}};
+}
+
+ExitCode run_again(const RunsFlags& flags, Console& console) {
+  RerunFlags rerun = flags.rerun;
+  rerun.run = flags.run;
+  if (flags.action == "rerun") return rerun_run(rerun, console);
+  return reproduce_run(std::move(rerun), flags.tolerance, console);
+}
+
 Invocation declare_runs() {
   const auto flags = std::make_shared<RunsFlags>();
   Invocation verb;
   verb.add({.name = "action",
             .value = &flags->action,
-            .summary = "status: how far the trainings and evaluations of a run are; reset: removes one node's results",
-            .choices = {"status", "reset"},
+            .summary = "status: how far the trainings and evaluations of a run are; reset: removes one node's results; "
+                       "rerun: a new run from its record; reproduce: the same, and says whether it came out the same",
+            .choices = {"status", "reset", "rerun", "reproduce"},
             .required = true});
   verb.action = &flags->action;
   verb.add({.name = "run", .value = &flags->run, .summary = "The run's folder", .required = true});
   verb.add({.name = "--node", .value = &flags->node, .summary = "reset: the node, such as train.0-1", .type = "NODE"});
+  add_rerun(verb, flags->rerun);
+  verb.add({.name = "--tolerance",
+            .value = &flags->tolerance,
+            .summary = "reproduce: the relative difference up to which metrics count as near",
+            .type = "X",
+            .shows_default = true});
   verb.run = [flags](Console& console) {
+    if (const Diagnostics errors = misplaced(*flags); !errors.empty()) return report(console, errors);
+    if (flags->action == "rerun" || flags->action == "reproduce") return run_again(*flags, console);
     return flags->action == "reset" ? reset(*flags, console) : show_status(*flags, console);
   };
   return verb;
@@ -160,7 +191,8 @@ Invocation declare_runs() {
 
 }  // namespace
 
-const Command kRunsCommand = {"runs", "Shows how far the trainings of a run are, or has one done again.",
+const Command kRunsCommand = {"runs",
+                              "Shows how far the trainings of a run are, has one done again, or repeats the run.",
                               "retort runs status outputs/2026-01-31/12-00-00", declare_runs};
 
 }  // namespace runner
