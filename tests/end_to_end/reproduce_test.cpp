@@ -124,6 +124,24 @@ TEST_F(Reproduce, RunResumedWithOtherOptionsFollowsFromBoth) {
   EXPECT_THAT(refused.err, HasSubstr("the run was resumed with other options than it began with"));
 }
 
+TEST_F(Reproduce, NewRunIsComparedSampleBySample) {
+  ASSERT_EQ(runs("rerun a run.dir=b train.epochs=1 -q").exit, 0);
+  const Ended compared = retort("compare a b --paired --seed 3 --json", folder_.path());
+  ASSERT_EQ(compared.exit, 0) << compared.err;
+  const json pair = json::parse(compared.out)["result"]["paired"][0];
+  EXPECT_EQ(pair["run"], "b");
+  EXPECT_EQ(pair["better"].get<int>() + pair["worse"].get<int>() + pair["equal"].get<int>(), 2);
+  EXPECT_EQ(pair["seed"], 3);
+  fs::remove(folder_ / "b/nodes/evaluate/predictions.csv");
+  const Ended none = retort("compare a b --paired", folder_.path());
+  EXPECT_EQ(none.exit, 66);
+  EXPECT_THAT(none.err, HasSubstr("there is no 'b/nodes/evaluate/predictions.csv'"));
+  ASSERT_EQ(runs("rerun a run.dir=c seed=9 -q").exit, 0);
+  const Ended others = retort("compare a c --paired", folder_.path());
+  EXPECT_EQ(others.exit, 78);
+  EXPECT_THAT(others.err, HasSubstr("'c' was evaluated on other samples than 'a': "));
+}
+
 TEST_F(Reproduce, PartOfARecipeStaysThatPart) {
   ASSERT_EQ(retort("run a/.retort/recipe.yaml run.dir=part --only train -q", folder_.path()).exit, 0);
   ASSERT_FALSE(fs::exists(folder_ / "part/nodes/evaluate"));

@@ -72,6 +72,7 @@ std::vector<GoodLine> good_lines() {
       {"analyze", "analyze finished"},
       {"analyze", "analyze finished finished"},
       {"compare", "compare finished finished"},
+      {"compare", "compare finished stopped --all --paired"},
       {"runs", "runs status finished"},
       {"runs", "runs reset stopped --node train"},
       {"runs", "runs rerun finished run.dir=r", kRunning},
@@ -177,6 +178,7 @@ class RecordedRuns {
                     R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
                     R"( "per_class": [{"class": "a", "precision": 0.5, "recall": 1, "f1": 0.6, "support": 1},)"
                     R"( {"class": "b", "precision": 1, "recall": 0.6, "f1": 0.8, "support": 3}]})");
+      folder_.write(run + "/nodes/evaluate/predictions.csv", "name,label,predicted\nx,a,a\ny,b,a\n");
       folder_.write(run + "/metrics.jsonl",
                     R"({"node": "train", "name": "train/epoch_loss", "value": 2.0, "step": 4, "time": 10.0})"
                     "\n");
