@@ -330,11 +330,12 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kNoRun, ExitCode::kMissingInput, "the folder does not contain a run",
      "The folder is not one that `retort run` made: it has no .retort/run.json, or its record cannot be read.",
      "retort resume photos", "Name the folder that `retort run` printed."},
-    {kChangedRun, kRecipe, "a run cannot continue with another recipe",
+    {kChangedRun, kRecipe, "a run cannot continue or be repeated as another one",
      "A resumed run was given another value for an option that its saved state does not fit, or whose change makes a "
-     "result that no single recipe describes.",
+     "result that no single recipe describes. Or a run was to be repeated whose input files, or the meaning of whose "
+     "options, are no longer what its record says.",
      "retort resume outputs/a model.hidden_size=64",
-     "Resume it without the change, with --force if the message says so, or start a new run."},
+     "Leave it unchanged, or put back what was there; add --force if the message says so, or start a new run."},
     {kNoCheckpoint, ExitCode::kMissingInput, "the run has no checkpoint",
      "The run has no weights to evaluate or to predict with: it has not reached its first save, or they were removed.",
      "retort predict outputs/a photos    (a second after `retort run`)",

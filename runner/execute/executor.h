@@ -33,6 +33,8 @@ struct RunOptions {
   Restarts restarts = {};
   /// Of a run that is resumed, its folder, for plan(), which has no `folder` yet: trainings take up their plans again.
   std::filesystem::path resumed = {};
+  /// Of a new run, the folder of another one whose plans trainings take up; empty: none.
+  std::filesystem::path plans = {};
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.

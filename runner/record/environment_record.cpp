@@ -20,8 +20,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_"};
-constexpr std::array<std::string_view, 4> kPackageVariables = {"CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
-                                                               "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"};
+constexpr std::array<std::string_view, 6> kPackageVariables = {"ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG",
+                                                               "CUDA_DEVICE_ORDER",   "CUDA_VISIBLE_DEVICES",
+                                                               "ONEDNN_MAX_CPU_ISA",  "SLURM_JOB_ID"};
+/// Those of x86 and Arm by which LibTorch and oneDNN choose their kernels, as /proc/cpuinfo calls them.
+constexpr std::array<std::string_view, 16> kInstructionSets = {
+    "avx",         "avx2",     "fma",         "f16c",        "avx512f",  "avx512bw", "avx512vl", "avx512dq",
+    "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "sve"};
 
 /// What follows "key:" on the first line of `file` that starts so; empty when there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
@@ -34,6 +39,17 @@ std::string field(const std::filesystem::path& file, std::string_view key, char 
     return line.substr(begin, line.find_last_not_of(" \t\"") - begin + 1);
   }
   return "";
+}
+
+/// Those of kInstructionSets that the processor has.
+Json instruction_sets(const std::filesystem::path& proc) {
+  std::string flags = field(proc / "cpuinfo", "flags", ':');
+  if (flags.empty()) flags = field(proc / "cpuinfo", "Features", ':');  // Arm's
+  flags = " " + flags + " ";
+  Json sets = Json::array();
+  for (const std::string_view set : kInstructionSets)
+    if (flags.find(" " + std::string(set) + " ") != flags.npos) sets.push_back(set);
+  return sets;
 }
 
 Json variables(const char* const* environment) {
@@ -69,7 +85,9 @@ Json environment_record(const Json& versions, const char* const* environment, co
             {"kernel", std::string(system.sysname) + " " + system.release},
             {"machine", system.machine}}},
           {"cpu",
-           {{"model", field(proc / "cpuinfo", "model name", ':')}, {"logical", std::thread::hardware_concurrency()}}},
+           {{"model", field(proc / "cpuinfo", "model name", ':')},
+            {"logical", std::thread::hardware_concurrency()},
+            {"instruction_sets", instruction_sets(proc)}}},
           {"memory_bytes", memory.empty() ? 0 : std::strtoll(memory.c_str(), nullptr, 10) * 1024},
           {"variables", variables(environment)}};
 }

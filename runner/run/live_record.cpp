@@ -37,10 +37,19 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
   if (request.device) device_choice_ = request.device->record;
 }
 
-void LiveRecord::open(const Ready& ready, const Json& versions) {
-  if (folder_ && std::exchange(is_ready_again_allowed_, false)) return describe(ready, versions);
+void LiveRecord::open(const Ready& ready, const Json& versions, const std::function<void(const Diagnostic&)>& report) {
+  const Json environment = environment_of(ready, versions);
+  if (folder_ && std::exchange(is_ready_again_allowed_, false)) return describe(ready, environment);
   if (folder_)
     throw CannotOpenRecord{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+  if (request_.check_environment && !is_resumed()) {
+    Diagnostics errors;
+    for (Diagnostic& found : request_.check_environment(environment)) {
+      if (found.severity == Severity::kError) errors.push_back(std::move(found));
+      else report(found);
+    }
+    if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
+  }
   const std::filesystem::path path = folder_to_write();
   auto lock = RunLock::take(path);
   if (!lock) throw CannotOpenRecord{lock.errors()};
@@ -63,7 +72,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
                           {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
                           {"checkpoints", to_json(request_.trained)}});
   }
-  describe(ready, versions);
+  describe(ready, environment);
   folder_->summary(summary_.to_json());
   for (const KeptLine& line : kept_lines_) {
     folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
@@ -72,8 +81,12 @@ void LiveRecord::open(const Ready& ready, const Json& versions) {
 }
 
 /// Writes down what a worker runs on.
-void LiveRecord::describe(const Ready& ready, const Json& versions) {
+void LiveRecord::describe(const Ready& ready, const Json& environment) {
   folder_->record_json(RunRecord::kGraph, graph_record(ready));
+  folder_->record_json(RunRecord::kEnvironment, environment);
+}
+
+Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const {
   Json environment = environment_record(versions, environ);
   environment["device"] = ready.device;
   environment["threads"] = ready.threads;
@@ -86,7 +99,8 @@ void LiveRecord::describe(const Ready& ready, const Json& versions) {
     environment["variables"][variable.substr(0, equals)] = variable.substr(equals + 1);
   }
   if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
-  folder_->record_json(RunRecord::kEnvironment, environment);
+  if (!request_.inputs.empty()) environment["inputs"] = input_record(request_.inputs);
+  return environment;
 }
 
 std::filesystem::path LiveRecord::path() const {

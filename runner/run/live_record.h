@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,8 +35,10 @@ class LiveRecord {
   LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary);
 
   /// Makes the folder, or of a run that is resumed opens it again, and writes down what is asked. `versions` are the
-  /// worker's. Throws CannotOpenRecord.
-  void open(const Ready& ready, const nlohmann::ordered_json& versions);
+  /// worker's. What speaks against the environment of a new run (RunRequest::check_environment) is handed to `report`
+  /// where it is a warning. Throws CannotOpenRecord.
+  void open(const Ready& ready, const nlohmann::ordered_json& versions,
+            const std::function<void(const Diagnostic&)>& report);
   bool is_open() const { return folder_.has_value(); }
   /// The run's folder; empty where it is a new one and not open yet.
   std::filesystem::path path() const;
@@ -77,7 +80,8 @@ class LiveRecord {
   };
 
   bool is_resumed() const { return !request_.resume.empty(); }
-  void describe(const Ready& ready, const nlohmann::ordered_json& versions);
+  void describe(const Ready& ready, const nlohmann::ordered_json& environment);
+  nlohmann::ordered_json environment_of(const Ready& ready, const nlohmann::ordered_json& versions) const;
   std::filesystem::path folder_to_write() const;
   nlohmann::ordered_json graph_record(const Ready& ready) const;
   bool is_training(const std::string& node) const;

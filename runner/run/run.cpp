@@ -114,6 +114,7 @@ class Run {
                     {"reuse", name(request_.reuse)},
                     {"index", surroundings_.node_index.string()}};
     if (is_resumed() || restart) request["folder"] = record_.path().string();
+    if (!request_.plans.empty()) request["plans"] = std::filesystem::absolute(request_.plans).string();
     if (!restart) return request;
     if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
     const Restarts& told = restart->restarts;
@@ -175,7 +176,7 @@ class Run {
     restarts_.see(event);
     record_.see(event);
     if (const auto* ready = std::get_if<Ready>(&event)) {
-      record_.open(*ready, versions_);
+      record_.open(*ready, versions_, [this](const Diagnostic& warning) { report(placed(warning)); });
       worker.send(Json{{"go", {{"folder", record_.path().string()}}}}.dump());
     }
     show(event);

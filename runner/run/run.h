@@ -16,6 +16,7 @@
 #include "runner/run/progress_display.h"
 #include "runner/graph/recipe.h"
 #include "runner/protocol/earlier_results.h"
+#include "runner/record/input_record.h"
 #include "runner/record/run_folder.h"
 #include "runner/run/worker_process.h"
 
@@ -33,6 +34,12 @@ struct RunRequest {
   std::filesystem::path source = {};
   ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
   OwnDevice* device = nullptr;  ///< that the graph names; given back where the run leaves it. Null: nobody chose it
+  std::vector<InputPath> inputs = {};  ///< that are recorded as they are when the run begins
+  /// Of a new run: the folder of another one, whose plans the trainings take up; empty: each makes its own.
+  std::filesystem::path plans = {};
+  /// Looks at what a new run's environment.json is to say, before anything is written; errors end the run, warnings are
+  /// shown. Empty: nobody looks.
+  std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
 };
 
 /// Where and how a run happens: everything of the outside world that it touches.

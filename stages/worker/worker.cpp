@@ -87,6 +87,13 @@ std::filesystem::path resumed_folder(const Json& request) {
   return folder.get<std::string>();
 }
 
+/// "plans", the folder of a run whose plans are taken up; empty: of none.
+std::filesystem::path plans_folder(const Json& request) {
+  const Json folder = request.value("plans", Json(""));
+  if (!folder.is_string()) throw std::runtime_error("its 'plans'");
+  return folder.get<std::string>();
+}
+
 /// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
@@ -241,7 +248,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                            .trained = trained,
                                            .reuse = reuse,
                                            .restarts = restarts,
-                                           .resumed = resumed_folder(request)},
+                                           .resumed = resumed_folder(request),
+                                           .plans = plans_folder(request)},
                                           dry,
                                           /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
@@ -268,7 +276,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
                          .resume = is_set("resume"),
                          .trained = trained,
                          .reuse = reuse,
-                         .restarts = restarts},
+                         .restarts = restarts,
+                         .plans = plans_folder(request)},
                         device->str());
   } catch (const runner::Cancelled&) {
     if (is_stopped() || !has_difference()) throw;

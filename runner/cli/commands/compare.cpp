@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include "runner/report/comparison.h"
 #include "runner/report/episode_pictures.h"
 #include "runner/report/paired_comparison.h"
+#include "runner/report/paired_predictions.h"
 #include "runner/report/picture_folder.h"
 
 namespace runner {
@@ -17,7 +19,33 @@ struct CompareFlags {
   std::string sort;  ///< a column; empty: in the order named
   std::string out;   ///< empty: nothing is drawn
   bool paired = false;
+  std::int64_t seed = 0;  ///< of the bootstrap of a paired comparison
 };
+
+/// The tests of a paired comparison: of episodes where the models are few-shot ones, else of single samples.
+struct PairedTests {
+  std::vector<PairedDifference> episodes;
+  std::vector<PairedClassifiers> samples;
+
+  std::string text() const { return samples.empty() ? paired_text(episodes) : paired_text(samples); }
+  nlohmann::ordered_json json() const { return samples.empty() ? to_json(episodes) : to_json(samples); }
+};
+
+Result<PairedTests> paired_tests(const Comparison& comparison, std::uint64_t seed) {
+  PairedTests tests;
+  const bool has_episodes =
+      std::ranges::any_of(comparison.rows, [](const Comparison::Row& row) { return !row.evaluation.episodes.empty(); });
+  if (has_episodes) {
+    auto differences = paired_differences(comparison);
+    if (!differences) return differences.errors();
+    tests.episodes = *std::move(differences);
+  } else {
+    auto pairs = paired_classifiers(comparison, seed);
+    if (!pairs) return pairs.errors();
+    tests.samples = *std::move(pairs);
+  }
+  return tests;
+}
 
 ExitCode compare(const CompareFlags& flags, Console& console) {
   const auto runs = selected_runs(flags.runs, console);
@@ -35,31 +63,31 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
-  std::vector<PairedDifference> paired;
+  PairedTests tests;
   if (flags.paired) {
-    auto differences = paired_differences(*comparison);
-    if (!differences) return report(console, differences.errors());
-    paired = *std::move(differences);
+    auto made = paired_tests(*comparison, static_cast<std::uint64_t>(flags.seed));
+    if (!made) return report(console, made.errors());
+    tests = *std::move(made);
   }
   try {
     std::vector<std::string> pictures;
     if (!flags.out.empty()) {
       PictureFolder folder(flags.out);
       folder.write("model_comparison.svg", draw_comparison(*comparison));
-      for (std::size_t i = 0; i < paired.size(); ++i) {
-        const std::string number = paired.size() > 1 ? "." + std::to_string(i + 1) : "";
-        folder.write("paired_differences" + number + ".svg", draw_difference(paired[i]));
+      for (std::size_t i = 0; i < tests.episodes.size(); ++i) {
+        const std::string number = tests.episodes.size() > 1 ? "." + std::to_string(i + 1) : "";
+        folder.write("paired_differences" + number + ".svg", draw_difference(tests.episodes[i]));
       }
       pictures = folder.written();
     }
     if (console.json) {
       nlohmann::ordered_json json = to_json(*comparison);
-      if (flags.paired) json["paired"] = to_json(paired);
+      if (flags.paired) json["paired"] = tests.json();
       json["pictures"] = pictures;
       print_result(console, "compare/1", json);
     } else {
       console.out << comparison_text(*comparison);
-      if (flags.paired) console.out << '\n' << paired_text(paired);
+      if (flags.paired) console.out << '\n' << tests.text();
       for (const std::string& path : pictures) console.out << path << '\n';
     }
   } catch (const WriteError& error) {
@@ -79,7 +107,13 @@ Invocation declare_compare() {
             .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add({.name = "--paired",
             .value = &flags->paired,
-            .summary = "Test the differences of few-shot models to the first, episode by episode"});
+            .summary = "Test the differences to the first: of classifiers sample by sample, with McNemar's test, of "
+                       "few-shot models episode by episode"});
+  verb.add({.name = "--seed",
+            .value = &flags->seed,
+            .summary = "--paired: decides the samples that the bootstrap of the intervals draws",
+            .type = "N",
+            .shows_default = true});
   verb.add({.name = "--out", .value = &flags->out, .summary = "Draw the comparison into this folder", .type = "DIR"});
   verb.run = [flags](Console& console) { return compare(*flags, console); };
   return verb;

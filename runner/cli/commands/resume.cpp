@@ -100,7 +100,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .smoke = run->smoke,
                            .resume = run->folder,
                            .reuse = flags.reuse.which(),
-                           .device = &*device};
+                           .device = &*device,
+                           .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder)};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 

@@ -55,7 +55,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .sources = sources,
                            .smoke = flags.smoke,
                            .reuse = flags.reuse.which(),
-                           .device = &*device};
+                           .device = &*device,
+                           .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
   return run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/commands/runs_rerun.h"
 #include "runner/cli/console.h"
 #include "runner/cli/prepare.h"
 #include "runner/disk/write_error.h"
@@ -136,6 +137,12 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
+ExitCode rerun(const RunsFlags& flags, Console& console) { return rerun_run(flags.as_rerun(), console); }
+
+ExitCode reproduce(const RunsFlags& flags, Console& console) {
+  return reproduce_run(flags.as_rerun(), flags.tolerance.empty() ? "1e-3" : flags.tolerance, console);
+}
+
 /// What `retort runs ACTION` does, as a table of contents.
 struct RunsAction {
   std::string_view name;
@@ -154,10 +161,46 @@ constexpr RunsAction kActions[] = {
     {"rm", 1, kAny, "the folders of runs", remove_runs},
     {"status", 1, 1, "the folder of a run", show_status},
     {"reset", 1, 1, "the folder of a run", reset},
+    {"rerun", 1, kAny, "the folder of a run, and overrides", rerun},
+    {"reproduce", 1, kAny, "the folder of a run, and overrides", reproduce},
     {"reindex", 0, kAny, "folders that hold runs", reindex_runs},
 };
 
+/// An option of `retort runs`, and the actions that obey it.
+struct RunsOption {
+  std::string_view name;
+  bool is_given;
+  std::vector<std::string_view> actions;
+};
+
+/// An option that the action does not obey is a mistake.
+Diagnostics misplaced(const RunsFlags& flags) {
+  const RunsOption options[] = {
+      {"--node", !flags.node.empty(), {"reset"}},
+      {"--sort", !flags.sort.empty(), {"ls"}},
+      {"--reverse", flags.is_reversed, {"ls"}},
+      {"--metric", !flags.metric.empty(), {"best"}},
+      {"--all", flags.all, {"best"}},
+      {"--remove", flags.removes, {"tag"}},
+      {"--yes", flags.yes, {"rm"}},
+      {"--force", flags.rerun.force, {"rerun", "reproduce"}},
+      {"--log-level", !flags.rerun.log.level.empty(), {"rerun", "reproduce"}},
+      {"--tolerance", !flags.tolerance.empty(), {"reproduce"}},
+  };
+  Diagnostics found;
+  for (const RunsOption& option : options) {
+    if (!option.is_given || std::ranges::find(option.actions, flags.action) != option.actions.end()) continue;
+    found.push_back({ErrorCode::kUsage,
+                     {},
+                     "",
+                     "`retort runs " + flags.action + "` does not take " + std::string(option.name),
+                     "it is for `retort runs " + std::string(option.actions.front()) + '`'});
+  }
+  return found;
+}
+
 ExitCode runs(const RunsFlags& flags, Console& console) {
+  if (const Diagnostics errors = misplaced(flags); !errors.empty()) return report(console, errors);
   const auto& action = *std::ranges::find(kActions, std::string_view(flags.action), &RunsAction::name);
   const std::size_t count = flags.words.size();
   if (count >= action.least && count <= action.most) return action.run(flags, console);
@@ -174,19 +217,23 @@ Invocation declare_runs() {
   Invocation verb;
   std::vector<std::string> names;
   for (const RunsAction& action : kActions) names.emplace_back(action.name);
-  verb.add({.name = "action",
-            .value = &flags->action,
-            .summary = "ls: lists runs; show: all of one; diff: in what two differ; best: the folder of the best; tag: "
-                       "tags one, or shows its tags; rm: removes runs; status: how far the trainings and evaluations "
-                       "of a run are; reset: removes one node's results; reindex: makes the index of ls and best anew",
-            .choices = names,
-            .required = true});
+  verb.add(
+      {.name = "action",
+       .value = &flags->action,
+       .summary =
+           "ls: lists runs; show: all of one; diff: in what two differ; best: the folder of the best; tag: "
+           "tags one, or shows its tags; rm: removes runs; status: how far the trainings and evaluations "
+           "of a run are; reset: removes one node's results; rerun: a new run from the record of one; "
+           "reproduce: the same, and says whether it came out the same; reindex: makes the index of ls and best anew",
+       .choices = names,
+       .required = true});
   verb.action = &flags->action;
   verb.add({.name = "runs",
             .value = &flags->words,
             .summary = "The run's folder; of ls, best and reindex: folders that hold runs (default: outputs and "
                        "multirun), and of ls and best a filter, such as 'accuracy>0.7 & model.kind=lora'; of tag: the "
-                       "run and tags"});
+                       "run and tags; of rerun and reproduce: the run, and key=value for options that are to be others "
+                       "(run.dir=DIR is the new folder)"});
   verb.add({.name = "--node", .value = &flags->node, .summary = "reset: the node, such as train.0-1", .type = "NODE"});
   verb.add({.name = "--sort",
             .value = &flags->sort,
@@ -203,13 +250,27 @@ Invocation declare_runs() {
             .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
   verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: take these tags away"});
   verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask"});
+  add_rerun(verb, flags->rerun);
+  verb.add({.name = "--tolerance",
+            .value = &flags->tolerance,
+            .summary = "reproduce: the relative difference up to which metrics count as near",
+            .type = "X",
+            .assumed = "1e-3"});
   verb.run = [flags](Console& console) { return runs(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kRunsCommand = {"runs", "Lists, shows, compares, tags and removes runs, or has a part of one done again.",
-                              "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
+RerunFlags RunsFlags::as_rerun() const {
+  RerunFlags result = rerun;
+  result.run = run();
+  result.overrides.assign(words.begin() + 1, words.end());
+  return result;
+}
+
+const Command kRunsCommand = {
+    "runs", "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
+    "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
 
 }  // namespace runner

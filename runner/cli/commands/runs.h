@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runner/cli/command.h"
+#include "runner/cli/rerun.h"
 #include "runner/error/result.h"
 #include "runner/registry/run_listing.h"
 
@@ -17,9 +18,13 @@ struct RunsFlags {
   std::string sort = {};                ///< ls: a key; empty: by folder
   std::string metric = {};              ///< best: a key; empty: accuracy
   bool is_reversed = false, all = false, removes = false, yes = false;
+  RerunFlags rerun = {};       ///< rerun, reproduce: but for the run and the overrides, which are among the words
+  std::string tolerance = {};  ///< reproduce: a number; empty: 1e-3
 
   /// Of an action that takes one.
   const std::string& run() const { return words.front(); }
+  /// Of rerun and reproduce: the first word is the run, the others are overrides.
+  RerunFlags as_rerun() const;
 };
 
 /// The verbs of `retort runs`, each in its file runs_<verb>.cpp.

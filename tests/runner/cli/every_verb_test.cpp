@@ -46,6 +46,8 @@ const std::string kSurvey =
     R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,)"
     R"("shared_patients":{"count":0,"shown":[]},"strangers":{"count":0,"shown":[]}})";
 
+const std::string kLoss = R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
+
 /// What a worker has once answered to `retort plan`.
 std::string recorded_plan() {
   auto cases = read_cases(RETORT_SOURCE_DIR "/tests/cases/commands/plan.case");
@@ -78,8 +80,11 @@ std::vector<GoodLine> good_lines() {
       {"runs", "runs tag finished good"},
       {"runs", "runs rm stopped --yes"},
       {"runs", "runs reindex ."},
+      {"compare", "compare finished stopped --all --paired"},
       {"runs", "runs status finished"},
       {"runs", "runs reset stopped --node train"},
+      {"runs", "runs rerun finished run.dir=r", kRunning},
+      {"runs", "runs reproduce measured run.dir=r", kRunning + " " + quoted("line:" + kLoss)},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
       {"sweep", "sweep quickstart seed=1,2 sweep.dir=s", kRunning},
       {"plan", "plan quickstart", answering(recorded_plan())},
@@ -160,11 +165,11 @@ nlohmann::json last_document(const std::string& out) {
   return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr, /*allow_exceptions=*/false);
 }
 
-/// A folder with a run that has finished and one that has not.
+/// A folder with a run that has finished, one that has not, and one that has left nothing but what it measured.
 class RecordedRuns {
  public:
   RecordedRuns() {
-    for (const std::string run : {"finished", "stopped"}) {
+    for (const std::string run : {"finished", "stopped", "measured"}) {
       folder_.write(run + "/.retort/run.json", R"({"schema": 1})");
       folder_.write(run + "/.retort/environment.json", R"({"device": "cpu", "threads": 1})");
       folder_.write(run + "/.retort/recipe.yaml",
@@ -173,7 +178,7 @@ class RecordedRuns {
                     "train: {kind: train.supervised, epochs: 2, optimizer: {learning_rate: 0.001}}\n"
                     "evaluate: {kind: evaluate.classification}\n");
       folder_.write(run + "/summary.json",
-                    R"({"schema": 1, "recipe": "probe", "status": ")" + run +
+                    R"({"schema": 1, "recipe": "probe", "status": ")" + (run == "measured" ? "finished" : run) +
                         R"(", "exit": 0, "started": "2026-01-31T12:00:00+0000", "seconds": 1, "nodes": [],)"
                         R"( "metrics": {}, "diagnostics": []})");
       folder_.write(run + "/nodes/evaluate/metrics.json",
@@ -181,11 +186,13 @@ class RecordedRuns {
                     R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
                     R"( "per_class": [{"class": "a", "precision": 0.5, "recall": 1, "f1": 0.6, "support": 1},)"
                     R"( {"class": "b", "precision": 1, "recall": 0.6, "f1": 0.8, "support": 3}]})");
+      folder_.write(run + "/nodes/evaluate/predictions.csv", "name,label,predicted\nx,a,a\ny,b,a\n");
       folder_.write(run + "/metrics.jsonl",
                     R"({"node": "train", "name": "train/epoch_loss", "value": 2.0, "step": 4, "time": 10.0})"
                     "\n");
       folder_.write(run + "/nodes/train/checkpoints/step-00000004/manifest.json", "{}");
     }
+    std::filesystem::remove_all(folder_ / "measured/nodes");
   }
 
   /// Runs `line`, with `more` after it, as a shell reads it.

@@ -41,13 +41,15 @@ TEST(EnvironmentRecord, NoSecretIsOnTheAllowList) {
 
 TEST(EnvironmentRecord, DescribesTheMachineButNotItsName) {
   const TemporaryFolder proc;
-  std::ofstream(proc.path() / "cpuinfo") << "processor\t: 0\nmodel name\t: Great CPU 9000\nflags\t: fpu\n";
+  std::ofstream(proc.path() / "cpuinfo")
+      << "processor\t: 0\nmodel name\t: Great CPU 9000\nflags\t: fpu avx2 avx512f avx512f_x\n";
   std::ofstream(proc.path() / "meminfo") << "MemTotal:       16384 kB\nMemFree: 1 kB\n";
   const char* const none[] = {nullptr};
   const auto record = environment_record({{"libtorch", "2.11.0"}}, none, proc.path());
   EXPECT_EQ(record["retort"], build_id());
   EXPECT_EQ(record["versions"]["libtorch"], "2.11.0");
   EXPECT_EQ(record["cpu"]["model"], "Great CPU 9000");
+  EXPECT_EQ(record["cpu"]["instruction_sets"].dump(), R"(["avx2","avx512f"])");
   EXPECT_EQ(record["memory_bytes"], 16384 * 1024);
   char host[256] = {};
   gethostname(host, sizeof host - 1);

@@ -1,0 +1,175 @@
+#include "runner/record/input_record.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/disk/digest.h"
+#include "runner/error/stage_error.h"
+#include "runner/schema/schema_choices.h"
+#include "runner/stage/run_layout.h"
+#include "runner/text/bytes.h"
+#include "runner/weights/weights_file.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSweepMark = "sweep.jsonl";  // of sweep_layout.h, a later room
+
+/// Where an option's text points; nullopt for weights that are not there.
+std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
+  if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
+  try {
+    return find_weights(text);
+  } catch (const StageError&) {
+    return std::nullopt;
+  }
+}
+
+void gather_inputs(const Value& value, std::vector<std::string>& path, const std::string& pointer, const Value& recipe,
+                   const SchemaSet& schemas, const fs::path& folder, std::vector<InputPath>& found) {
+  const auto below = [&](const std::string& key, const Value& part) {
+    path.push_back(key);
+    gather_inputs(part, path, pointer_to(pointer, key), recipe, schemas, folder, found);
+    path.pop_back();
+  };
+  if (const auto* map = value.map())
+    for (const Entry& entry : *map) below(entry.key, entry.value);
+  if (const auto* list = value.list())
+    for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
+  const std::string* text = value.text();
+  if (!text || text->empty() || !schemas.choices(recipe, path).is_path) return;
+  if (auto whole = whole_path(*text, folder)) found.push_back({pointer, *std::move(whole)});
+}
+
+/// A file below an input, as it is now.
+struct InputFile {
+  std::string name;
+  std::uintmax_t size = 0;
+  std::int64_t modified = 0;
+};
+
+std::optional<InputFile> look_at_input(const fs::path& path, std::string name) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  InputFile file{.name = std::move(name), .size = fs::file_size(path, error)};
+  if (error) return std::nullopt;
+  file.modified = fs::last_write_time(path, error).time_since_epoch().count();
+  return error ? std::nullopt : std::optional(file);
+}
+
+/// A folder that runs have made says nothing of what a recipe reads.
+bool is_made_by_runs(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepMark, error);
+}
+
+std::vector<InputFile> input_files(const fs::path& input) {
+  std::vector<InputFile> files;
+  std::error_code error;
+  if (!fs::is_directory(input, error)) {
+    if (auto file = look_at_input(input, "")) files.push_back(*std::move(file));
+    return files;
+  }
+  fs::recursive_directory_iterator at(input, fs::directory_options::skip_permission_denied, error);
+  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const bool is_folder = at->is_directory(gone) && !at->is_symlink(gone);
+    if (at->path().filename().string().starts_with('.') || (is_folder && is_made_by_runs(at->path()))) {
+      at.disable_recursion_pending();
+      continue;
+    }
+    if (auto file = look_at_input(at->path(), at->path().lexically_relative(input).generic_string()))
+      files.push_back(*std::move(file));
+  }
+  std::ranges::sort(files, {}, &InputFile::name);
+  return files;
+}
+
+Json input_as_it_is(const fs::path& input, std::uintmax_t largest) {
+  const std::vector<InputFile> files = input_files(input);
+  if (files.empty()) return nullptr;
+  Digest names, times, content;
+  std::uintmax_t bytes = 0;
+  for (const auto& [name, size, modified] : files) {
+    bytes += size;
+    names.update(name + '\0' + std::to_string(size) + '\n');  // no name holds a NUL
+    times.update(name + '\0' + std::to_string(modified) + '\n');
+  }
+  bool is_read = bytes <= largest;
+  for (std::size_t i = 0; i < files.size() && is_read; ++i)
+    is_read = content.update_from(files[i].name.empty() ? input : input / files[i].name) == 0;
+  return {{"files", files.size()},
+          {"bytes", bytes},
+          {"names", names.finish()},
+          {"content", is_read ? Json(content.finish()) : Json(nullptr)},
+          {"modified", times.finish()}};
+}
+
+/// A member that may be missing, or be anything.
+Json input_member(const Json& object, const char* key) {
+  return object.is_object() ? object.value(key, Json()) : Json();
+}
+
+std::string input_amount(const Json& record) {
+  const Json files = input_member(record, "files"), bytes = input_member(record, "bytes");
+  if (!files.is_number_unsigned() || !bytes.is_number_unsigned()) return "unknown";
+  const auto count = files.get<std::uint64_t>();
+  return std::to_string(count) + (count == 1 ? " file" : " files") + " with " +
+         bytes_text(static_cast<std::int64_t>(bytes.get<std::uint64_t>()));
+}
+
+/// Empty: it is what it was.
+std::string change_of_input(const Json& before, const Json& now) {
+  if (!now.is_object()) return "is no longer there: it was " + input_amount(before);
+  if (input_member(before, "names") != input_member(now, "names")) {
+    const std::string was = input_amount(before), is = input_amount(now);
+    return was == is ? "has other files: " + was + " as before, with other names or sizes"
+                     : "was " + was + " and is now " + is;
+  }
+  const Json old_content = input_member(before, "content"), content = input_member(now, "content");
+  if (old_content.is_string() && content.is_string())
+    return old_content == content ? "" : "has the same files with other contents";
+  return input_member(before, "modified") == input_member(now, "modified")
+             ? ""
+             : "may have changed: it has the same files with other times, and is too large for its contents to be "
+               "known";
+}
+
+}  // namespace
+
+std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas, const fs::path& folder) {
+  std::vector<InputPath> found;
+  if (!recipe.map()) return found;
+  for (const Entry& stage : *recipe.map()) {
+    if (!stage.value.find("kind")) continue;  // no stage: it names no input
+    std::vector<std::string> path = {stage.key};
+    gather_inputs(stage.value, path, pointer_to("", stage.key), recipe, schemas, folder, found);
+  }
+  return found;
+}
+
+Json input_record(const std::vector<InputPath>& inputs, std::uintmax_t largest) {
+  Json record = Json::object();
+  for (const auto& [pointer, path] : inputs) record[pointer] = input_as_it_is(path, largest);
+  return record;
+}
+
+std::vector<InputChange> input_changes(const Json& before, const Json& now) {
+  std::vector<InputChange> changes;
+  if (!before.is_object() || !now.is_object()) return changes;
+  for (const auto& [pointer, was] : before.items()) {
+    if (!was.is_object() || !now.contains(pointer)) continue;
+    std::string text = change_of_input(was, now[pointer]);
+    if (!text.empty()) changes.push_back({pointer, std::move(text)});
+  }
+  return changes;
+}
+
+}  // namespace runner
