@@ -5,6 +5,7 @@
 #include <deque>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -71,8 +72,10 @@ class TrialPool {
  public:
   TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings)
       : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings) {
-    for (const Trial& trial : journal.trials())
+    for (const Trial& trial : journal.trials()) {
       if (!has_finished(trial)) waiting_.push_back(trial.number);
+      for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+    }
     done_ = journal.trials().size() - waiting_.size();
     if (done_ > 0)
       say(std::to_string(done_) + " of " + std::to_string(journal.trials().size()) + " trials have finished");
@@ -224,14 +227,8 @@ class TrialPool {
   std::string settings_of(std::uint64_t number) const {
     std::vector<std::string> own;  // what others set too says nothing
     for (const std::string& setting : journal_.trials()[number].settings)
-      if (!is_of_all(setting)) own.push_back(setting);
+      if (uses_.at(setting) < journal_.trials().size()) own.push_back(setting);
     return own.empty() ? "" : " (" + join(own, " ") + ")";
-  }
-
-  bool is_of_all(const std::string& setting) const {
-    return std::ranges::all_of(journal_.trials(), [&](const Trial& trial) {
-      return std::ranges::find(trial.settings, setting) != trial.settings.end();
-    });
   }
 
   std::string progress() const {
@@ -251,6 +248,7 @@ class TrialPool {
   std::map<WorkerProcess*, RunningTrial> running_;
   std::deque<std::uint64_t> waiting_;
   std::map<std::uint64_t, int> failures_;
+  std::map<std::string, std::size_t> uses_;  // trials that have a setting
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
