@@ -169,10 +169,39 @@ void settle_threads(Value& recipe, std::int64_t slots) {
   if (slots > 1 && threads && threads->text() && *threads->text() == "auto") threads->data = threads_of_slot(slots);
 }
 
+/// The longest training of a recipe, in epochs; nullopt: none says.
+std::optional<std::int64_t> epochs_of(const Value& recipe) {
+  std::optional<std::int64_t> most;
+  for (const Entry& stage : *recipe.map()) {
+    const Value* epochs = stage.value.map() ? stage.value.find("epochs") : nullptr;
+    const auto* number = epochs ? std::get_if<std::int64_t>(&epochs->data) : nullptr;
+    if (number) most = std::max(*number, most.value_or(0));
+  }
+  return most;
+}
+
+/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the shortest training.
+void see_asha(const Value& recipe, std::optional<AshaOptions>& asha) {
+  const Value* given = at_key(recipe, "sweep.asha");
+  if (!given || !given->map()) return;
+  const auto integer = [&](const char* key) -> std::optional<std::int64_t> {
+    const auto* number = std::get_if<std::int64_t>(&given->find(key)->data);
+    return number ? std::optional(*number) : std::nullopt;
+  };
+  if (!asha) {
+    asha = {.metric = *given->find("metric")->text(),
+            .first = *integer("first"),
+            .factor = *integer("factor"),
+            .last = integer("last")};
+  }
+  const auto epochs = epochs_of(recipe);
+  if (!integer("last") && epochs) asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
+}
+
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
 /// when that has mistakes.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings, Sources& sources, std::int64_t slots, std::string& dir) {
+                        Diagnostics& warnings, Sources& sources, std::int64_t slots, PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -187,7 +216,9 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
-  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && dir.empty()) dir = *given->text();
+  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
+    sweep.dir = *given->text();
+  see_asha(job.recipe, sweep.asha);
   erase(&job.recipe, "sweep");  // a job is none
   settle_threads(job.recipe, slots);
   job.hash = recipe_hash(job.recipe);
@@ -264,7 +295,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep.dir), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep), job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }

@@ -29,6 +29,7 @@ struct TrialSurroundings {
 
 /// Runs what the journal says is still to be done: each trial that has not finished, or whose run is no longer there,
 /// in the order of their numbers. A run that was begun is resumed; one that cannot be is set aside, and begun anew.
+/// Of a sweep with `asha` a trial that is worse than others at a rung is asked to save and stop, and is done.
 /// What fails is told at once. SIGINT, SIGTERM and SIGHUP have the trials at work save and stop; the journal knows
 /// them as interrupted.
 /// kDone where all have finished, kSomeTrialsFailed, or how the program ends that was stopped (stop.h). Throws

@@ -71,7 +71,7 @@ Diagnostics write_recipes(const std::vector<Job>& jobs, const SweepLayout& layou
 }
 
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
-  const SweepResults results = read_results(journal.folder(), journal.trials(), metric);
+  const SweepResults results = read_results(journal.folder(), journal.plan(), metric);
   const SweepLayout layout(journal.folder());
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = journal.folder().string();
@@ -116,7 +116,7 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
 ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return report(console, plan.errors());
-  const SweepResults results = read_results(folder, plan->trials, flags.metric);
+  const SweepResults results = read_results(folder, *plan, flags.metric);
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = folder.string();
   if (console.json) print_result(console, "sweep_results/1", json);
@@ -206,7 +206,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   try {
     if (const Diagnostics errors = write_recipes(prepared->jobs, SweepLayout(*folder), sources); !errors.empty())
       return report(console, errors);
-    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}};
+    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}, .asha = prepared->asha};
     for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
     for (const Job& job : prepared->jobs) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});

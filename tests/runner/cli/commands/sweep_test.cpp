@@ -67,5 +67,18 @@ TEST(PreparedSweep, RecipeDrawsSamples) {
   EXPECT_EQ(none.errors().front().code, ErrorCode::kOutOfRange) << none.errors().front().message;
 }
 
+TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
+  EXPECT_EQ(swept({})->asha, std::nullopt);
+  const auto sweep = swept({"sweep.asha={factor:4}"}, "vars.x: [1, 2]");
+  ASSERT_TRUE(sweep) << sweep.errors().front().message;
+  EXPECT_EQ(sweep->asha, (AshaOptions{.metric = "validation/accuracy", .first = 1, .factor = 4, .last = {}}));
+  const auto last = swept({"sweep.asha={metric:loss,first:2,last:5}"});
+  ASSERT_TRUE(last) << last.errors().front().message;
+  EXPECT_EQ(last->asha, (AshaOptions{.metric = "loss", .first = 2, .factor = 3, .last = 5}));
+  const auto bad = swept({"sweep.asha={factor:1}"});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.errors().front().pointer, "/sweep/asha/factor");
+}
+
 }  // namespace
 }  // namespace runner
