@@ -75,12 +75,13 @@ struct RunningTrial {
 /// Everything while the trials run.
 class TrialPool {
  public:
-  TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings)
-      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings) {
+  TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
+            TrialSource* source)
+      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings), source_(source) {
     if (journal.plan().asha) catch_up(*journal.plan().asha);
     for (const Trial& trial : journal.trials()) {
       if (!has_finished(trial)) waiting_.push_back(trial.number);
-      for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+      count_settings(trial);
     }
     done_ = journal.trials().size() - waiting_.size();
     if (done_ > 0)
@@ -89,8 +90,9 @@ class TrialPool {
 
   ExitCode operator()() {
     while (true) {
+      add_new();
       while (!is_stopping() && !waiting_.empty() && std::ssize(running_) < options_.slots) start_next();
-      if (running_.empty() && (waiting_.empty() || is_stopping())) break;
+      if (running_.empty() && (is_stopping() || (waiting_.empty() && !may_come()))) break;
       take(workers_.next(next_look()));
       stop_the_late();
       for (auto& [worker, trial] : running_) compare(trial, worker);
@@ -104,6 +106,22 @@ class TrialPool {
   }
 
  private:
+  bool may_come() const { return source_ && !source_->is_done(); }
+
+  /// What a sampler outside has thought of for the free slots.
+  void add_new() {
+    const std::size_t taken = running_.size() + waiting_.size(), slots = static_cast<std::size_t>(options_.slots);
+    if (!may_come() || is_stopping()) return;
+    for (const std::uint64_t number : source_->take(slots > taken ? slots - taken : 0)) {
+      count_settings(journal_.trials()[number]);
+      waiting_.push_back(number);
+    }
+  }
+
+  void count_settings(const Trial& trial) {
+    for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+  }
+
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
 
   /// What earlier processes have compared, and not acted on.
@@ -152,7 +170,9 @@ class TrialPool {
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
-      return fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message, {});
+      fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message, {});
+      if (source_ && !std::ranges::count(waiting_, number)) source_->ended(journal_.trials()[number]);
+      return;
     }
     journal_.started(number);
     RunningTrial trial{.number = number, .began = Clock::now()};
@@ -189,6 +209,11 @@ class TrialPool {
   }
 
   void end(RunningTrial& trial, int exit) {
+    judge(trial, exit);
+    if (source_ && !std::ranges::count(waiting_, trial.number)) source_->ended(journal_.trials()[trial.number]);
+  }
+
+  void judge(RunningTrial& trial, int exit) {
     const double seconds = trial.seconds();
     compare(trial, nullptr);  // what it said last
     if (trial.is_cut) {       // however it ended: nobody waits for it
@@ -251,6 +276,7 @@ class TrialPool {
   }
 
   std::optional<std::chrono::milliseconds> next_look() const {
+    if (may_come()) return std::chrono::milliseconds(20);
     if (asha_) return std::chrono::milliseconds(100);
     if (!options_.time_out) return std::nullopt;
     return std::chrono::milliseconds(1000);
@@ -285,6 +311,7 @@ class TrialPool {
   const SweepLayout layout_;
   const TrialOptions& options_;
   const TrialSurroundings& surroundings_;
+  TrialSource* const source_;  // may be null
   WorkerSet workers_;
   std::map<WorkerProcess*, RunningTrial> running_;
   std::deque<std::uint64_t> waiting_;
@@ -298,8 +325,9 @@ class TrialPool {
 
 }  // namespace
 
-ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) {
-  return TrialPool(journal, options, surroundings)();
+ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
+                    TrialSource* source) {
+  return TrialPool(journal, options, surroundings, source)();
 }
 
 }  // namespace runner

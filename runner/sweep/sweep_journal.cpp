@@ -86,6 +86,10 @@ void see_event(const std::string& line, SweepPlan& plan) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const Fields fields(json, "a line");
   const auto number = static_cast<std::size_t>(fields.count("trial"));
+  if (number == plan.trials.size() && fields.has("hash")) {
+    plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
+    return;
+  }
   if (number < plan.trials.size() && fields.has("rung")) return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
   if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
@@ -197,6 +201,13 @@ Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
   auto read = read_journal(folder);
   if (!read) return read.errors();
   return std::move(read->plan);
+}
+
+std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings) {
+  const std::uint64_t number = plan_.trials.size();
+  file_->append(journal_line({{"trial", number}, {"hash", hash}, {"settings", settings}}));
+  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings)});
+  return number;
 }
 
 void SweepJournal::started(std::uint64_t trial) {

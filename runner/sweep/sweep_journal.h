@@ -41,7 +41,8 @@ class SweepJournal {
   const SweepPlan& plan() const { return plan_; }
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
-  /// Throw WriteError.
+  /// Throw WriteError. A trial is added with the next number, which is given back.
+  std::uint64_t add(std::string hash, std::vector<std::string> settings);
   void started(std::uint64_t trial);
   /// A trial has come to its next rung with that value.
   void reached(std::uint64_t trial, double value);
