@@ -17,13 +17,18 @@ namespace {
 
 void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
 
+JobChoice one_of(const Override& override) {
+  if (override.sweep->kind != Sweep::Kind::kInterval) return {};
+  return {.seed = 0, .samples = 1};
+}
+
 /// Of each sweep its first value, so that there is something to compose before the sweep is known.
 std::vector<Override> first_values(const Composer& composer) {
   std::vector<Override> result;
   for (const Override& override : composer.overrides()) {
     if (!override.sweep) {
       result.push_back(override);
-    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), 0)) {
+    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), one_of(override))) {
       const std::vector<Override> first = (*alone)[0];
       result.insert(result.end(), first.begin(), first.end());
     }
@@ -36,16 +41,27 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)"}.
+/// The values of a key in `sweep.params` as an override has them; empty for a list, which is used as it is.
+std::string grammar_of(const Value& value) {
+  if (const std::string* text = value.text()) return *text;
+  const Value* columns = value.map() ? value.find("zip") : nullptr;
+  if (!columns || !columns->map()) return element_text(value);
+  std::string text;
+  for (const Entry& column : *columns->map())
+    text += (text.empty() ? "" : ",") + column.key + "=" + element_text(column.value);
+  return "zip(" + text + ")";
+}
+
+/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2], b: [3, 4]}}}.
 std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources, Diagnostics& errors) {
   std::vector<Override> result;
   const Value* params = at_key(recipe, "sweep.params");
   if (!params || !params->map()) return result;
   for (const Entry& entry : *params->map()) {
-    const std::string* grammar = entry.value.text();
+    const bool is_grammar = entry.value.text() || entry.value.map();
     const std::string place = place_text(entry.key_where);
-    Result<Override> read = parse_override(
-        sources.add("sweep.params, " + place, entry.key + "=" + (grammar ? *grammar : element_text(entry.value))));
+    Result<Override> read =
+        parse_override(sources.add("sweep.params, " + place, entry.key + "=" + grammar_of(entry.value)));
     if (!read) {
       add(errors, read.errors());
       continue;
@@ -53,7 +69,7 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
     if (entry.value.list()) {
       read->value.reset();
       read->sweep = Sweep{.where = entry.value.where, .choices = *entry.value.list()};
-    } else if (!grammar) {
+    } else if (!is_grammar) {
       read->value = entry.value;
     }
     Result<std::vector<Override>> meant = apply_alias(*read, composer.aliases());
@@ -126,7 +142,7 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
 
 /// The jobs are listed before interpolations are resolved, for those may be others in each job.
 void check_written_out(const Value& recipe, Diagnostics& errors) {
-  for (const char* key : {"sweep", "sweep.params", "sweep.seed"}) {
+  for (const char* key : {"sweep", "sweep.params", "sweep.seed", "sweep.samples"}) {
     const Value* value = at_key(recipe, key);
     if (!value || !is_interpolation(*value)) continue;
     errors.push_back({ErrorCode::kBadSweep, value->where, "",
@@ -153,10 +169,39 @@ void settle_threads(Value& recipe, std::int64_t slots) {
   if (slots > 1 && threads && threads->text() && *threads->text() == "auto") threads->data = threads_of_slot(slots);
 }
 
+/// The longest training of a recipe, in epochs; nullopt: none says.
+std::optional<std::int64_t> epochs_of(const Value& recipe) {
+  std::optional<std::int64_t> most;
+  for (const Entry& stage : *recipe.map()) {
+    const Value* epochs = stage.value.map() ? stage.value.find("epochs") : nullptr;
+    const auto* number = epochs ? std::get_if<std::int64_t>(&epochs->data) : nullptr;
+    if (number) most = std::max(*number, most.value_or(0));
+  }
+  return most;
+}
+
+/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the shortest training.
+void see_asha(const Value& recipe, std::optional<AshaOptions>& asha) {
+  const Value* given = at_key(recipe, "sweep.asha");
+  if (!given || !given->map()) return;
+  const auto integer = [&](const char* key) -> std::optional<std::int64_t> {
+    const auto* number = std::get_if<std::int64_t>(&given->find(key)->data);
+    return number ? std::optional(*number) : std::nullopt;
+  };
+  if (!asha) {
+    asha = {.metric = *given->find("metric")->text(),
+            .first = *integer("first"),
+            .factor = *integer("factor"),
+            .last = integer("last")};
+  }
+  const auto epochs = epochs_of(recipe);
+  if (!integer("last") && epochs) asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
+}
+
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
 /// when that has mistakes.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings, Sources& sources, std::int64_t slots, std::string& dir) {
+                        Diagnostics& warnings, Sources& sources, std::int64_t slots, PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -171,7 +216,9 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
-  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && dir.empty()) dir = *given->text();
+  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
+    sweep.dir = *given->text();
+  see_asha(job.recipe, sweep.asha);
   erase(&job.recipe, "sweep");  // a job is none
   settle_threads(job.recipe, slots);
   job.hash = recipe_hash(job.recipe);
@@ -226,12 +273,14 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
                                [&](const Override& typed) { return sets_the_same(param, typed); });
   });
   overrides.insert(overrides.end(), composer->overrides().begin(), composer->overrides().end());
-  const auto integer = [&](const char* key) -> std::uint64_t {
+  const auto integer = [&](const char* key) -> std::optional<std::uint64_t> {
     const Value* value = base ? at_key(base->unresolved, key) : nullptr;
     const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-    return number ? static_cast<std::uint64_t>(*number) : 0;
+    if (!number || *number < 0) return std::nullopt;  // which the schema has refused
+    return static_cast<std::uint64_t>(*number);
   };
-  const auto list = JobList::make(overrides, composer->configs(), integer("sweep.seed"));
+  const auto list = JobList::make(overrides, composer->configs(),
+                                  {.seed = integer("sweep.seed").value_or(0), .samples = integer("sweep.samples")});
   if (!list) {
     add(errors, list.errors());
     if (!base) add(errors, base.errors());
@@ -246,7 +295,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep.dir), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep), job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }

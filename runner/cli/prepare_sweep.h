@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "runner/graph/recipe.h"
 #include "runner/error/result.h"
 #include "runner/schema/schema.h"
+#include "runner/sweep/asha.h"
 
 namespace runner {
 
@@ -23,7 +25,8 @@ struct Job {
 /// Every run of a sweep, each composed, validated and compiled.
 struct PreparedSweep {
   std::vector<Job> jobs;
-  std::string dir;  ///< sweep.dir; empty: multirun/<date>/<time>
+  std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
+  std::optional<AshaOptions> asha;  ///< sweep.asha
   Diagnostics warnings;
 };
 

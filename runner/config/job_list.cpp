@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "runner/config/interval.h"
 #include "runner/config/number_range.h"
 #include "runner/config/override_text.h"
 #include "runner/config/scalar.h"
@@ -35,6 +36,13 @@ std::string key_text(const Override& override) {
 std::string target_of(const Override& override) {
   return override.kind == OverrideKind::kDelete ? key_text(override)
                                                 : key_text(override).substr(prefix(override.kind).size());
+}
+
+/// Of each key another, so that a further key changes nothing of what the others draw: FNV-1a.
+std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
+  std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
+  for (const char letter : target) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  return hash;
 }
 
 std::string too_many() { return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
@@ -78,7 +86,8 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
     case Sweep::Kind::kGlob:
       return options_of(override, configs);
     case Sweep::Kind::kInterval:
-      bad_job(sweep.where, "an interval has no list of values to run", "write range(start,stop,step), or values a,b,c");
+      bad_job(sweep.where, "an interval has no list of values to run",
+              "write range(start,stop,step), or values a,b,c; sweep.samples=20 draws from it");
     default:
       return sweep.choices;
   }
@@ -117,14 +126,22 @@ std::set<std::string> targets_of(const std::vector<std::vector<Override>>& rows)
 
 }  // namespace
 
-Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs, std::uint64_t seed) {
+Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs,
+                              const JobChoice& choice) {
   JobList list;
   Diagnostics errors;
   std::map<std::string, std::size_t> place_of;   // of single values, by key_text()
   std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
   for (const Override& override : overrides) {
     try {
-      Dimension dimension{rows_of(override, configs, seed), override.sweep.has_value(), override.where};
+      Dimension dimension{{}, override.sweep.has_value(), override.where};
+      dimension.is_drawn = choice.samples && dimension.is_sweep && override.key != "seed";
+      if (dimension.is_drawn && override.sweep->kind == Sweep::Kind::kInterval) {
+        dimension.interval = override;
+        dimension.values = {{override}};  // its target, till it is drawn
+      } else {
+        dimension.values = rows_of(override, configs, choice.seed);
+      }
       const std::size_t next = list.dimensions_.size();
       for (const std::string& target : targets_of(dimension.values)) {
         if (dimension.is_sweep && target.starts_with("hydra.")) {
@@ -147,6 +164,7 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
       errors.push_back(bad.diagnostic);
     }
   }
+  if (errors.empty() && choice.samples) errors = list.draw(choice.seed, *choice.samples);
   if (errors.empty() && list.size() > kMaxJobs) {
     errors.push_back(
         {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over fewer values at a time"});
@@ -155,9 +173,71 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
   return list;
 }
 
+Diagnostics JobList::draw(std::uint64_t seed, std::uint64_t samples) {
+  struct Drawn {
+    Dimension* dimension;
+    SeededOrder random;
+    std::optional<Interval> interval;
+    std::vector<std::vector<Override>> values = {};
+  };
+  std::vector<Drawn> all;
+  std::uint64_t combinations = 1;
+  for (Dimension& dimension : dimensions_) {
+    if (!dimension.is_drawn) continue;
+    const std::string target = target_of(dimension.values.front().front());
+    Drawn drawn{&dimension, SeededOrder(seed_of(seed, target)), {}};
+    if (dimension.interval) {
+      auto interval = Interval::make(*dimension.interval->sweep);
+      if (!interval) return interval.errors();
+      drawn.interval = *interval;
+    }
+    const std::uint64_t size = drawn.interval ? drawn.interval->size() : dimension.values.size();
+    combinations = size > kMaxJobs / combinations ? kMaxJobs + 1 : combinations * size;
+    all.push_back(std::move(drawn));
+  }
+  if (all.empty()) {
+    return {{ErrorCode::kBadSweep,
+             {},
+             "/sweep/samples",
+             "sweep.samples draws from nothing: no key but 'seed' has several values",
+             "give a key several, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
+  }
+  if (samples > combinations) {
+    return {{ErrorCode::kBadSweep, all.front().dimension->where, "/sweep/samples",
+             "sweep.samples is " + std::to_string(samples) + ", and there are " + std::to_string(combinations) +
+                 " combinations to draw from",
+             "leave sweep.samples out to run all of them"}};
+  }
+  std::set<std::vector<std::string>> known;
+  while (known.size() < samples) {
+    std::vector<std::string> texts;
+    std::vector<std::vector<Override>> sample;
+    for (Drawn& one : all) {
+      if (one.interval) {
+        Override drawn = *one.dimension->interval;
+        drawn.sweep.reset();
+        drawn.value = one.interval->at(one.random.draw());
+        drawn.value_text = element_text(*drawn.value);
+        texts.push_back(drawn.value_text);
+        sample.push_back({std::move(drawn)});
+      } else {
+        const std::uint64_t at = one.random.below(one.dimension->values.size());
+        texts.push_back(std::to_string(at));
+        sample.push_back(one.dimension->values[at]);
+      }
+    }
+    if (!known.insert(std::move(texts)).second) continue;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].values.push_back(std::move(sample[i]));
+  }
+  for (Drawn& one : all) one.dimension->values = std::move(one.values);
+  return {};
+}
+
 std::uint64_t JobList::size() const {
   std::uint64_t size = 1;
+  bool is_counted = false;  // the samples
   for (const Dimension& dimension : dimensions_) {
+    if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
     size = std::min(size * dimension.values.size(), kMaxJobs + 1);  // no dimension is larger, so nothing overflows
   }
   return size;
@@ -166,9 +246,17 @@ std::uint64_t JobList::size() const {
 std::vector<Override> JobList::operator[](std::uint64_t number) const {
   std::vector<Override> job;
   std::uint64_t below = size();
+  std::optional<std::uint64_t> sample;
   for (const Dimension& dimension : dimensions_) {
-    below /= dimension.values.size();
-    const std::vector<Override>& row = dimension.values[number / below % dimension.values.size()];
+    std::uint64_t at = 0;
+    if (dimension.is_drawn && sample) {
+      at = *sample;
+    } else {
+      below /= dimension.values.size();
+      at = number / below % dimension.values.size();
+      if (dimension.is_drawn) sample = at;
+    }
+    const std::vector<Override>& row = dimension.values[at];
     job.insert(job.end(), row.begin(), row.end());
   }
   return job;

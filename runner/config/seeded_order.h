@@ -19,7 +19,8 @@ class SeededOrder {
     for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
   }
 
- private:
+  std::uint64_t draw() { return random_(); }
+  /// At least 1.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t beyond = -bound % bound;  // 2^64 modulo bound
     std::uint64_t draw = random_();
@@ -27,6 +28,7 @@ class SeededOrder {
     return draw % bound;
   }
 
+ private:
   std::mt19937_64 random_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -62,6 +63,28 @@ void write_atomically(const std::filesystem::path& path, std::string_view text, 
   AtomicFile file(path, storage);
   file.append(text);
   file.commit();
+}
+
+AtomicFiles::~AtomicFiles() {
+  for (const Written& one : files_)
+    if (!one.is_renamed) storage_->remove(one.file.path());
+}
+
+void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
+  NewFile file(without_leftover(part_of(path), *storage_), path, *storage_);
+  files_.push_back({std::move(path), std::move(file)});
+  files_.back().file.append(text);
+}
+
+void AtomicFiles::commit(std::vector<std::filesystem::path> folders) {
+  for (Written& one : files_) one.file.sync();
+  for (Written& one : files_) {
+    if (storage_->rename(one.file.path(), one.path) != 0)
+      throw WriteError(write_diagnostic(one.path, errno, ErrorCode::kCannotWrite));
+    one.is_renamed = true;
+    if (std::ranges::find(folders, one.path.parent_path()) == folders.end()) folders.push_back(one.path.parent_path());
+  }
+  for (const std::filesystem::path& folder : folders) sync_folder(folder, *storage_);
 }
 
 void sync_folder(const std::filesystem::path& folder, Storage& storage) {

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "runner/disk/descriptor.h"
 #include "runner/disk/storage.h"
@@ -22,6 +24,7 @@ class NewFile {
 
  private:
   friend class AtomicFile;
+  friend class AtomicFiles;
   NewFile(std::filesystem::path path, std::filesystem::path shown, Storage& storage);
 
   std::filesystem::path path_, shown_;  // where it is; what messages call it
@@ -53,6 +56,30 @@ class AtomicFile {
 
 /// Writes `path` as an AtomicFile that holds `text`. Throws WriteError.
 void write_atomically(const std::filesystem::path& path, std::string_view text, Storage& storage = disk());
+
+/// Several files that appear as AtomicFiles do, each whole or not at all, but reach the disk together: half the flushes
+/// of one after the other. Before commit() nothing of them is seen, and without it nothing is left.
+class AtomicFiles {
+ public:
+  explicit AtomicFiles(Storage& storage = disk()) : storage_(&storage) {}
+  ~AtomicFiles();
+  AtomicFiles(AtomicFiles&& other) noexcept : storage_(other.storage_), files_(std::exchange(other.files_, {})) {}
+  AtomicFiles& operator=(AtomicFiles&&) = delete;
+
+  /// Writes `text` beside `path`, where nothing was added to before. Throws WriteError, as commit().
+  void add(std::filesystem::path path, std::string_view text);
+  /// In the order in which they were added. The names in `folders` survive a power cut too, as theirs do.
+  void commit(std::vector<std::filesystem::path> folders = {});
+
+ private:
+  struct Written {
+    std::filesystem::path path;
+    NewFile file;
+    bool is_renamed = false;
+  };
+  Storage* storage_;
+  std::vector<Written> files_;
+};
 
 /// The names in `folder` survive a power cut from here on. Throws WriteError; where folders cannot be flushed there is
 /// nothing to do.

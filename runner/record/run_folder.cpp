@@ -38,11 +38,12 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, MetricsFile metrics, Log
       metrics_(std::move(metrics)),
       log_(std::move(log)) {}
 
-RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log)
+RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records records)
     : RunFolder(folder, storage, MetricsFile::make(RunLayout(folder).metrics(), storage),
                 Log::to_file(NewFile(RunLayout(folder).log(), storage), log.level, log.limit)) {
+  if (records == Records::kTogether) uncommitted_.emplace(storage);
   record_json(RunRecord::kMark, Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
-  sync_folder(path(), storage);  // what is appended to the two from now on is not lost with their names
+  if (!uncommitted_) sync_folder(path(), storage);  // what is appended to the two is not lost with their names
 }
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
@@ -66,9 +67,18 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   }
 }
 
-void RunFolder::record(std::string_view name, std::string_view text) {
-  write_atomically(records_ / name, text, storage_);
+void RunFolder::commit() {
+  if (!uncommitted_) return;
+  AtomicFiles files = *std::exchange(uncommitted_, std::nullopt);
+  files.commit({path()});  // what is appended to log and metrics is not lost with their names
 }
+
+void RunFolder::write(const fs::path& path, std::string_view text) {
+  if (uncommitted_) uncommitted_->add(path, text);
+  else write_atomically(path, text, storage_);
+}
+
+void RunFolder::record(std::string_view name, std::string_view text) { write(records_ / name, text); }
 
 void RunFolder::record_json(std::string_view name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -90,7 +100,7 @@ double RunFolder::beginning_of(const std::string& node, std::span<const MetricLi
 }
 
 void RunFolder::summary(const Json& summary) {
-  write_atomically(layout_.summary(), summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n", storage_);
+  write(layout_.summary(), summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace runner

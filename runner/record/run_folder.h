@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,12 +34,18 @@ struct LogOptions {
 /// training_metrics.json in there. Throws WriteError.
 class RunFolder {
  public:
-  /// A new run in a `folder` from create_run_folder(). `storage` is borrowed.
-  explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {});
+  /// A new run in a `folder` from create_run_folder(). `storage` is borrowed. What is recorded is
+  /// on the disk at once or, `together`, from commit() on, at half the price.
+  enum class Records { kAtOnce, kTogether };
+  explicit RunFolder(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {},
+                     Records records = Records::kAtOnce);
   /// The run in `folder` again, which nobody else may be at work on (run_lock.h).
   static RunFolder reopen(std::filesystem::path folder, Storage& storage = disk(), LogOptions log = {});
 
   const std::filesystem::path& path() const { return layout_.folder(); }
+
+  /// Puts what has waited for it on the disk, the summary too; from now on everything is there at once.
+  void commit();
 
   /// A file of .retort/, one of RunRecord; of a run that was resumed, of .retort/resume-N/.
   void record(std::string_view name, std::string_view text);
@@ -55,10 +62,12 @@ class RunFolder {
 
  private:
   RunFolder(std::filesystem::path folder, Storage& storage, MetricsFile metrics, Log log);
+  void write(const std::filesystem::path& path, std::string_view text);
 
   RunLayout layout_;
   std::filesystem::path records_;
   Storage& storage_;
+  std::optional<AtomicFiles> uncommitted_;  // nullopt: everything at once
   MetricsFile metrics_;
   Log log_;
 };

@@ -61,7 +61,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
     for (const Recovered& one : recorded_recoveries(RunLayout(path).summary())) summary_.see(one);
     log(LogLevel::kInfo, "", "resumed");
   } else {
-    folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log});
+    folder_.emplace(path, surroundings_.storage, LogOptions{.level = surroundings_.worker.log},
+                    RunFolder::Records::kTogether);
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
@@ -74,6 +75,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
   }
   describe(ready, environment);
   folder_->summary(summary_.to_json());
+  folder_->commit();
   for (const KeptLine& line : kept_lines_) {
     folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
   }
@@ -226,6 +228,7 @@ void LiveRecord::close() {
   log(LogLevel::kInfo, "", std::string(name(summary_.status)));
   folder_->log().flush();
   folder_->summary(summary_.to_json());
+  folder_->commit();  // where it could not be opened
 }
 
 double LiveRecord::seconds() const {

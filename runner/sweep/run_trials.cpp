@@ -5,6 +5,7 @@
 #include <deque>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -13,7 +14,9 @@
 #include "runner/record/recorded_run.h"
 #include "runner/run/worker_set.h"
 #include "runner/stage/run_layout.h"
+#include "runner/sweep/metric_tail.h"
 #include "runner/sweep/sweep_layout.h"
+#include "runner/sweep/sweep_results.h"
 #include "runner/text/duration.h"
 #include "runner/text/join.h"
 
@@ -62,6 +65,9 @@ struct RunningTrial {
   Clock::time_point began;
   LastLines said = {};
   bool is_out_of_time = false;
+  std::optional<MetricTail> tail = {};  // of what it is compared by
+  std::size_t seen = 0;                 // values of that
+  bool is_cut = false;                  // others were better
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began).count(); }
 };
@@ -69,10 +75,14 @@ struct RunningTrial {
 /// Everything while the trials run.
 class TrialPool {
  public:
-  TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings)
-      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings) {
-    for (const Trial& trial : journal.trials())
+  TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
+            TrialSource* source)
+      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings), source_(source) {
+    if (journal.plan().asha) catch_up(*journal.plan().asha);
+    for (const Trial& trial : journal.trials()) {
       if (!has_finished(trial)) waiting_.push_back(trial.number);
+      count_settings(trial);
+    }
     done_ = journal.trials().size() - waiting_.size();
     if (done_ > 0)
       say(std::to_string(done_) + " of " + std::to_string(journal.trials().size()) + " trials have finished");
@@ -80,23 +90,66 @@ class TrialPool {
 
   ExitCode operator()() {
     while (true) {
+      add_new();
       while (!is_stopping() && !waiting_.empty() && std::ssize(running_) < options_.slots) start_next();
-      if (running_.empty() && (waiting_.empty() || is_stopping())) break;
+      if (running_.empty() && (is_stopping() || (waiting_.empty() && !may_come()))) break;
       take(workers_.next(next_look()));
       stop_the_late();
+      for (auto& [worker, trial] : running_) compare(trial, worker);
     }
     journal_.sync();
     if (stopped_by_) return exit_code_of_stop(*stopped_by_, /*has_saved=*/true);
-    const bool all =
-        std::ranges::all_of(journal_.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+    const bool all = std::ranges::all_of(journal_.trials(), [](const Trial& trial) {
+      return trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
+    });
     return all ? ExitCode::kDone : ExitCode::kSomeTrialsFailed;
   }
 
  private:
+  bool may_come() const { return source_ && !source_->is_done(); }
+
+  /// What a sampler outside has thought of for the free slots.
+  void add_new() {
+    const std::size_t taken = running_.size() + waiting_.size(), slots = static_cast<std::size_t>(options_.slots);
+    if (!may_come() || is_stopping()) return;
+    for (const std::uint64_t number : source_->take(slots > taken ? slots - taken : 0)) {
+      count_settings(journal_.trials()[number]);
+      waiting_.push_back(number);
+    }
+  }
+
+  void count_settings(const Trial& trial) {
+    for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+  }
+
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
+
+  /// What earlier processes have compared, and not acted on.
+  void catch_up(const AshaOptions& options) {
+    asha_.emplace(options, is_smaller_better(options.metric));
+    for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
+      const Trial& trial = journal_.trials()[reached.trial];
+      if (!asha_->stops(reached) || has_finished(trial)) continue;
+      journal_.ended(trial.number, TrialState::kStopped, static_cast<int>(ExitCode::kStoppedAfterSave), 0);
+    }
+  }
+
+  /// At each rung that a trial has come to: the better of those that were there go on.
+  void compare(RunningTrial& trial, WorkerProcess* worker) {
+    if (!trial.tail || trial.is_cut) return;
+    const std::vector<double>& values = trial.tail->values();
+    for (; !trial.is_cut && trial.seen < values.size(); ++trial.seen) {
+      const auto rung = asha_->rung_at(static_cast<std::int64_t>(trial.seen) + 1);
+      if (!rung || *rung < journal_.trials()[trial.number].rungs.size()) continue;  // compared before it was resumed
+      journal_.reached(trial.number, values[trial.seen]);
+      trial.is_cut = asha_->stops(journal_.plan().rungs.back());
+    }
+    if (trial.is_cut && worker) worker->signal(SIGTERM);
+  }
 
   /// A run folder that somebody has removed is to be had again.
   bool has_finished(const Trial& trial) const {
+    if (trial.state == TrialState::kStopped) return true;
     return trial.state == TrialState::kFinished && status_of(layout_.run(trial.number)) == "finished";
   }
 
@@ -117,10 +170,14 @@ class TrialPool {
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
-      return fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message, {});
+      fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message, {});
+      if (source_ && !std::ranges::count(waiting_, number)) source_->ended(journal_.trials()[number]);
+      return;
     }
     journal_.started(number);
-    running_.emplace(*worker, RunningTrial{.number = number, .began = Clock::now()});
+    RunningTrial trial{.number = number, .began = Clock::now()};
+    if (asha_) trial.tail.emplace(RunLayout(run).metrics(), journal_.plan().asha->metric);
+    running_.emplace(*worker, std::move(trial));
     say("trial " + std::to_string(number) + (is_resumed ? " resumed" : " started") + settings_of(number));
   }
 
@@ -152,7 +209,18 @@ class TrialPool {
   }
 
   void end(RunningTrial& trial, int exit) {
+    judge(trial, exit);
+    if (source_ && !std::ranges::count(waiting_, trial.number)) source_->ended(journal_.trials()[trial.number]);
+  }
+
+  void judge(RunningTrial& trial, int exit) {
     const double seconds = trial.seconds();
+    compare(trial, nullptr);  // what it said last
+    if (trial.is_cut) {       // however it ended: nobody waits for it
+      journal_.ended(trial.number, TrialState::kStopped, exit, seconds);
+      ++done_;
+      return say("trial " + std::to_string(trial.number) + " stopped early: others are better" + progress());
+    }
     if (exit == 0) {
       journal_.ended(trial.number, TrialState::kFinished, exit, seconds);
       ++done_;
@@ -208,6 +276,8 @@ class TrialPool {
   }
 
   std::optional<std::chrono::milliseconds> next_look() const {
+    if (may_come()) return std::chrono::milliseconds(20);
+    if (asha_) return std::chrono::milliseconds(100);
     if (!options_.time_out) return std::nullopt;
     return std::chrono::milliseconds(1000);
   }
@@ -224,14 +294,8 @@ class TrialPool {
   std::string settings_of(std::uint64_t number) const {
     std::vector<std::string> own;  // what others set too says nothing
     for (const std::string& setting : journal_.trials()[number].settings)
-      if (!is_of_all(setting)) own.push_back(setting);
+      if (uses_.at(setting) < journal_.trials().size()) own.push_back(setting);
     return own.empty() ? "" : " (" + join(own, " ") + ")";
-  }
-
-  bool is_of_all(const std::string& setting) const {
-    return std::ranges::all_of(journal_.trials(), [&](const Trial& trial) {
-      return std::ranges::find(trial.settings, setting) != trial.settings.end();
-    });
   }
 
   std::string progress() const {
@@ -247,10 +311,13 @@ class TrialPool {
   const SweepLayout layout_;
   const TrialOptions& options_;
   const TrialSurroundings& surroundings_;
+  TrialSource* const source_;  // may be null
   WorkerSet workers_;
   std::map<WorkerProcess*, RunningTrial> running_;
   std::deque<std::uint64_t> waiting_;
+  std::optional<Asha> asha_;
   std::map<std::uint64_t, int> failures_;
+  std::map<std::string, std::size_t> uses_;  // trials that have a setting
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
@@ -258,8 +325,9 @@ class TrialPool {
 
 }  // namespace
 
-ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) {
-  return TrialPool(journal, options, surroundings)();
+ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
+                    TrialSource* source) {
+  return TrialPool(journal, options, surroundings, source)();
 }
 
 }  // namespace runner

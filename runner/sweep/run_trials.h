@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <vector>
 
 #include "runner/error/exit_code.h"
 #include "runner/error/verbosity.h"
@@ -27,12 +28,27 @@ struct TrialSurroundings {
   std::vector<std::string> arguments = {};  ///< further ones of each trial
 };
 
+/// Where trials come from that are not known when a sweep begins.
+class TrialSource {
+ public:
+  virtual ~TrialSource() = default;
+  /// Asked again and again while `wanted` further trials could start: the numbers of those that were added to the
+  /// journal meanwhile. Does not wait.
+  virtual std::vector<std::uint64_t> take(std::size_t wanted) = 0;
+  /// Whether no trial will come any more.
+  virtual bool is_done() const = 0;
+  /// A trial will not be started again.
+  virtual void ended(const Trial& trial) = 0;
+};
+
 /// Runs what the journal says is still to be done: each trial that has not finished, or whose run is no longer there,
 /// in the order of their numbers. A run that was begun is resumed; one that cannot be is set aside, and begun anew.
+/// Of a sweep with `asha` a trial that is worse than others at a rung is asked to save and stop, and is done.
 /// What fails is told at once. SIGINT, SIGTERM and SIGHUP have the trials at work save and stop; the journal knows
 /// them as interrupted.
-/// kDone where all have finished, kSomeTrialsFailed, or how the program ends that was stopped (stop.h). Throws
-/// WriteError.
-ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings);
+/// Goes on until `source`, where there is one, is done too. kDone where all have finished, kSomeTrialsFailed, or how
+/// the program ends that was stopped (stop.h). Throws WriteError.
+ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
+                    TrialSource* source = nullptr);
 
 }  // namespace runner

@@ -28,12 +28,36 @@ Json to_json(const SweepPlan& plan) {
   Json trials = Json::array();
   for (const Trial& trial : plan.trials)
     trials.push_back({{"number", trial.number}, {"hash", trial.hash}, {"settings", trial.settings}});
-  return {{"sweep", 1},
-          {"build", build_id()},
-          {"recipe", plan.recipe},
-          {"overrides", plan.overrides},
-          {"folder", plan.folder.string()},
-          {"trials", std::move(trials)}};
+  Json json = {{"sweep", 1},
+               {"build", build_id()},
+               {"recipe", plan.recipe},
+               {"overrides", plan.overrides},
+               {"folder", plan.folder.string()}};
+  if (plan.asha) {
+    json["asha"] = {{"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
+    if (plan.asha->last) json["asha"]["last"] = *plan.asha->last;
+  }
+  json["trials"] = std::move(trials);
+  return json;
+}
+
+/// Throws std::runtime_error.
+AshaOptions asha_from(const Json& json) {
+  const Fields fields(json, "the 'asha' of its first line");
+  AshaOptions asha{.metric = fields.text("metric"),
+                   .first = fields.count("first"),
+                   .factor = fields.count("factor"),
+                   .last = std::nullopt};
+  if (fields.has("last")) asha.last = fields.count("last");
+  if (asha.first < 1) fields.fail("first", "at least 1");
+  if (asha.factor < 2) fields.fail("factor", "at least 2");
+  return asha;
+}
+
+void add_rung(SweepPlan& plan, std::uint64_t trial, double value) {
+  std::vector<double>& rungs = plan.trials[trial].rungs;
+  plan.rungs.push_back({.trial = trial, .rung = rungs.size(), .value = value});
+  rungs.push_back(value);
 }
 
 /// Throws std::runtime_error.
@@ -45,6 +69,7 @@ SweepPlan plan_from(const std::string& line) {
                  .overrides = fields.texts("overrides"),
                  .folder = fields.text("folder"),
                  .trials = {}};
+  if (fields.has("asha")) plan.asha = asha_from(fields.object("asha"));
   for (const Json& one : fields.list("trials")) {
     const Fields trial(one, "a trial in its first line");
     plan.trials.push_back({.number = static_cast<std::uint64_t>(trial.count("number")),
@@ -61,6 +86,11 @@ void see_event(const std::string& line, SweepPlan& plan) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const Fields fields(json, "a line");
   const auto number = static_cast<std::size_t>(fields.count("trial"));
+  if (number == plan.trials.size() && fields.has("hash")) {
+    plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
+    return;
+  }
+  if (number < plan.trials.size() && fields.has("rung")) return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
   if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
   Trial& trial = plan.trials[number];
@@ -173,11 +203,23 @@ Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
   return std::move(read->plan);
 }
 
+std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings) {
+  const std::uint64_t number = plan_.trials.size();
+  file_->append(journal_line({{"trial", number}, {"hash", hash}, {"settings", settings}}));
+  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings)});
+  return number;
+}
+
 void SweepJournal::started(std::uint64_t trial) {
   file_->append(journal_line({{"trial", trial}, {"state", name(TrialState::kRunning)}}));
   Trial& one = plan_.trials[trial];
   one.state = TrialState::kRunning;
   ++one.attempts;
+}
+
+void SweepJournal::reached(std::uint64_t trial, double value) {
+  file_->append(journal_line({{"trial", trial}, {"rung", number_json(value)}}));
+  add_rung(plan_, trial, value);
 }
 
 void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason) {

@@ -8,6 +8,7 @@
 #include "runner/disk/descriptor.h"
 #include "runner/disk/new_file.h"
 #include "runner/error/result.h"
+#include "runner/sweep/asha.h"
 #include "runner/sweep/trial.h"
 
 namespace runner {
@@ -18,6 +19,8 @@ struct SweepPlan {
   std::vector<std::string> overrides;  ///< as typed, without secrets
   std::filesystem::path folder;        ///< where relative paths of the recipe stand
   std::vector<Trial> trials;           ///< all of them, numbered from 0
+  std::optional<AshaOptions> asha = {};
+  std::vector<RungValue> rungs = {};  ///< what trials came to, in the order in which they were compared
 };
 
 /// The journal of a sweep, sweep.jsonl: a line that says what it is, then one for each thing that happens to a trial.
@@ -38,8 +41,11 @@ class SweepJournal {
   const SweepPlan& plan() const { return plan_; }
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
-  /// Throw WriteError.
+  /// Throw WriteError. A trial is added with the next number, which is given back.
+  std::uint64_t add(std::string hash, std::vector<std::string> settings);
   void started(std::uint64_t trial);
+  /// A trial has come to its next rung with that value.
+  void reached(std::uint64_t trial, double value);
   void ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason = "");
   /// What was written survives a power cut from here on.
   void sync() { file_->sync(); }

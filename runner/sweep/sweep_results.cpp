@@ -13,6 +13,11 @@
 #include "runner/value/json_number.h"
 
 namespace runner {
+
+bool is_smaller_better(const std::string& metric) {
+  return metric.find("loss") != metric.npos || metric.find("error") != metric.npos;
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -47,10 +52,6 @@ std::map<std::string, double> summary_metrics(const std::filesystem::path& run) 
 }
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
-
-bool is_smaller_better(const std::string& metric) {
-  return metric.find("loss") != metric.npos || metric.find("error") != metric.npos;
-}
 
 Objective chosen_objective(const std::vector<std::string>& metrics, const std::string& wanted) {
   if (wanted != "auto") return {wanted, is_smaller_better(wanted)};
@@ -141,15 +142,17 @@ std::vector<TrialMean> SweepResults::over_seeds() const {
   });
 }
 
-SweepResults read_results(const std::filesystem::path& sweep, const std::vector<Trial>& trials,
-                          const std::string& wanted) {
+SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan, const std::string& wanted) {
+  const std::vector<Trial>& trials = plan.trials;
   const SweepLayout layout(sweep);
   SweepResults results;
   std::map<std::string, std::set<std::string>> values;
   std::vector<std::string> keys;
   std::set<std::string> measured;
   for (const Trial& trial : trials) {
-    TrialResult one{.trial = trial, .settings = {}, .metrics = summary_metrics(layout.run(trial.number))};
+    TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
+    if (trial.state != TrialState::kStopped) one.metrics = summary_metrics(layout.run(trial.number));
+    else if (plan.asha && !trial.rungs.empty()) one.metrics = {{plan.asha->metric, trial.rungs.back()}};
     for (const std::string& setting : trial.settings) {
       auto [key, value] = key_and_value(setting);
       if (values[key].empty()) keys.push_back(key);

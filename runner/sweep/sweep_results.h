@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/sweep/trial.h"
+#include "runner/sweep/sweep_journal.h"
 
 namespace runner {
 
@@ -49,10 +49,12 @@ struct SweepResults {
   std::vector<TrialMean> over_seeds() const;
 };
 
-/// `wanted`: a metric's name, or "auto": the accuracy of an evaluation, of a validation, or else a loss. A wanted one
+/// Of a trial that was stopped only its value at the last rung counts: when it heard of that is chance. `wanted`: a
+/// metric's name, or "auto": the accuracy of an evaluation, of a validation, or else a loss. A wanted one
 /// that no trial has is the objective all the same, and best() is null.
-SweepResults read_results(const std::filesystem::path& sweep, const std::vector<Trial>& trials,
+SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto");
+bool is_smaller_better(const std::string& metric);
 
 /// A table for a person, with the best trial, the effect of each key and the means over seeds.
 std::string results_text(const SweepResults& results);

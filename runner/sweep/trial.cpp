@@ -6,7 +6,8 @@
 namespace runner {
 namespace {
 
-constexpr std::array<std::string_view, 5> kTrialStates = {"waiting", "running", "finished", "failed", "interrupted"};
+constexpr std::array<std::string_view, 6> kTrialStates = {"waiting", "running",     "finished",
+                                                          "failed",  "interrupted", "stopped"};
 
 }  // namespace
 

@@ -9,9 +9,9 @@
 namespace runner {
 
 /// How far a run of a sweep is.
-enum class TrialState { kWaiting, kRunning, kFinished, kFailed, kInterrupted };
+enum class TrialState { kWaiting, kRunning, kFinished, kFailed, kInterrupted, kStopped };
 
-/// "waiting", "running", "finished", "failed", "interrupted".
+/// "waiting", "running", "finished", "failed", "interrupted", and "stopped" early because others were better.
 std::string_view name(TrialState state);
 /// nullopt: no state is called that.
 std::optional<TrialState> trial_state_named(std::string_view name);
@@ -22,10 +22,11 @@ struct Trial {
   std::string hash;                   ///< of its resolved recipe
   std::vector<std::string> settings;  ///< what it sets, "train.epochs=5", without secrets
   TrialState state = TrialState::kWaiting;
-  int attempts = 0;    ///< times that it was started
-  int exit = 0;        ///< of its last attempt
-  double seconds = 0;  ///< of all attempts that ended
-  std::string reason;  ///< why it failed, a line; may be empty
+  int attempts = 0;                ///< times that it was started
+  int exit = 0;                    ///< of its last attempt
+  double seconds = 0;              ///< of all attempts that ended
+  std::string reason;              ///< why it failed, a line; may be empty
+  std::vector<double> rungs = {};  ///< values at which it was compared with others (asha.h)
 };
 
 }  // namespace runner

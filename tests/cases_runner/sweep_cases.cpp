@@ -69,7 +69,7 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
   const auto composer = runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
   runner::Diagnostics errors = composer ? composer->errors() : composer.errors();
   if (errors.empty()) {
-    const auto jobs = runner::JobList::make(composer->overrides(), composer->configs(), 0);
+    const auto jobs = runner::JobList::make(composer->overrides(), composer->configs(), {});
     if (jobs && !recorded["ok"]) {
       const bool is_accepted = label.find_first_of("#!&;<>^") != std::string::npos;
       return is_accepted ? Verdict::known_difference("accepted: # ! & ; < > ^ need no quotes")

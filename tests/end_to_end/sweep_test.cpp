@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <regex>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -107,6 +108,49 @@ TEST_F(Sweep, FailureIsToldAndCounted) {
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished") << "from another folder too";
+}
+
+TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
+  folder_.write("answers",
+                "{\"ask\": 0, \"settings\": {\"train.optimizer.learning_rate\": 0.001}}\n"
+                "{\"ask\": 1, \"settings\": {\"train.epoch\": 1}}\n"
+                "{\"ask\": 2, \"settings\": {\"train.optimizer.learning_rate\": 0.01, \"seed\": 3}}\n");
+  const Ended ended = run_shell(RETORT_BINARY_DIR
+                                "/bin/retort sweep ask-tell classify data.root=photos data.image_size=32 "
+                                "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s <answers",
+                                folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  std::vector<json> lines;
+  std::istringstream out(ended.out);
+  for (std::string line; std::getline(out, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 9u) << ended.out;
+  EXPECT_EQ(lines[0], (json{{"ask_tell", 1}, {"folder", (folder_ / "s").string()}, {"slots", 1}}));
+  EXPECT_EQ(lines[1], (json{{"ask", 0}}));
+  EXPECT_EQ(lines[2]["tell"], 0);
+  EXPECT_EQ(lines[2]["state"], "finished");
+  EXPECT_TRUE(lines[2]["value"].is_number());
+  EXPECT_EQ(lines[4]["refused"], 1);
+  EXPECT_THAT(lines[4]["errors"][0].get<std::string>(), HasSubstr("'epoch'"));
+  EXPECT_EQ(lines[6]["trial"], 1) << "what was refused is no trial";
+  EXPECT_EQ(lines[8]["results"]["trials"].size(), 2u);
+  EXPECT_EQ(results("s")["trials"][1]["settings"]["seed"], "3");
+  const Ended again = retort("sweep resume s", folder_.path());
+  EXPECT_EQ(again.exit, 0) << again.err;
+}
+
+TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
+  const Ended ended = run_shell(RETORT_BINARY_DIR
+                                "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
+                                "threads=1 train.epochs=40 train.optimizer.learning_rate=0.001,1e-9,1e-8 sweep.dir=s "
+                                "'sweep.asha={metric: validation/loss, first: 2, factor: 3}'",
+                                folder_.path());
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const json trials = results("s")["trials"];
+  EXPECT_EQ(trials[0]["state"], "finished");
+  EXPECT_EQ(trials[1]["state"], "stopped");
+  EXPECT_EQ(trials[1]["metrics"].size(), 1u);
+  EXPECT_EQ(trials[2]["state"], "stopped");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints")) << "it has saved";
 }
 
 TEST_F(Sweep, SecretIsNotWrittenDown) {

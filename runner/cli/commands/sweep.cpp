@@ -43,52 +43,15 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
   return json;
 }
 
-TrialOptions trial_options(const SweepFlags& flags) {
-  TrialOptions options{.slots = flags.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
-  if (flags.time_out_minutes > 0) options.time_out = std::chrono::minutes(flags.time_out_minutes);
-  return options;
-}
-
-/// The recipes of the trials, each in a file. A secret that only the command line knows would not be in it: an error.
-Diagnostics write_recipes(const std::vector<Job>& jobs, const SweepLayout& layout, Sources& sources) {
-  for (const Job& job : jobs) {
-    const std::string text = write_yaml(job.recipe);
-    if (text.find("***") != text.npos) {
-      const auto read = read_yaml(sources.add(layout.recipe(job.number).string(), text));
-      if (read && !lost_secrets(*read, "").empty()) {
-        return {{ErrorCode::kBadSweep,
-                 {},
-                 "",
-                 "a trial needs a secret, which is not written into the sweep's folder",
-                 "give it by a variable of the environment, as in vars.token=${oc.env:TOKEN}"}};
-      }
-    }
-    NewFile(layout.recipe(job.number))
-        .append("# The resolved recipe of trial " + std::to_string(job.number) + ".\n" + text);
-  }
-  sync_folder(layout.recipes());
-  return {};
-}
-
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
-  const SweepResults results = read_results(journal.folder(), journal.trials(), metric);
-  const SweepLayout layout(journal.folder());
-  nlohmann::ordered_json json = to_json(results);
-  json["folder"] = journal.folder().string();
-  write_atomically(layout.results_csv(), results_csv(results));
-  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  const SweepResults results = read_results(journal.folder(), journal.plan(), metric);
+  const nlohmann::ordered_json json = write_results(journal, results);
   if (console.json) print_result(console, "sweep_results/1", json);
   else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
 }
 
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
-  const ExitCode code =
-      run_trials(journal, trial_options(flags),
-                 {.program = own_executable(),
-                  .talk = console.err,
-                  .verbosity = console.verbosity,
-                  .arguments = flags.log.level.empty() ? std::vector<std::string>()
-                                                       : std::vector<std::string>{"--log-level", flags.log.level}});
+  const ExitCode code = run_trials(journal, trial_options(flags), trial_surroundings(flags, console));
   print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
@@ -116,7 +79,7 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
 ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return report(console, plan.errors());
-  const SweepResults results = read_results(folder, plan->trials, flags.metric);
+  const SweepResults results = read_results(folder, *plan, flags.metric);
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = folder.string();
   if (console.json) print_result(console, "sweep_results/1", json);
@@ -127,6 +90,7 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
 /// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
+  if (action == "ask-tell") return ask_and_tell(flags, console);
   if (action != "resume" && action != "show") return begin_sweep(flags, console);
   if (flags.recipe.overrides.size() != 1) {
     return report(console, {{ErrorCode::kUsage,
@@ -181,6 +145,54 @@ Invocation declare_sweep() {
 
 }  // namespace
 
+TrialOptions trial_options(const SweepFlags& flags) {
+  TrialOptions options{.slots = flags.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
+  if (flags.time_out_minutes > 0) options.time_out = std::chrono::minutes(flags.time_out_minutes);
+  return options;
+}
+
+TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) {
+  TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
+  if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
+  return surroundings;
+}
+
+Result<std::filesystem::path> make_sweep_folder(const std::string& given) {
+  return create_dated_folder({.given = given,
+                              .base = std::filesystem::current_path(),
+                              .below = "multirun",
+                              .option = "sweep.dir",
+                              .mark = SweepLayout("").recipes(),
+                              .what = "a sweep"},
+                             std::chrono::system_clock::now());
+}
+
+Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sources) {
+  const std::string text = write_yaml(job.recipe);
+  if (text.find("***") != text.npos) {
+    const auto read = read_yaml(sources.add(layout.recipe(job.number).string(), text));
+    if (read && !lost_secrets(*read, "").empty()) {
+      return {{ErrorCode::kBadSweep,
+               {},
+               "",
+               "a trial needs a secret, which is not written into the sweep's folder",
+               "give it by a variable of the environment, as in vars.token=${oc.env:TOKEN}"}};
+    }
+  }
+  NewFile(layout.recipe(job.number))
+      .append("# The resolved recipe of trial " + std::to_string(job.number) + ".\n" + text);
+  return {};
+}
+
+nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results) {
+  const SweepLayout layout(journal.folder());
+  nlohmann::ordered_json json = to_json(results);
+  json["folder"] = journal.folder().string();
+  write_atomically(layout.results_csv(), results_csv(results));
+  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return json;
+}
+
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
@@ -195,18 +207,15 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   for (const Job& job : prepared->jobs)
     if (const Diagnostics errors = schemas.planned_uses(job.recipe); !errors.empty()) return report(console, errors);
   const auto here = std::filesystem::current_path();
-  const auto folder = create_dated_folder({.given = prepared->dir,
-                                           .base = here,
-                                           .below = "multirun",
-                                           .option = "sweep.dir",
-                                           .mark = SweepLayout("").recipes(),
-                                           .what = "a sweep"},
-                                          std::chrono::system_clock::now());
+  const auto folder = make_sweep_folder(prepared->dir);
   if (!folder) return report(console, folder.errors());
   try {
-    if (const Diagnostics errors = write_recipes(prepared->jobs, SweepLayout(*folder), sources); !errors.empty())
-      return report(console, errors);
-    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}};
+    const SweepLayout layout(*folder);
+    for (const Job& job : prepared->jobs)
+      if (const Diagnostics errors = write_recipe(job, layout, sources); !errors.empty())
+        return report(console, errors);
+    sync_folder(layout.recipes());
+    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}, .asha = prepared->asha};
     for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
     for (const Job& job : prepared->jobs) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});

@@ -1,7 +1,13 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runner/cli/command.h"
+#include "runner/cli/prepare_sweep.h"
 #include "runner/cli/shared_flags.h"
+#include "runner/sweep/run_trials.h"
+#include "runner/sweep/sweep_layout.h"
+#include "runner/sweep/sweep_results.h"
 
 namespace runner {
 
@@ -14,6 +20,21 @@ struct SweepFlags {
   LogFlags log;
   std::string metric = "auto";  ///< that trials are compared by
 };
+
+/// What of them says how trials are run, and where.
+TrialOptions trial_options(const SweepFlags& flags);
+TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console);
+/// The folder of a new sweep: `given`, its sweep.dir, or one of this minute.
+Result<std::filesystem::path> make_sweep_folder(const std::string& given);
+/// The recipe of a trial, in its file. A secret that only the command line knows would not be in it: an error. Throws
+/// WriteError.
+Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sources);
+/// results.csv and results.json of a sweep, and what the latter holds. Throws WriteError.
+nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results);
+
+/// `retort sweep ask-tell NAME`: the trials of a sweep are those that a sampler outside asks for, by lines of JSON on
+/// stdin, and it is told on stdout what they came to (ask_tell.h).
+ExitCode ask_and_tell(SweepFlags flags, Console& console);
 
 /// Runs every trial of a sweep in a folder of its own, or lists them.
 ExitCode begin_sweep(const SweepFlags& flags, Console& console);

@@ -126,7 +126,7 @@ TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
 
 TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
   const Composer composer = open({"+vars.token=geheim,geheim2", "+every=choice(geheim,3)", "seed=1,2"});
-  const auto jobs = JobList::make(composer.overrides(), composer.configs(), 0);
+  const auto jobs = JobList::make(composer.overrides(), composer.configs(), {});
   ASSERT_TRUE(jobs);
   ASSERT_EQ(jobs->size(), 8u);
   std::string shown;

@@ -108,6 +108,52 @@ TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
   EXPECT_GT(cuts, 5);
 }
 
+TEST(AtomicFiles, PowerCutAtAnyPointLeavesEachOldOrNewWhole) {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  folder.write("b/c", "old");
+  PowerCutStorage storage(folder.path());
+  bool is_done = false;
+  const auto check = [&] {
+    for (const auto luck : {PowerCutStorage::Luck::kNone, PowerCutStorage::Luck::kNames}) {
+      const TemporaryFolder left;
+      storage.leave(left.path(), luck);
+      for (const char* name : {"a", "b/c", "b/d"}) {
+        const std::string text = left.read(name);
+        EXPECT_TRUE(text == "new" || (text == (name[2] == 'd' ? "" : "old") && !is_done)) << name << ": " << text;
+      }
+    }
+  };
+  storage.after_each_call = check;
+  AtomicFiles files(storage);
+  for (const char* name : {"a", "b/c", "b/d"}) files.add(folder / name, "new");
+  files.commit();
+  is_done = true;
+  check();
+}
+
+TEST(AtomicFiles, WithoutCommitNothingIsLeft) {
+  const TemporaryFolder folder;
+  folder.write("a", "old");
+  {
+    AtomicFiles files;
+    files.add(folder / "a", "new");
+    files.add(folder / "b", "new");
+    AtomicFiles moved = std::move(files);
+  }
+  EXPECT_EQ(folder.read("a"), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(AtomicFiles, FlushEachFolderOnce) {
+  const TemporaryFolder folder;
+  CountingStorage storage;
+  AtomicFiles files(storage);
+  for (const char* name : {"a", "b", "c"}) files.add(folder / name, "new");
+  files.commit({folder.path()});
+  EXPECT_EQ(storage.calls, 3 * 5 + 1) << "leftover, file, text, flush and name of each, then the folder";
+}
+
 TEST(NewFile, WhatWasSyncedSurvivesAPowerCut) {
   const TemporaryFolder folder;
   PowerCutStorage storage(folder.path());

@@ -173,6 +173,24 @@ TEST_F(RunFolderTest, NewRunSurvivesAPowerCut) {
   }
 }
 
+TEST_F(RunFolderTest, RecordsTogetherAreThereFromTheirCommitOn) {
+  PowerCutStorage storage(base_.path());
+  const fs::path path = *create_run_folder("run", base_.path(), kNow, storage);
+  RunFolder folder(path, storage, {}, RunFolder::Records::kTogether);
+  folder.record("recipe.yaml", "a: 1\n");
+  folder.summary({{"status", "running"}});
+  EXPECT_FALSE(fs::exists(path / ".retort/run.json"));
+  folder.commit();
+  folder.commit();
+  folder.record("graph.json", "{}");
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  for (const char* name : {".retort/run.json", ".retort/recipe.yaml", ".retort/graph.json", "summary.json"})
+    EXPECT_FALSE(left.read(std::string("run/") + name).empty()) << name;
+  EXPECT_TRUE(fs::exists(left.path() / "run/log.txt"));
+  EXPECT_TRUE(fs::exists(left.path() / "run/metrics.jsonl"));
+}
+
 TEST_F(RunFolderTest, ResumedRunSurvivesAPowerCut) {
   const fs::path path = made("run");
   { RunFolder(path).log().write({.text = "before", .seconds = 1}); }

@@ -138,6 +138,54 @@ TEST_F(RunTrials, RunThatSomebodyRemovedIsRunAgain) {
   EXPECT_EQ(calls(), "0\n1\n1\n");
 }
 
+/// Shell: measures accuracies and then finishes, or where it is worse than others waits to be stopped.
+std::string measures(const std::string& accuracies, const std::string& then = "finish") {
+  return "mkdir -p $dir; for accuracy in " + accuracies +
+         "; do echo '{\"node\":\"t\",\"name\":\"accuracy\",\"value\":'$accuracy',\"step\":1,\"time\":0}' "
+         ">>$dir/metrics.jsonl; done; " +
+         then;
+}
+constexpr const char* kWaits = "trap 'exit 75' TERM; while :; do sleep 0.01; done";
+
+TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
+  does(0, measures("0.5 0.5 0.5"));
+  does(1, measures("0.1", kWaits));
+  does(2, measures("0.9 0.9 0.4", kWaits));
+  does(3, measures("0.8 0.9 0.4 0.4"));
+  SweepPlan with_asha = plan(4);
+  with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
+  auto journal = SweepJournal::make(sweep(), with_asha);
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_THAT(states(journal), ElementsAre("finished", "stopped", "stopped", "stopped"));
+  EXPECT_THAT(journal.trials()[1].rungs, ElementsAre(0.1));
+  EXPECT_THAT(journal.trials()[2].rungs, ElementsAre(0.9, 0.4)) << "of which the second was compared with 0.5";
+  EXPECT_THAT(journal.trials()[3].rungs, ElementsAre(0.8)) << "whatever it has done until it heard of that";
+  EXPECT_THAT(talk_.str(), HasSubstr("trial 1 stopped early: others are better: 2 of 4"));
+  const std::string before = calls();
+  EXPECT_EQ(run(journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), before) << "what was stopped is done";
+}
+
+TEST_F(RunTrials, WhatASweepThatWasKilledHasComparedCounts) {
+  SweepPlan with_asha = plan(3);
+  with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = 2};
+  {
+    auto journal = SweepJournal::make(sweep(), with_asha);
+    for (const auto& [trial, value] : {std::pair(0, 0.5), std::pair(1, 0.4)}) {
+      journal.started(trial);
+      journal.reached(trial, value);
+    }
+  }
+  auto journal = SweepJournal::reopen(sweep());
+  ASSERT_TRUE(journal);
+  does(0, measures("0.5 0.5 0.5"));
+  does(2, measures("0.3 0.3 0.3", kWaits));
+  EXPECT_EQ(run(*journal), ExitCode::kDone);
+  EXPECT_EQ(calls(), "0\n2\n") << "trial 1 was worse and need not go on";
+  EXPECT_THAT(states(*journal), ElementsAre("finished", "stopped", "stopped"));
+  EXPECT_THAT(journal->trials()[0].rungs, ElementsAre(0.5)) << "no rung is compared twice";
+}
+
 TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
   does(1, "exit 1");
   auto journal = SweepJournal::make(sweep(), plan(2));

@@ -1,5 +1,6 @@
 #include "runner/sweep/sweep_journal.h"
 
+#include <cmath>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -34,6 +35,27 @@ class SweepJournalTest : public testing::Test {
   }
   TemporaryFolder folder_;
 };
+
+TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
+  SweepPlan plan = two_trials();
+  plan.asha = {.metric = "loss", .first = 2, .factor = 4, .last = 9};
+  {
+    auto journal = SweepJournal::make(folder_.path(), plan);
+    journal.reached(1, 0.5);
+    journal.reached(0, NAN);
+    journal.reached(1, 0.25);
+    journal.ended(0, TrialState::kStopped, 75, 1);
+  }
+  const auto journal = SweepJournal::read(folder_.path());
+  ASSERT_TRUE(journal);
+  EXPECT_EQ(journal->asha, plan.asha);
+  ASSERT_EQ(journal->rungs.size(), 3u);
+  EXPECT_EQ(journal->rungs[0].trial, 1u);
+  EXPECT_TRUE(std::isnan(journal->rungs[1].value));
+  EXPECT_EQ(journal->rungs[2].rung, 1u);
+  EXPECT_THAT(journal->trials[1].rungs, ElementsAre(0.5, 0.25));
+  EXPECT_EQ(journal->trials[0].state, TrialState::kStopped);
+}
 
 TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
   {

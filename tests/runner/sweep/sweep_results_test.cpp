@@ -29,12 +29,25 @@ class SweepResultsTest : public testing::Test {
                        .seconds = 61});
   }
   SweepResults results(const std::string& metric = "auto") const {
-    return read_results(folder_.path(), trials_, metric);
+    return read_results(folder_.path(), {.recipe = {}, .overrides = {}, .folder = {}, .trials = trials_, .asha = asha_},
+                        metric);
   }
 
   TemporaryFolder folder_;
   std::vector<Trial> trials_;
+  std::optional<AshaOptions> asha_;
 };
+
+TEST_F(SweepResultsTest, OfAStoppedTrialItsLastRungCounts) {
+  add("1", "0.1", 0.5, 2);
+  add("2", "0.1", 0.9, 1);
+  asha_ = {.metric = "validation/loss", .last = {}};
+  trials_[1].state = TrialState::kStopped;
+  trials_[1].rungs = {3, 2.5};
+  const SweepResults all = results();
+  EXPECT_EQ(all.trials[1].metrics, (std::map<std::string, double>{{"validation/loss", 2.5}}));
+  EXPECT_EQ(all.best()->trial.number, 0u);
+}
 
 TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
   add("1", "0.1", 0.5, 2);

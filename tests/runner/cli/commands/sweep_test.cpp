@@ -47,5 +47,38 @@ TEST(PreparedSweep, SecretsAmongItsValuesAreNotShown) {
   }
 }
 
+TEST(PreparedSweep, RecipeZipsKeysWithoutGrammar) {
+  const auto sweep = swept({}, "rows: {zip: {vars.x: [1, 'a,b'], seed: [3, 4]}}");
+  ASSERT_TRUE(sweep) << sweep.errors().front().message;
+  ASSERT_EQ(sweep->jobs.size(), 2u);
+  EXPECT_EQ(*at_key(sweep->jobs[1].recipe, "vars.x")->text(), "a,b");
+  EXPECT_EQ(std::get<std::int64_t>(at_key(sweep->jobs[1].recipe, "seed")->data), 4);
+  const auto unequal = swept({}, "rows: {zip: {vars.x: [1, 2], seed: [3]}}");
+  ASSERT_FALSE(unequal);
+  EXPECT_EQ(unequal.errors().front().message, "'seed' has 1 values and 'vars.x' has 2");
+}
+
+TEST(PreparedSweep, RecipeDrawsSamples) {
+  const auto sweep = swept({"sweep.samples=3"}, "vars.x: 'interval(0,1)', seed: [1, 2]");
+  ASSERT_TRUE(sweep) << sweep.errors().front().message;
+  EXPECT_EQ(sweep->jobs.size(), 6u);
+  const auto none = swept({"sweep.samples=0"}, "vars.x: 'interval(0,1)'");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.errors().front().code, ErrorCode::kOutOfRange) << none.errors().front().message;
+}
+
+TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
+  EXPECT_EQ(swept({})->asha, std::nullopt);
+  const auto sweep = swept({"sweep.asha={factor:4}"}, "vars.x: [1, 2]");
+  ASSERT_TRUE(sweep) << sweep.errors().front().message;
+  EXPECT_EQ(sweep->asha, (AshaOptions{.metric = "validation/accuracy", .first = 1, .factor = 4, .last = {}}));
+  const auto last = swept({"sweep.asha={metric:loss,first:2,last:5}"});
+  ASSERT_TRUE(last) << last.errors().front().message;
+  EXPECT_EQ(last->asha, (AshaOptions{.metric = "loss", .first = 2, .factor = 3, .last = 5}));
+  const auto bad = swept({"sweep.asha={factor:1}"});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.errors().front().pointer, "/sweep/asha/factor");
+}
+
 }  // namespace
 }  // namespace runner

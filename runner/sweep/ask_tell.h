@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/error/result.h"
+#include "runner/sweep/run_trials.h"
+
+namespace runner {
+
+/// A sampler outside that thinks of the trials, as Optuna does; a line of JSON each way:
+///
+///   to it                                                           from it
+///   {"ask": 0}            a trial could start                       {"ask": 0, "settings": {"train.epochs": 5}}
+///                                                                   {"stop": true}, or its end: no more trials
+///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}         the next ask follows
+///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.8, "metrics": {"evaluate/top1": 0.8}}
+///   {"error": "…"}        a line of it makes no sense
+///
+/// "value" is that of the metric by which trials are compared, null where it was not measured. As many are asked for at
+/// a time as slots are free; answers may come in any order, and lines that come before they are asked for wait.
+class AskTell final : public TrialSource {
+ public:
+  using Json = nlohmann::ordered_json;
+  /// Adds a trial with those settings to the journal, and gives its number.
+  using Add = std::function<Result<std::uint64_t>(const Json& settings)>;
+  /// {"value", "metrics"} of a trial that has ended.
+  using Measured = std::function<Json(const Trial& trial)>;
+
+  /// Reads from the descriptor `input`, which is borrowed, as `output` is.
+  AskTell(int input, std::ostream& output, Add add, Measured measured)
+      : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
+
+  std::vector<std::uint64_t> take(std::size_t wanted) override;
+  bool is_done() const override { return is_done_; }
+  void ended(const Trial& trial) override;
+  void say(const Json& line);
+
+ private:
+  void read_input();
+  void hear(const std::string& line, std::vector<std::uint64_t>& added);
+
+  const int input_;
+  std::ostream& output_;
+  const Add add_;
+  const Measured measured_;
+  std::string unread_;
+  std::uint64_t next_ask_ = 0;
+  std::set<std::uint64_t> asked_;                        // without an answer
+  std::map<std::uint64_t, std::uint64_t> ask_of_trial_;  // by number
+  bool is_done_ = false;
+};
+
+}  // namespace runner

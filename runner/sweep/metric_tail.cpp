@@ -1,0 +1,42 @@
+#include "runner/sweep/metric_tail.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/value/json_number.h"
+
+namespace runner {
+
+const std::vector<double>& MetricTail::values() {
+  struct stat facts {};
+  if (::stat(file_.c_str(), &facts) != 0) return values_;
+  if (facts.st_ino != inode_ || facts.st_size < at_) {
+    inode_ = facts.st_ino;
+    at_ = 0;
+    values_.clear();
+  }
+  if (facts.st_size == at_) return values_;
+  std::ifstream file(file_, std::ios::binary);
+  file.seekg(at_);
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    at_ += static_cast<std::streamoff>(line.size()) + 1;
+    take(line);
+  }
+  return values_;
+}
+
+void MetricTail::take(const std::string& line) {
+  const std::string_view name = std::string_view(metric_).substr(metric_.find(':') + 1);  // all of it without a node
+  if (line.find(name) == line.npos) return;                                               // most lines
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("name", nlohmann::json()) != name) return;
+  if (name.size() < metric_.size() && json.value("node", nlohmann::json()) != metric_.substr(0, metric_.find(':')))
+    return;
+  const auto value = json.contains("value") ? number_from_json(json["value"]) : std::nullopt;
+  if (value) values_.push_back(*value);
+}
+
+}  // namespace runner
