@@ -28,4 +28,8 @@ struct Trial {
   std::string reason;  ///< why it failed, a line; may be empty
 };
 
+/// What trial `number` sets and not all others do, for a message: " (seed=1 train.epochs=5)"; empty where that is
+/// nothing.
+std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
+
 }  // namespace runner
