@@ -11,6 +11,7 @@
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
 #include "runner/graph/graph.h"
+#include "runner/sweep/task_needs.h"
 
 namespace runner {
 namespace {
@@ -147,16 +148,18 @@ void erase(Value* map, std::string_view key) {
   if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// What `threads: auto` comes to in a run that has a part of the processor.
-void settle_threads(Value& recipe, std::int64_t slots) {
+/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a cluster's task.
+void settle_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
-  if (slots > 1 && threads && threads->text() && *threads->text() == "auto") threads->data = threads_of_slot(slots);
+  if (!threads || !threads->text() || *threads->text() != "auto") return;
+  if (cores) threads->data = *cores;
+  else if (slots > 1) threads->data = threads_of_slot(slots);
 }
 
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
 /// when that has mistakes.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings, Sources& sources, std::int64_t slots, std::string& dir) {
+                        Diagnostics& warnings, Sources& sources, std::int64_t slots, PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -171,9 +174,13 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
-  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && dir.empty()) dir = *given->text();
+  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
+    sweep.dir = *given->text();
+  if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
+    sweep.launcher = *given;
+  const auto cores = cores_of_task(job.recipe);
   erase(&job.recipe, "sweep");  // a job is none
-  settle_threads(job.recipe, slots);
+  settle_threads(job.recipe, slots, cores);
   job.hash = recipe_hash(job.recipe);
   return {};
 }
@@ -246,7 +253,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep.dir), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep), job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }

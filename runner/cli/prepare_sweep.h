@@ -23,7 +23,8 @@ struct Job {
 /// Every run of a sweep, each composed, validated and compiled.
 struct PreparedSweep {
   std::vector<Job> jobs;
-  std::string dir;  ///< sweep.dir; empty: multirun/<date>/<time>
+  std::string dir;      ///< sweep.dir; empty: multirun/<date>/<time>
+  Value launcher = {};  ///< sweep.launcher, with every default; null: this machine
   Diagnostics warnings;
 };
 

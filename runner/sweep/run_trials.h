@@ -25,6 +25,7 @@ struct TrialSurroundings {
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
   std::vector<std::string> arguments = {};  ///< further ones of each trial
+  std::ostream* out = nullptr;              ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 
 /// Runs what the journal says is still to be done: each trial that has not finished, or whose run is no longer there,
