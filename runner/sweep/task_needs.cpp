@@ -1,12 +1,9 @@
 #include "runner/sweep/task_needs.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/config/yaml_reader.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/text/bytes.h"
 
@@ -21,15 +18,6 @@ constexpr std::chrono::minutes kPlanTime(10);
 const std::int64_t* integer_at(const Value& recipe, const char* key) {
   const Value* const value = at_key(recipe, key);
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
-}
-
-/// The recipe that was written for a trial; null where it cannot be read any more.
-Value written_recipe(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  Sources sources;
-  auto read = read_yaml(sources.add(path.string(), text.str()));
-  return read ? *std::move(read) : Value{};
 }
 
 bool is_on_gpu(const Value& recipe) {
@@ -66,20 +54,28 @@ std::optional<std::int64_t> cores_of_task(const Value& recipe) {
   return threads ? *threads : kAssumedCores;
 }
 
+void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
+  std::int64_t cores = 1;
+  bool on_gpu = false;
+  for (const Value* recipe : recipes) {
+    const auto* threads = integer_at(*recipe, "threads");
+    cores = std::max(cores, threads ? *threads : kAssumedCores);
+    on_gpu = on_gpu || is_on_gpu(*recipe);
+  }
+  if (settings.at("cores") == "auto") settings["cores"] = cores;
+  if (settings.at("gpus") == "auto") settings["gpus"] = on_gpu ? 1 : 0;
+}
+
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands) {
   const SweepLayout layout(journal.folder());
   TaskNeeds needs;
-  const auto is_auto = [&](const char* key) { return settings.at(key) == "auto"; };
-  bool on_gpu = false;
-  for (const Trial& trial : journal.trials()) {
-    const Value recipe = written_recipe(layout.recipe(trial.number));
-    on_gpu = on_gpu || is_on_gpu(recipe);
-    if (const auto* threads = integer_at(recipe, "threads")) needs.cores = std::max(needs.cores, *threads);
-  }
-  if (!is_auto("cores")) needs.cores = settings.at("cores").get<std::int64_t>();
-  needs.gpus = is_auto("gpus") ? (on_gpu ? 1 : 0) : settings.at("gpus").get<std::int64_t>();
-  if (!is_auto("memory")) {
+  const auto number = [&](const char* key, std::int64_t otherwise) {  // auto: somebody has edited it since
+    return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
+  };
+  needs.cores = number("cores", kAssumedCores);
+  needs.gpus = number("gpus", 0);
+  if (settings.at("memory") != "auto") {
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
   } else if (needs.gpus == 0) {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -23,8 +24,12 @@ struct TaskNeeds {
 /// the threads of a recipe that says `threads: auto`, so they are settled before it is hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
-/// By the launcher's settings and, where those say auto, by the recipes of the trials and by plans: those of at most 8
-/// trials on a CPU, by `program`, retort itself. What cannot be planned is said on `surroundings.talk` and left to the
+/// Puts numbers in place of `auto` for cores and GPUs in a launcher's settings: what `recipes`, resolved and borrowed,
+/// need at most.
+void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
+
+/// By the launcher's settings and, where its memory is auto, by the plans of at most 8 trials on a CPU, made by
+/// `surroundings.program`, retort itself. What cannot be planned is said on `surroundings.talk` and left to the
 /// cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);

@@ -36,6 +36,7 @@ start() {
 ClusterName=lab
 SlurmctldHost=$host(127.0.0.1)
 AuthType=auth/none
+AuthInfo=cred_expire=5
 CredType=cred/none
 SlurmUser=root
 SlurmctldPort=$port

@@ -21,6 +21,7 @@
 #include "runner/sweep/run_trials.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
+#include "runner/sweep/task_needs.h"
 
 namespace runner {
 namespace {
@@ -85,6 +86,16 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
   write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   if (console.json) print_result(console, "sweep_results/1", json);
   else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
+}
+
+/// What sweep.launcher asks for, with the cores and GPUs that the trials need; null: this machine.
+nlohmann::ordered_json settled_launcher(const PreparedSweep& sweep) {
+  if (sweep.launcher.is_null()) return nullptr;
+  nlohmann::ordered_json settings = to_json(sweep.launcher);
+  std::vector<const Value*> recipes;
+  for (const Job& job : sweep.jobs) recipes.push_back(&job.recipe);
+  settle_task(settings, recipes);
+  return settings;
 }
 
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
@@ -261,7 +272,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});
       for (const Override& override : job.overrides) plan.trials.back().settings.push_back(override_text(override));
     }
-    keep_launcher(prepared->launcher.is_null() ? nlohmann::ordered_json() : to_json(prepared->launcher), *folder);
+    keep_launcher(settled_launcher(*prepared), *folder);
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
     if (flags.slots > 1 && prepared->launcher.is_null() && !console.is_quiet()) {
       console.err << flags.slots << " trials at a time, each with " << threads_of_slot(flags.slots)
