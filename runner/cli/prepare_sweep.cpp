@@ -11,6 +11,7 @@
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
 #include "runner/graph/graph.h"
+#include "runner/sweep/task_needs.h"
 
 namespace runner {
 namespace {
@@ -163,10 +164,12 @@ void erase(Value* map, std::string_view key) {
   if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// What `threads: auto` comes to in a run that has a part of the processor.
-void settle_threads(Value& recipe, std::int64_t slots) {
+/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a cluster's task.
+void settle_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
-  if (slots > 1 && threads && threads->text() && *threads->text() == "auto") threads->data = threads_of_slot(slots);
+  if (!threads || !threads->text() || *threads->text() != "auto") return;
+  if (cores) threads->data = *cores;
+  else if (slots > 1) threads->data = threads_of_slot(slots);
 }
 
 /// The longest training of a recipe, in epochs; nullopt: none says.
@@ -219,8 +222,11 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();
   see_asha(job.recipe, sweep.asha);
+  if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
+    sweep.launcher = *given;
+  const auto cores = cores_of_task(job.recipe);
   erase(&job.recipe, "sweep");  // a job is none
-  settle_threads(job.recipe, slots);
+  settle_threads(job.recipe, slots, cores);
   job.hash = recipe_hash(job.recipe);
   return {};
 }

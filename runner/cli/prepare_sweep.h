@@ -27,6 +27,7 @@ struct PreparedSweep {
   std::vector<Job> jobs;
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
   std::optional<AshaOptions> asha;  ///< sweep.asha
+  Value launcher = {};              ///< sweep.launcher, with every default; null: this machine
   Diagnostics warnings;
 };
 

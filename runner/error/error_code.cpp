@@ -312,6 +312,15 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
     {kTerminated, ExitCode::kTerminated, "the program was stopped by a signal",
      "Another program, or the system as it shuts down, asked it to end.", "kill, or a cluster's time limit",
      "What was written before that is in the run folder."},
+    {kClusterSilent, ExitCode::kDeviceUnavailable, "the cluster's scheduler does not answer",
+     "A command of the scheduler, such as squeue, is not installed here, ended with an error, or did not end in time. "
+     "What was handed over goes on by itself, and leaves its results in the sweep's folder.",
+     "retort sweep classify seed=1,2 --launcher slurm    (on a laptop)",
+     "Try the command yourself; then continue with retort sweep resume DIR, which submits nothing twice."},
+    {kClusterRefused, ExitCode::kDeviceUnavailable, "the cluster's scheduler refused a job",
+     "The scheduler did not take the trials of a sweep; the message is its own.",
+     "sweep.launcher.partition=none-of-that-name",
+     "Correct launch/launcher.json in the sweep's folder, and continue with retort sweep resume DIR."},
 
     {kCannotCreate, ExitCode::kCannotCreate, "a file or folder cannot be created",
      "A file or folder cannot be created.", "run.dir in a folder that you may not write to",

@@ -3,61 +3,25 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
-#include <fstream>
 #include <map>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
-#include "runner/config/override_text.h"
 #include "runner/error/stop.h"
-#include "runner/record/recorded_run.h"
 #include "runner/run/worker_set.h"
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/metric_tail.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
+#include "runner/sweep/trial_command.h"
 #include "runner/text/duration.h"
 #include "runner/text/join.h"
 
 namespace runner {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kKeptLines = 40;  // of what a trial has said, for when it fails
 constexpr std::size_t kShownLines = 12;
-
-/// "status" of a run's summary.json; empty where there is none.
-std::string status_of(const fs::path& run) {
-  std::ifstream file(RunLayout(run).summary());
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json.value("status", "") : "";
-}
-
-/// The last lines of a text that comes in pieces.
-class LastLines {
- public:
-  void add(std::string_view text) {
-    for (const char letter : text) {
-      if (letter == '\n') end_line();
-      else if (line_.size() < 1000) line_ += letter;
-    }
-  }
-  std::deque<std::string> take() {
-    if (!line_.empty()) end_line();
-    return std::move(lines_);
-  }
-
- private:
-  void end_line() {
-    lines_.push_back(std::exchange(line_, ""));
-    if (lines_.size() > kKeptLines) lines_.pop_front();
-  }
-  std::string line_;
-  std::deque<std::string> lines_;
-};
 
 /// A trial at work.
 struct RunningTrial {
@@ -150,23 +114,13 @@ class TrialPool {
   /// A run folder that somebody has removed is to be had again.
   bool has_finished(const Trial& trial) const {
     if (trial.state == TrialState::kStopped) return true;
-    return trial.state == TrialState::kFinished && status_of(layout_.run(trial.number)) == "finished";
+    return trial.state == TrialState::kFinished && run_status(layout_.run(trial.number)) == "finished";
   }
 
   void start_next() {
     const std::uint64_t number = waiting_.front();
     waiting_.pop_front();
-    const fs::path run = layout_.run(number);
-    WorkerCommand command{.program = surroundings_.program};
-    if (read_run(run)) {
-      command.arguments = {"resume", run.string(), "-q"};
-    } else {
-      set_aside(number, run);
-      command.arguments = {"run", layout_.recipe(number).string(), "run.dir=" + element_text(Value{run.string(), {}}),
-                           "-q"};
-    }
-    const bool is_resumed = command.arguments.front() == "resume";
-    command.arguments.insert(command.arguments.end(), surroundings_.arguments.begin(), surroundings_.arguments.end());
+    const WorkerCommand command = trial_command(layout_, number, surroundings_.program, surroundings_.arguments);
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
@@ -176,21 +130,9 @@ class TrialPool {
     }
     journal_.started(number);
     RunningTrial trial{.number = number, .began = Clock::now()};
-    if (asha_) trial.tail.emplace(RunLayout(run).metrics(), journal_.plan().asha->metric);
+    if (asha_) trial.tail.emplace(RunLayout(layout_.run(number)).metrics(), journal_.plan().asha->metric);
     running_.emplace(*worker, std::move(trial));
-    say("trial " + std::to_string(number) + (is_resumed ? " resumed" : " started") + settings_of(number));
-  }
-
-  /// What was begun there and cannot be continued.
-  void set_aside(std::uint64_t number, const fs::path& run) const {
-    std::error_code error;
-    if (!fs::exists(run, error)) return;
-    for (int attempt = 1;; ++attempt) {
-      const fs::path aside = layout_.set_aside(number, attempt);
-      if (fs::exists(aside, error)) continue;
-      fs::rename(run, aside, error);
-      return;  // where that fails, `retort run` says that the folder is taken
-    }
+    say("trial " + std::to_string(number) + (is_resumed(command) ? " resumed" : " started") + settings_of(number));
   }
 
   void take(const WorkerSet::Occurrence& occurrence) {
@@ -235,14 +177,7 @@ class TrialPool {
       return say("trial " + std::to_string(trial.number) + " stopped");
     }
     const std::deque<std::string> said = trial.said.take();
-    std::string reason = "exit code " + std::to_string(exit);
-    for (const std::string& line : said) {
-      const std::size_t error = line.find("error[");
-      if (error == line.npos) continue;
-      reason = line.substr(error);
-      break;
-    }
-    fail(trial.number, seconds, exit, reason, said);
+    fail(trial.number, seconds, exit, failure_reason(said, exit), said);
   }
 
   void fail(std::uint64_t number, double seconds, int exit, const std::string& reason,

@@ -26,6 +26,7 @@ struct TrialSurroundings {
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
   std::vector<std::string> arguments = {};  ///< further ones of each trial
+  std::ostream* out = nullptr;              ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 
 /// Where trials come from that are not known when a sweep begins.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runner/text/join.h"
+
 namespace runner {
 namespace {
 
@@ -17,6 +19,17 @@ std::optional<TrialState> trial_state_named(std::string_view name) {
   const auto* const found = std::ranges::find(kTrialStates, name);
   if (found == kTrialStates.end()) return std::nullopt;
   return static_cast<TrialState>(found - kTrialStates.begin());
+}
+
+std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number) {
+  const auto is_of_all = [&](const std::string& setting) {
+    return std::ranges::all_of(
+        trials, [&](const Trial& trial) { return std::ranges::find(trial.settings, setting) != trial.settings.end(); });
+  };
+  std::vector<std::string> own;
+  for (const std::string& setting : trials[number].settings)
+    if (!is_of_all(setting)) own.push_back(setting);
+  return own.empty() ? "" : " (" + join(own, " ") + ")";
 }
 
 }  // namespace runner

@@ -29,4 +29,8 @@ struct Trial {
   std::vector<double> rungs = {};  ///< values at which it was compared with others (asha.h)
 };
 
+/// What trial `number` sets and not all others do, for a message: " (seed=1 train.epochs=5)"; empty where that is
+/// nothing.
+std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
+
 }  // namespace runner

@@ -16,6 +16,8 @@ inline SchemaSet fake_schemas() {
       std::ranges::find(embedded_schemas(), "common.schema.json", &SchemaFile::path)->text);
   static const std::string kRecipe(
       std::ranges::find(embedded_schemas(), "recipe.schema.json", &SchemaFile::path)->text);
+  static const std::string kSlurm(
+      std::ranges::find(embedded_schemas(), "sweep/launcher/slurm.schema.json", &SchemaFile::path)->text);
   static const auto kind = [](const std::string& title, const std::string& ports, const std::string& properties) {
     return R"({"title": ")" + title + R"(", "description": "A test's.", "x-version": 1, )" + ports +
            R"(, "type": "object", "additionalProperties": false, "properties": {"kind": {"const": ")" + title + "\"}" +
@@ -41,9 +43,11 @@ inline SchemaSet fake_schemas() {
       "evaluate.vote",
       R"("x-inputs": {"checkpoints": {"type": "checkpoint", "many": true}}, "x-outputs": {"metrics": "metrics"})", "");
   const std::vector<SchemaFile> files = {
-      {"common.schema.json", kCommon},      {"data/one.schema.json", kOne},       {"data/two.schema.json", kTwo},
-      {"evaluate/test.schema.json", kTest}, {"evaluate/vote.schema.json", kVote}, {"model/net.schema.json", kNet},
-      {"recipe.schema.json", kRecipe},      {"train/fit.schema.json", kFit},      {"train/loop.schema.json", kLoop}};
+      {"common.schema.json", kCommon},      {"data/one.schema.json", kOne},
+      {"data/two.schema.json", kTwo},       {"evaluate/test.schema.json", kTest},
+      {"evaluate/vote.schema.json", kVote}, {"model/net.schema.json", kNet},
+      {"recipe.schema.json", kRecipe},      {"sweep/launcher/slurm.schema.json", kSlurm},
+      {"train/fit.schema.json", kFit},      {"train/loop.schema.json", kLoop}};
   auto schemas = SchemaSet::load(files);
   if (!schemas) ADD_FAILURE() << schemas.errors().front().message;
   return std::move(*schemas);

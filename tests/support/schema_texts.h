@@ -19,7 +19,8 @@ struct SchemaTexts {
 inline SchemaTexts schema_texts(std::deque<std::pair<std::string, std::string>> texts) {
   SchemaTexts result{std::move(texts), {}};
   for (const auto& file : runner::embedded_schemas()) {
-    if (file.path.find('/') == file.path.npos) result.files.push_back(file);
+    // The recipe's, and what it refers to.
+    if (file.path.find('/') == file.path.npos || file.path.starts_with("sweep/")) result.files.push_back(file);
   }
   for (const auto& [path, text] : result.texts) result.files.push_back({path, text});
   return result;

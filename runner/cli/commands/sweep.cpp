@@ -1,5 +1,9 @@
 #include "runner/cli/commands/sweep.h"
 
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -12,9 +16,12 @@
 #include "runner/config/yaml_writer.h"
 #include "runner/disk/installation.h"
 #include "runner/record/dated_folder.h"
+#include "runner/sweep/launcher.h"
+#include "runner/sweep/run_task.h"
 #include "runner/sweep/run_trials.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
+#include "runner/sweep/task_needs.h"
 
 namespace runner {
 namespace {
@@ -50,9 +57,23 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
   else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
 }
 
+/// What sweep.launcher asks for, with the cores and GPUs that the trials need; null: this machine.
+nlohmann::ordered_json settled_launcher(const PreparedSweep& sweep) {
+  if (sweep.launcher.is_null()) return nullptr;
+  nlohmann::ordered_json settings = to_json(sweep.launcher);
+  std::vector<const Value*> recipes;
+  for (const Job& job : sweep.jobs) recipes.push_back(&job.recipe);
+  settle_task(settings, recipes);
+  return settings;
+}
+
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
-  const ExitCode code = run_trials(journal, trial_options(flags), trial_surroundings(flags, console));
-  print_results(journal, flags.metric, console);
+  const auto launcher = launcher_of(journal.folder());
+  if (!launcher) return report(console, launcher.errors());
+  TrialSurroundings surroundings = trial_surroundings(flags, console);
+  if (!console.json) surroundings.out = &console.out;
+  const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
+  if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
   return code;
@@ -87,20 +108,46 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
   return ExitCode::kDone;
 }
 
+/// `retort sweep task FOLDER INDEX`, which a cluster's script calls.
+ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const std::string task = variable("RETORT_TASK");
+  const auto code = run_task(words[0], words[1],
+                             {.program = own_executable(),
+                              .name = (task.empty() ? "" : "task " + task + " ") + "on " + host.data(),
+                              .requeue = variable("RETORT_REQUEUE")});
+  return code ? *code : report(console, code.errors());
+}
+
 /// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
   if (action == "ask-tell") return ask_and_tell(flags, console);
-  if (action != "resume" && action != "show") return begin_sweep(flags, console);
-  if (flags.recipe.overrides.size() != 1) {
+  const bool is_task = action == "task" && flags.recipe.overrides.size() == 2;
+  if (action != "resume" && action != "show" && !is_task) return begin_sweep(flags, console);
+  if (flags.recipe.overrides.size() != 1 && !is_task) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
                              "`retort sweep " + action + "` takes the folder of one sweep and no overrides",
                              "a sweep goes on as it was begun; its folder is what `retort sweep` printed last"}});
   }
+  if (!flags.launcher.empty()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "`retort sweep " + action + "` takes no --launcher",
+                             "a sweep goes on where it was begun; launch/launcher.json in its folder says where, and "
+                             "without launch/ it goes on on this machine"}});
+  }
   const std::filesystem::path folder = flags.recipe.overrides.front();
   try {
+    if (is_task) return task_of_sweep(flags.recipe.overrides, console);
     return action == "resume" ? resume_sweep(folder, flags, console) : show_sweep(folder, flags, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
@@ -133,6 +180,11 @@ Invocation declare_sweep() {
   verb.add({.name = "--fail-fast",
             .value = &flags->fail_fast,
             .summary = "Stop at the first trial that fails; otherwise the others go on"});
+  verb.add({.name = "--launcher",
+            .value = &flags->launcher,
+            .summary = "What runs the trials, an option of the group launcher: slurm, or kubernetes, whose manifest is "
+                       "printed; otherwise this machine. `resume` keeps it",
+            .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
             .summary = "The metric that trials are compared by; of a loss the smallest is best",
@@ -196,8 +248,24 @@ nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepRes
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet schemas = shipped_schemas();
-  const auto prepared = prepare_sweep(flags.recipe, schemas, sources, flags.slots);
+  NamedRecipe named = flags.recipe;
+  if (!flags.launcher.empty()) named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
+  const auto prepared = prepare_sweep(named, schemas, sources, flags.slots);
   if (!prepared) return report(console, prepared.errors());
+  if (flags.slots > 1 && !prepared->launcher.is_null()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--slots divides this machine, and the trials run on a cluster",
+                             "limit the tasks at work by sweep.launcher.at_once"}});
+  }
+  if (prepared->asha && !prepared->launcher.is_null()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "/sweep/asha",
+                             "sweep.asha stops trials of this machine early, and these run on a cluster",
+                             "leave out sweep.asha (sweep.asha=null), or the launcher"}});
+  }
   warn(console, prepared->warnings);
   if (flags.dry_run) {
     if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(prepared->jobs)}});
@@ -221,8 +289,9 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});
       for (const Override& override : job.overrides) plan.trials.back().settings.push_back(override_text(override));
     }
+    keep_launcher(settled_launcher(*prepared), *folder);
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
-    if (flags.slots > 1 && !console.is_quiet()) {
+    if (flags.slots > 1 && prepared->launcher.is_null() && !console.is_quiet()) {
       console.err << flags.slots << " trials at a time, each with " << threads_of_slot(flags.slots)
                   << " of the processor's threads where the recipe says threads: auto\n";
     }

@@ -17,6 +17,7 @@ struct SweepFlags {
   bool dry_run = false;  ///< list the trials and start none
   std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
+  std::string launcher;  ///< an option of the group `launcher`; empty: the recipe's own, or this machine
   LogFlags log;
   std::string metric = "auto";  ///< that trials are compared by
 };

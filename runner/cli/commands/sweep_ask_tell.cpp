@@ -64,6 +64,13 @@ ExitCode ask_and_tell(SweepFlags flags, Console& console) {
   const SchemaSet schemas = shipped_schemas();
   const auto base = prepare_one(flags.recipe, schemas, sources, flags.slots);
   if (!base) return report(console, base.errors());
+  if (!flags.launcher.empty() || !base->launcher.is_null()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
+                             "leave out --launcher and sweep.launcher"}});
+  }
   warn(console, base->warnings);
   const auto folder = make_sweep_folder(base->dir);
   if (!folder) return report(console, folder.errors());

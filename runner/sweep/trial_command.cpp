@@ -1,0 +1,79 @@
+#include "runner/sweep/trial_command.h"
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/config/override_text.h"
+#include "runner/record/recorded_run.h"
+#include "runner/stage/run_layout.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kKeptLines = 40;
+
+/// What was begun there and cannot be continued.
+void set_aside(const SweepLayout& sweep, std::uint64_t number) {
+  const fs::path run = sweep.run(number);
+  std::error_code error;
+  if (!fs::exists(run, error)) return;
+  for (int attempt = 1;; ++attempt) {
+    const fs::path aside = sweep.set_aside(number, attempt);
+    if (fs::exists(aside, error)) continue;
+    fs::rename(run, aside, error);
+    return;  // where that fails, `retort run` says that the folder is taken
+  }
+}
+
+}  // namespace
+
+std::string run_status(const fs::path& run) {
+  std::ifstream file(RunLayout(run).summary());
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json.value("status", "") : "";
+}
+
+WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const fs::path& program,
+                            const std::vector<std::string>& further) {
+  const fs::path run = sweep.run(number);
+  WorkerCommand command{.program = program};
+  if (read_run(run)) {
+    command.arguments = {"resume", run.string(), "-q"};
+  } else {
+    set_aside(sweep, number);
+    command.arguments = {"run", sweep.recipe(number).string(), "run.dir=" + element_text(Value{run.string(), {}}),
+                         "-q"};
+  }
+  command.arguments.insert(command.arguments.end(), further.begin(), further.end());
+  return command;
+}
+
+bool is_resumed(const WorkerCommand& command) { return command.arguments.front() == "resume"; }
+
+void LastLines::add(std::string_view text) {
+  for (const char letter : text) {
+    if (letter == '\n') end_line();
+    else if (line_.size() < 1000) line_ += letter;
+  }
+}
+
+std::deque<std::string> LastLines::take() {
+  if (!line_.empty()) end_line();
+  return std::move(lines_);
+}
+
+void LastLines::end_line() {
+  lines_.push_back(std::exchange(line_, ""));
+  if (lines_.size() > kKeptLines) lines_.pop_front();
+}
+
+std::string failure_reason(const std::deque<std::string>& said, int exit) {
+  for (const std::string& line : said)
+    if (const std::size_t error = line.find("error["); error != line.npos) return line.substr(error);
+  return "exit code " + std::to_string(exit);
+}
+
+}  // namespace runner
