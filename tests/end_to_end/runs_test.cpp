@@ -66,7 +66,7 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
   EXPECT_TRUE(shown["environment"].contains("versions"));
   EXPECT_FALSE(shown["metrics"].empty());
   const Ended text = runs("show outputs/0.5");
-  for (const std::string part : {"status      finished\n", "\nnode ", "\nmetric ", "\nenvironment ", "\n# recipe\n"})
+  for (const std::string part : {"status      finished\n", "\nnode ", "\nmetric ", "\nenvironment\n", "\n# recipe\n"})
     EXPECT_THAT(text.out, HasSubstr(part));
 
   const json difference = result("diff outputs/0.001 outputs/0.5");
