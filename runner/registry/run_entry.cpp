@@ -22,14 +22,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kLargestEntry = 16 << 20;
+constexpr std::size_t kLargestRunFile = 16 << 20;
 
 /// By which metric a run is shown, the first that it has; then any of these beginnings.
 constexpr std::array<std::string_view, 4> kHeadlines = {"evaluate/accuracy", "evaluate/top1", "validation/accuracy",
                                                         "validation/loss"};
 constexpr std::array<std::string_view, 3> kHeadlineFamilies = {"evaluate/", "validation/", "train/"};
 
-Scalar scalar_of(const Value& value) {
+RunValue run_value_of(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value.data)) return *number;
   if (value.text() && value.secret_as.empty()) return *value.text();
@@ -37,9 +37,9 @@ Scalar scalar_of(const Value& value) {
   return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void collect_settings(const Value& value, const std::string& key, std::vector<std::pair<std::string, Scalar>>& all) {
+void collect_settings(const Value& value, const std::string& key, std::vector<std::pair<std::string, RunValue>>& all) {
   if (!value.map() || value.map()->empty()) {
-    all.emplace_back(key, scalar_of(value));
+    all.emplace_back(key, run_value_of(value));
     return;
   }
   for (const Entry& entry : *value.map())
@@ -78,13 +78,15 @@ std::string headline_of(const std::vector<std::pair<std::string, double>>& metri
   return metrics.empty() ? "" : metrics.front().first;
 }
 
+std::string unreadable(const fs::path& file) { return "'" + file.string() + "' cannot be read"; }
+
 void read_summary(const fs::path& path, RunEntry& entry) {
-  const auto text = real_file_system().read(path, kLargestEntry);
+  const auto text = real_file_system().read(path, kLargestRunFile);
   if (!text) return;  // it was killed before it began
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const auto at = [&](const char* key) { return json.is_object() ? json.value(key, Json()) : Json(); };
   if (!at("status").is_string()) {
-    entry.problem = "'" + path.string() + "' cannot be read";
+    entry.problem = unreadable(path.filename());
     return;
   }
   entry.status = at("status");
@@ -101,7 +103,7 @@ void read_summary(const fs::path& path, RunEntry& entry) {
 
 }  // namespace
 
-std::string scalar_text(const Scalar& value) {
+std::string run_value_text(const RunValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::get<double>(value)).ptr;
@@ -123,7 +125,7 @@ RunEntry read_entry(const fs::path& folder) {
   read_summary(layout.summary(), entry);
   auto tags = read_tags(folder);
   if (tags) entry.tags = *std::move(tags);
-  else entry.problem = tags.errors().front().message;
+  else entry.problem = unreadable(layout.tags().filename());
   const auto run = read_run(folder);
   if (!run) {
     const bool was_killed = entry.problem.empty() && entry.status.empty();
@@ -132,11 +134,11 @@ RunEntry read_entry(const fs::path& folder) {
     return entry;
   }
   entry.device = run->device;
-  Sources sources;
-  const auto text = real_file_system().read(run->recipe, kLargestEntry);
+  Sources sources;  // of a text whose mistakes nobody is told
+  const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});
   if (recipe) collect_settings(*recipe, "", entry.settings);
-  else entry.problem = "'" + run->recipe.string() + "' cannot be read";
+  else entry.problem = unreadable(run->recipe.lexically_relative(folder));
   if (!entry.problem.empty()) entry.status = "damaged";
   return entry;
 }

@@ -11,10 +11,10 @@ namespace runner {
 
 /// A value of a recipe or a metric, as runs are filtered and sorted by it: a number, or a text. true, false, null and
 /// lists are texts as JSON writes them.
-using Scalar = std::variant<double, std::string>;
+using RunValue = std::variant<double, std::string>;
 
 /// "0.975", "model.lora".
-std::string scalar_text(const Scalar& value);
+std::string run_value_text(const RunValue& value);
 
 /// A number as a table shows it: a whole one with all its digits, another with six: "29954048", "0.975", "4e-09".
 std::string shown_number(double value);
@@ -29,7 +29,7 @@ struct RunEntry {
   bool smoke = false;
   std::vector<std::string> tags = {};
   std::string problem = {};  ///< what of the record is damaged, in a sentence; empty: nothing
-  std::vector<std::pair<std::string, Scalar>> settings = {};  ///< of the resolved recipe, by dotted key
+  std::vector<std::pair<std::string, RunValue>> settings = {};  ///< of the resolved recipe, by dotted key
   /// The last value of each metric by its name; of names that several nodes have, that of the last of these nodes, and
   /// each as "node:name".
   std::vector<std::pair<std::string, double>> metrics = {};

@@ -176,9 +176,9 @@ Result<RunFilter> RunFilter::parse(const std::string& text, Sources& sources) {
   return filter;
 }
 
-bool RunFilter::takes(std::span<const std::vector<Scalar>> values) const { return holds(all_, values); }
+bool RunFilter::takes(std::span<const std::vector<RunValue>> values) const { return holds(all_, values); }
 
-bool RunFilter::holds(const Term& term, std::span<const std::vector<Scalar>> values) const {
+bool RunFilter::holds(const Term& term, std::span<const std::vector<RunValue>> values) const {
   const auto part_holds = [&](const Term& part) { return holds(part, values); };
   switch (term.form) {
     case Form::kAll:
@@ -190,18 +190,18 @@ bool RunFilter::holds(const Term& term, std::span<const std::vector<Scalar>> val
     case Form::kComparison:
       break;
   }
-  const std::vector<Scalar>& present = values[term.key];
-  const auto fits = [&](const Scalar& value) { return compares(term, value); };
+  const std::vector<RunValue>& present = values[term.key];
+  const auto fits = [&](const RunValue& value) { return compares(term, value); };
   if (term.sign == Sign::kUnequal) return !present.empty() && std::ranges::all_of(present, fits);
   return std::ranges::any_of(present, fits);
 }
 
-bool RunFilter::compares(const Term& term, const Scalar& value) const {
+bool RunFilter::compares(const Term& term, const RunValue& value) const {
   const int sign = static_cast<int>(term.sign);
   const auto* number = std::get_if<double>(&value);
   if (number && term.number) return fits(sign, *number, *term.number);
   if (number && std::isnan(*number)) return term.sign == Sign::kUnequal;
-  const std::string text = scalar_text(value);
+  const std::string text = run_value_text(value);
   const std::string& key = keys_[term.key];
   const bool is_kind = key == "kind" || key.ends_with(".kind");
   const std::size_t dot = text.find('.');

@@ -28,7 +28,7 @@ class RunFilter {
   /// The keys that it asks for, each once.
   const std::vector<std::string>& keys() const { return keys_; }
   /// `values`: of each of keys() what the run has: none, one value, or several, of which any may be meant (of a tag).
-  bool takes(std::span<const std::vector<Scalar>> values) const;
+  bool takes(std::span<const std::vector<RunValue>> values) const;
 
  private:
   friend class FilterReader;
@@ -42,8 +42,8 @@ class RunFilter {
     std::string text = {};
     std::optional<double> number = {};  ///< that the text is
   };
-  bool holds(const Term& term, std::span<const std::vector<Scalar>> values) const;
-  bool compares(const Term& term, const Scalar& value) const;
+  bool holds(const Term& term, std::span<const std::vector<RunValue>> values) const;
+  bool compares(const Term& term, const RunValue& value) const;
 
   Term all_;
   std::vector<std::string> keys_;

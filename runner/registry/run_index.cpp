@@ -245,8 +245,8 @@ std::vector<IndexedKey> RunIndex::keys() {
   return all;
 }
 
-std::vector<std::pair<std::int64_t, Scalar>> RunIndex::values(const IndexedKey& key) {
-  std::vector<std::pair<std::int64_t, Scalar>> all;
+std::vector<std::pair<std::int64_t, RunValue>> RunIndex::values(const IndexedKey& key) {
+  std::vector<std::pair<std::int64_t, RunValue>> all;
   Statement rows = database_.prepare(
       "SELECT run, value FROM settings WHERE key = (SELECT id FROM keys WHERE is_metric = ? AND name = ?) ORDER BY "
       "run");

@@ -58,7 +58,7 @@ class RunIndex {
   /// Of recipes first, then of metrics, by name.
   std::vector<IndexedKey> keys();
   /// By the ids of the runs that have it, ascending.
-  std::vector<std::pair<std::int64_t, Scalar>> values(const IndexedKey& key);
+  std::vector<std::pair<std::int64_t, RunValue>> values(const IndexedKey& key);
   /// Where it is stored; empty: nowhere.
   const std::filesystem::path& file() const { return file_; }
 

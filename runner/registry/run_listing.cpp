@@ -15,7 +15,7 @@ namespace runner {
 namespace {
 
 namespace fs = std::filesystem;
-using Values = std::vector<Scalar>;
+using Values = std::vector<RunValue>;
 
 constexpr std::array<std::string_view, 8> kFacts = {"run",     "recipe", "status", "started",
                                                     "seconds", "device", "smoke",  "tag"};

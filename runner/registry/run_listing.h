@@ -16,7 +16,7 @@ struct ListedRun {
   std::string folder;  ///< as its root was named: "outputs/2026-01-31/12-00-00"
   RunEntry entry;      ///< without settings and metrics
   double headline = 0;
-  std::vector<std::vector<Scalar>> values = {};  ///< of each of RunListing::keys what it has; of `tag` several
+  std::vector<std::vector<RunValue>> values = {};  ///< of each of RunListing::keys what it has; of `tag` several
 };
 
 struct RunListing {

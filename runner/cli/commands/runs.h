@@ -41,6 +41,6 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
 /// A value of a run as JSON: a number or a text; null for none, a list for several.
-nlohmann::ordered_json values_json(const std::vector<Scalar>& values);
+nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
 }  // namespace runner

@@ -23,11 +23,11 @@ std::string shown_time(std::string text) {
   return text;
 }
 
-std::string shown_values(const std::vector<Scalar>& values) {
+std::string shown_values(const std::vector<RunValue>& values) {
   std::string text;
-  for (const Scalar& value : values) {
+  for (const RunValue& value : values) {
     const auto* number = std::get_if<double>(&value);
-    text += (text.empty() ? "" : " ") + (number ? shown_number(*number) : scalar_text(value));
+    text += (text.empty() ? "" : " ") + (number ? shown_number(*number) : run_value_text(value));
   }
   return text.empty() ? "–" : printable(text);
 }
@@ -64,7 +64,7 @@ std::string listing_text(const RunListing& listing) {
   return table_text(rows);
 }
 
-Json scalar_json(const Scalar& value) {
+Json run_value_json(const RunValue& value) {
   const auto* number = std::get_if<double>(&value);
   return number ? number_json(*number) : Json(std::get<std::string>(value));
 }
@@ -102,11 +102,11 @@ Diagnostic two_filters(const std::string& second) {
 
 }  // namespace
 
-Json values_json(const std::vector<Scalar>& values) {
+Json values_json(const std::vector<RunValue>& values) {
   if (values.empty()) return nullptr;
-  if (values.size() == 1) return scalar_json(values.front());
+  if (values.size() == 1) return run_value_json(values.front());
   Json list = Json::array();
-  for (const Scalar& value : values) list.push_back(scalar_json(value));
+  for (const RunValue& value : values) list.push_back(run_value_json(value));
   return list;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Values = std::map<std::string, std::vector<Scalar>>;
+using Values = std::map<std::string, std::vector<RunValue>>;
 
 const Values kRun = {{"accuracy", {0.75}},
                      {"epochs", {10.0}},
@@ -26,9 +26,9 @@ bool takes(const std::string& text, const Values& run = kRun) {
   const auto filter = RunFilter::parse(text, sources);
   EXPECT_TRUE(filter) << text;
   if (!filter) return false;
-  std::vector<std::vector<Scalar>> values;
+  std::vector<std::vector<RunValue>> values;
   for (const std::string& key : filter->keys())
-    values.push_back(run.contains(key) ? run.at(key) : std::vector<Scalar>());
+    values.push_back(run.contains(key) ? run.at(key) : std::vector<RunValue>());
   return filter->takes(values);
 }
 

@@ -72,8 +72,8 @@ TEST_F(RunIndexTest, HoldsWhatTheRunsHold) {
   EXPECT_EQ(entry.headline, "evaluate/top1");
   EXPECT_EQ(runs[1].headline, 0.25);
   EXPECT_THAT(one.values({true, "evaluate/top1"}),
-              testing::UnorderedElementsAre(Pair(runs[0].id, Scalar(0.5)), Pair(runs[1].id, Scalar(0.25))));
-  EXPECT_THAT(one.values({false, "model.kind"}), testing::Contains(Pair(runs[0].id, Scalar("model.lora"))));
+              testing::UnorderedElementsAre(Pair(runs[0].id, RunValue(0.5)), Pair(runs[1].id, RunValue(0.25))));
+  EXPECT_THAT(one.values({false, "model.kind"}), testing::Contains(Pair(runs[0].id, RunValue("model.lora"))));
   EXPECT_THAT(one.values({false, "evaluate/top1"}), IsEmpty());
   std::vector<std::string> names;
   for (const IndexedKey& key : one.keys()) names.push_back(key.name);

@@ -67,6 +67,11 @@ std::vector<std::string> texts(std::vector<std::string> words) {
   return result;
 }
 
+TEST(CompleteRuns, ActionsAndKeysToSortBy) {
+  EXPECT_THAT(texts({"runs", "re"}), ElementsAre("reset", "reindex"));
+  EXPECT_THAT(texts({"runs", "ls", "--sort", "st"}), ElementsAre("started", "status"));
+}
+
 TEST_F(Complete, Verbs) {
   EXPECT_THAT(texts({"va"}), ElementsAre("validate"));
   EXPECT_THAT(texts({"pl"}), ElementsAre("plan"));
