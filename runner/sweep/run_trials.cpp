@@ -114,6 +114,10 @@ class TrialPool {
     }
     const bool is_resumed = command.arguments.front() == "resume";
     command.arguments.insert(command.arguments.end(), surroundings_.arguments.begin(), surroundings_.arguments.end());
+    if (!is_resumed) {
+      const auto& more = surroundings_.run_arguments;
+      command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+    }
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);

@@ -24,7 +24,8 @@ struct TrialSurroundings {
   std::filesystem::path program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
-  std::vector<std::string> arguments = {};  ///< further ones of each trial
+  std::vector<std::string> arguments = {};      ///< further ones of each trial
+  std::vector<std::string> run_arguments = {};  ///< further ones of those that begin, not of those that are resumed
 };
 
 /// Runs what the journal says is still to be done: each trial that has not finished, or whose run is no longer there,

@@ -6,6 +6,7 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/cli/prepare_sweep.h"
+#include "runner/cli/sweep_check.h"
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
 #include "runner/config/yaml_reader.h"
@@ -70,6 +71,13 @@ Diagnostics write_recipes(const std::vector<Job>& jobs, const SweepLayout& layou
   return {};
 }
 
+Diagnostics errors_among(const Diagnostics& found) {
+  Diagnostics errors;
+  for (const Diagnostic& one : found)
+    if (one.severity == Severity::kError) errors.push_back(one);
+  return errors;
+}
+
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
   const SweepResults results = read_results(journal.folder(), journal.trials(), metric);
   const SweepLayout layout(journal.folder());
@@ -82,13 +90,11 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
 }
 
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
-  const ExitCode code =
-      run_trials(journal, trial_options(flags),
-                 {.program = own_executable(),
-                  .talk = console.err,
-                  .verbosity = console.verbosity,
-                  .arguments = flags.log.level.empty() ? std::vector<std::string>()
-                                                       : std::vector<std::string>{"--log-level", flags.log.level}});
+  TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
+  if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
+  if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
+  if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
+  const ExitCode code = run_trials(journal, trial_options(flags), surroundings);
   print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
@@ -110,6 +116,13 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
                                  "', where its relative paths stand, and that folder is not there",
                              "put it back"}});
   }
+  const auto& words = flags.recipe.overrides;
+  NamedRecipe named = flags.recipe;
+  named.name = words.size() > 1 ? words[1] : "";
+  named.overrides.erase(named.overrides.begin(), named.overrides.begin() + (words.size() > 1 ? 2 : 1));
+  const Diagnostics found = check_resumed_sweep(*journal, named, flags.slots, flags.force, console.sources);
+  if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
+  warn(console, found);
   return go_through(*journal, flags, console);
 }
 
@@ -128,12 +141,14 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
   if (action != "resume" && action != "show") return begin_sweep(flags, console);
-  if (flags.recipe.overrides.size() != 1) {
+  const std::size_t words = flags.recipe.overrides.size();
+  if (words == 0 || (words > 1 && action == "show")) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "`retort sweep " + action + "` takes the folder of one sweep and no overrides",
-                             "a sweep goes on as it was begun; its folder is what `retort sweep` printed last"}});
+                             "`retort sweep " + action + "` takes the folder of one sweep",
+                             "its folder is what `retort sweep` printed last; `sweep resume DIR RECIPE key=value` "
+                             "checks that these are what it was begun with"}});
   }
   const std::filesystem::path folder = flags.recipe.overrides.front();
   try {
@@ -174,6 +189,12 @@ Invocation declare_sweep() {
             .summary = "The metric that trials are compared by; of a loss the smallest is best",
             .type = "NAME",
             .shows_default = true});
+  add_reuse(verb, flags->reuse,
+            "What trials share is computed once: reuse results for every stage, trainings included; without it those "
+            "of cacheable stages, such as features");
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "resume: go on although input files are not what they were when the sweep began"});
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
   return verb;

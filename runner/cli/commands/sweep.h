@@ -11,6 +11,8 @@ struct SweepFlags {
   bool dry_run = false;  ///< list the trials and start none
   std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
+  ReuseFlags reuse;
+  bool force = false;  ///< resume although inputs are not what they were
   LogFlags log;
   std::string metric = "auto";  ///< that trials are compared by
 };
