@@ -299,7 +299,14 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   FinishedNode finished{.key = keys_[index]};
   try {
     // Once more: data that this run has made is there only now.
-    if (reuse && !reuse->take(index, /*needed=*/true)) {
+    const std::optional<Turn> turn =
+        reuse ? reuse->take_in_turn(index, world_.is_cancelled,
+                                    [&] {
+                                      world_.emit(Said{node.id, "waiting for another run, which computes the same"});
+                                    })
+              : std::nullopt;
+    if (world_.is_cancelled()) throw Cancelled{};
+    if (reuse && !reuse->taken(index)) {
       if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again: " + *why});
     }
     const NodeLayout layout = RunLayout(options.folder).node(node.id);

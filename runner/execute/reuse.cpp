@@ -91,6 +91,21 @@ bool Reuse::take(std::size_t index, bool needed) {
   return node.taken.has_value();
 }
 
+std::optional<Turn> Reuse::take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,
+                                        const std::function<void()>& on_wait) {
+  const std::string wanted = key(index);
+  if (take(index, /*needed=*/true) || wanted.empty() || !index_ || !looks_for(index)) return std::nullopt;
+  const Node& node = graph_.nodes[index];
+  auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_cancelled, on_wait);
+  if (!turn) return turn;
+  State& state = nodes_[index];
+  const bool was_damaged = state.was_damaged;  // the entry is gone by now
+  state.tried.clear();
+  if (take(index, /*needed=*/true)) turn.reset();
+  state.was_damaged = state.was_damaged || was_damaged;
+  return turn;
+}
+
 std::optional<fs::path> Reuse::find(std::size_t index) const {
   const std::string wanted = key(index);
   if (wanted.empty() || !index_ || !looks_for(index)) return std::nullopt;

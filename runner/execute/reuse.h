@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "runner/disk/turn.h"
 #include "runner/graph/graph.h"
 #include "runner/graph/node_document.h"
 #include "runner/protocol/event.h"
@@ -39,6 +41,10 @@ class Reuse {
   /// and taken only where its stage can make use of that. Looks again only after note() told something else.
   bool take(std::size_t index, bool needed);
   const std::optional<Source>& taken(std::size_t index) const { return nodes_[index].taken; }
+  /// Of a node whose results may be taken: waits until nobody else computes the same, then tries take() once more, as
+  /// others may have finished it. Its turn, to be kept until enter(); nullopt where it was taken or need not wait.
+  std::optional<Turn> take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,
+                                   const std::function<void()>& on_wait);
   /// The run that take() would take it from; nothing is taken.
   std::optional<std::filesystem::path> find(std::size_t index) const;
   /// The taken node turned out to be damaged: its files are removed, here and from the index.

@@ -125,6 +125,10 @@ fs::path NodeIndex::file(const std::string& kind, const std::string& id, const s
   return folder_ / kind / id / (key + ".json");
 }
 
+fs::path NodeIndex::turn(const std::string& kind, const std::string& id, const std::string& key) const {
+  return folder_ / kind / id / ("." + key + ".turn");
+}
+
 bool NodeIndex::has(const std::string& kind, const std::string& id, const std::string& key) const {
   std::error_code error;
   return fs::exists(file(kind, id, key), error);

@@ -58,6 +58,8 @@ class NodeIndex {
   /// Throws WriteError or std::filesystem::filesystem_error.
   void put(const std::string& kind, const std::string& id, const std::string& key, const IndexedNode& node) const;
   void remove(const std::string& kind, const std::string& id, const std::string& key) const;
+  /// The file by which those that compute such a node take turns (turn.h).
+  std::filesystem::path turn(const std::string& kind, const std::string& id, const std::string& key) const;
 
  private:
   std::filesystem::path file(const std::string& kind, const std::string& id, const std::string& key) const;

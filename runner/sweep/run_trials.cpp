@@ -120,7 +120,8 @@ class TrialPool {
   void start_next() {
     const std::uint64_t number = waiting_.front();
     waiting_.pop_front();
-    const WorkerCommand command = trial_command(layout_, number, surroundings_.program, surroundings_.arguments);
+    const WorkerCommand command =
+        trial_command(layout_, number, surroundings_.program, surroundings_.arguments, surroundings_.run_arguments);
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);

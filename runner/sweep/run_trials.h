@@ -25,8 +25,9 @@ struct TrialSurroundings {
   std::filesystem::path program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
-  std::vector<std::string> arguments = {};  ///< further ones of each trial
-  std::ostream* out = nullptr;              ///< stdout, for a launcher that prints what is to be applied; null: nowhere
+  std::vector<std::string> arguments = {};      ///< further ones of each trial
+  std::vector<std::string> run_arguments = {};  ///< further ones of those that begin, not of those that are resumed
+  std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 
 /// Where trials come from that are not known when a sweep begins.

@@ -37,7 +37,7 @@ std::string run_status(const fs::path& run) {
 }
 
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const fs::path& program,
-                            const std::vector<std::string>& further) {
+                            const std::vector<std::string>& further, const std::vector<std::string>& of_new) {
   const fs::path run = sweep.run(number);
   WorkerCommand command{.program = program};
   if (read_run(run)) {
@@ -48,6 +48,7 @@ WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, cons
                          "-q"};
   }
   command.arguments.insert(command.arguments.end(), further.begin(), further.end());
+  if (!is_resumed(command)) command.arguments.insert(command.arguments.end(), of_new.begin(), of_new.end());
   return command;
 }
 

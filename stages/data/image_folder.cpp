@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runner/disk/turn.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/shapes.h"
@@ -50,7 +51,15 @@ ImageList to_be_made(const std::string& root, const MadeImages& images) {
   return list;
 }
 
+/// Runs that start together, as those of a sweep, make them once.
 void make_in(const std::string& root, const MadeImages& images, runner::RunContext& context) {
+  fs::path folder = fs::absolute(root).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // it ends in a slash
+  const auto turn = runner::Turn::take(
+      folder.parent_path() / ("." + folder.filename().string() + ".turn"), [&] { return context.cancelled(); },
+      [&] { context.say("waiting for another run, which makes the images in '" + root + "'"); });
+  if (context.cancelled()) throw runner::Cancelled{};
+  if (turn && fs::exists(root) && !differs(root, images)) return;
   context.say("making " + std::to_string(images.count()) + " images in '" + root + "'");
   make_image_folder(
       root, images,

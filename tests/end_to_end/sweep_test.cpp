@@ -153,6 +153,61 @@ TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "s/1/nodes/train/checkpoints")) << "it has saved";
 }
 
+TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
+  const Ended both = run_shell(RETORT_BINARY_DIR
+                               "/bin/retort sweep classify data.root=shapes +data.make='{classes: 2, per_class: 6, "
+                               "size: 32}' data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+                               "evaluate.batch_size=1,2,3 --slots 3 --reuse sweep.dir=s",
+                               folder_.path());
+  ASSERT_EQ(both.exit, 0) << both.err;
+  int trained = 0, made = 0;
+  for (const char* trial : {"0", "1", "2"}) {
+    const json summary = json::parse(file_text(folder_ / "s" / trial / "summary.json"));
+    for (const json& node : summary["nodes"]) trained += node["id"] == "train" && !node.contains("reused_from");
+    made += file_text(folder_ / "s" / trial / "log.txt").find("making 12 images") != std::string::npos;
+  }
+  EXPECT_EQ(trained, 1);
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(weights("s", 0), weights("s", 1));
+}
+
+TEST_F(Sweep, ResumeSaysWhatDiffers) {
+  ASSERT_EQ(run_shell(RETORT_BINARY_DIR
+                      "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+                      "train.epochs=1 train.warm_start=null,nowhere sweep.dir=s -q",
+                      folder_.path())
+                .exit,
+            3);
+  const auto resume = [&](const std::string& words) { return retort("sweep resume s " + words, folder_.path()); };
+  const std::string begun = "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
+  const Ended other = resume(begun + "train.epochs=2 train.warm_start=null,nowhere,else");
+  EXPECT_EQ(other.exit, 78);
+  EXPECT_THAT(other.err, HasSubstr("error[E0807]: this is not how the sweep was begun: there were 2 trials and would "
+                                   "now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
+  EXPECT_THAT(other.err, HasSubstr("it was begun as `retort sweep classify data.root=photos "));
+  const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
+  EXPECT_EQ(same.exit, 3) << same.err;
+  EXPECT_THAT(resume("--slots 512").err, HasSubstr("512 trials at a time with 1 threads each are more than the "));
+  EXPECT_EQ(resume("classify no.such=1").exit, 78);
+
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos"))
+    if (entry.path().extension() == ".jpg") std::ofstream(entry.path(), std::ios::app) << "x";
+  const Ended changed = resume("");
+  EXPECT_EQ(changed.exit, 78);
+  EXPECT_THAT(changed.err,
+              HasSubstr("error[E0807]: since trial 0 began, the input /data/root has other files: 8 files with "));
+  EXPECT_THAT(resume("--force").err,
+              HasSubstr("warning[E0807]: since trial 0 began, the input /data/root has other files"));
+
+  const std::string recipe = file_text(folder_ / "s/recipes/1.yaml");
+  folder_.write("s/recipes/1.yaml", std::regex_replace(recipe, std::regex("nowhere"), "photos"));
+  const Ended edited = resume("--force");
+  EXPECT_EQ(edited.exit, 65);
+  EXPECT_THAT(edited.err, HasSubstr("s/recipes/1.yaml' is not the recipe that trial 1 began with"));
+  std::filesystem::remove(folder_ / "s/recipes/1.yaml");
+  EXPECT_THAT(resume("--force").err, HasSubstr("s/recipes/1.yaml', the recipe of trial 1, cannot be read"));
+}
+
 TEST_F(Sweep, SecretIsNotWrittenDown) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++name=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);

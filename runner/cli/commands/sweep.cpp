@@ -10,6 +10,7 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/cli/prepare_sweep.h"
+#include "runner/cli/sweep_check.h"
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
 #include "runner/config/yaml_reader.h"
@@ -48,6 +49,13 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
     json.push_back({{"number", job.number}, {"hash", job.hash}, {"overrides", std::move(overrides)}});
   }
   return json;
+}
+
+Diagnostics errors_among(const Diagnostics& found) {
+  Diagnostics errors;
+  for (const Diagnostic& one : found)
+    if (one.severity == Severity::kError) errors.push_back(one);
+  return errors;
 }
 
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
@@ -94,6 +102,13 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
                                  "', where its relative paths stand, and that folder is not there",
                              "put it back"}});
   }
+  const auto& words = flags.recipe.overrides;
+  NamedRecipe named = flags.recipe;
+  named.name = words.size() > 1 ? words[1] : "";
+  named.overrides.erase(named.overrides.begin(), named.overrides.begin() + (words.size() > 1 ? 2 : 1));
+  const Diagnostics found = check_resumed_sweep(*journal, named, flags.slots, flags.force, console.sources);
+  if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
+  warn(console, found);
   return go_through(*journal, flags, console);
 }
 
@@ -128,14 +143,16 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
   if (action == "ask-tell") return ask_and_tell(flags, console);
-  const bool is_task = action == "task" && flags.recipe.overrides.size() == 2;
+  const std::size_t words = flags.recipe.overrides.size();
+  const bool is_task = action == "task" && words == 2;
   if (action != "resume" && action != "show" && !is_task) return begin_sweep(flags, console);
-  if (flags.recipe.overrides.size() != 1 && !is_task) {
+  if (words == 0 || (words > 1 && action == "show")) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
-                             "`retort sweep " + action + "` takes the folder of one sweep and no overrides",
-                             "a sweep goes on as it was begun; its folder is what `retort sweep` printed last"}});
+                             "`retort sweep " + action + "` takes the folder of one sweep",
+                             "its folder is what `retort sweep` printed last; `sweep resume DIR RECIPE key=value` "
+                             "checks that these are what it was begun with"}});
   }
   if (!flags.launcher.empty()) {
     return report(console, {{ErrorCode::kUsage,
@@ -190,6 +207,12 @@ Invocation declare_sweep() {
             .summary = "The metric that trials are compared by; of a loss the smallest is best",
             .type = "NAME",
             .shows_default = true});
+  add_reuse(verb, flags->reuse,
+            "What trials share is computed once: reuse results for every stage, trainings included; without it those "
+            "of cacheable stages, such as features");
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "resume: go on although input files are not what they were when the sweep began"});
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
   return verb;
@@ -206,6 +229,8 @@ TrialOptions trial_options(const SweepFlags& flags) {
 TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) {
   TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
   if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
+  if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
+  if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
   return surroundings;
 }
 
@@ -258,6 +283,13 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
                              "",
                              "--slots divides this machine, and the trials run on a cluster",
                              "limit the tasks at work by sweep.launcher.at_once"}});
+  }
+  if ((flags.reuse.all || flags.reuse.none) && !prepared->launcher.is_null()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--reuse and --no-reuse are for trials on this machine, and these run on a cluster",
+                             "leave them out"}});
   }
   if (prepared->asha && !prepared->launcher.is_null()) {
     return report(console, {{ErrorCode::kUsage,

@@ -18,6 +18,8 @@ struct SweepFlags {
   std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
   std::string launcher;  ///< an option of the group `launcher`; empty: the recipe's own, or this machine
+  ReuseFlags reuse;
+  bool force = false;  ///< resume although inputs are not what they were
   LogFlags log;
   std::string metric = "auto";  ///< that trials are compared by
 };

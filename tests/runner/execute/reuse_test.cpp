@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/disk/turn.h"
 #include "runner/stage/config_reader.h"
 #include "runner/execute/executor.h"
 #include "runner/record/finished_node.h"
@@ -155,6 +156,8 @@ class ReuseTest : public testing::Test {
                       {.emit =
                            [&](const Event& event) {
                              events_.push_back(event);
+                             const auto* line = std::get_if<Said>(&event);
+                             if (line && line->line.starts_with("waiting") && on_wait_) on_wait_();
                              if (const auto* metric = std::get_if<NodeMetric>(&event))
                                metrics << R"({"node":")" << metric->node << R"(","name":")" << metric->name
                                        << R"(","value":)" << metric->value << R"(,"step":1,"time":0})" << std::endl;
@@ -199,12 +202,19 @@ class ReuseTest : public testing::Test {
     return {};
   }
 
+  /// Somebody else's, for the node of this entry of the index.
+  static std::optional<Turn> turn_at(const fs::path& entry) {
+    const auto never = [] { return false; };
+    return Turn::take(entry.parent_path() / ("." + entry.stem().string() + ".turn"), never, [] {});
+  }
+
   const TemporaryFolder folder_;
   std::vector<Event> events_;
   std::vector<std::string> flushed_;
   nlohmann::json world_ = {{"threads", 2}};
   bool smoke_ = false, resume_ = false;
   CheckpointSources checkpoints_;
+  std::function<void()> on_wait_;
 };
 
 TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
@@ -213,6 +223,34 @@ TEST_F(ReuseTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   EXPECT_THAT(run("b", chain(), Which::kAll), testing::Not(testing::Contains("computed")));
   EXPECT_THAT(flushed_, testing::Contains("test"));
   for (const std::string& node : flushed_) EXPECT_EQ(node.find("too late"), node.npos) << node;
+}
+
+TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
+  run("a", chain());
+  // As if "a" had the features still to finish.
+  const fs::path finished = entry(), aside = folder_ / "aside";
+  fs::rename(finished, aside);
+  auto turn = turn_at(finished);
+  ASSERT_TRUE(turn);
+  on_wait_ = [&] {
+    fs::rename(aside, finished);
+    turn.reset();
+  };
+  EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
+  EXPECT_THAT(said(), ElementsAre("features: waiting for another run, which computes the same", "features from a"));
+  // Where the first has failed, the second does the work.
+  fs::remove(finished);
+  auto other_turn = turn_at(finished);
+  on_wait_ = [&] { other_turn.reset(); };
+  EXPECT_THAT(run("c", chain()), ElementsAre("source", "computed", "trained", "computed"));
+  EXPECT_TRUE(fs::exists(finished));
+}
+
+TEST_F(ReuseTest, NobodyWaitsForWhatIsNotTaken) {
+  run("a", chain());
+  const auto turn = turn_at(entry());
+  EXPECT_THAT(run("b", chain(), Which::kNone), ElementsAre("source", "computed", "trained", "computed"));
+  EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed")) << "what is there is taken";
 }
 
 TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
