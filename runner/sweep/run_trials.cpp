@@ -28,6 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kKeptLines = 40;  // of what a trial has said, for when it fails
 constexpr std::size_t kShownLines = 12;
+constexpr std::size_t kFlushedTogether = 100;  // trials
+constexpr auto kFlushedWithin = std::chrono::seconds(5);
 
 /// "status" of a run's summary.json; empty where there is none.
 std::string status_of(const fs::path& run) {
@@ -96,8 +98,9 @@ class TrialPool {
       take(workers_.next(next_look()));
       stop_the_late();
       for (auto& [worker, trial] : running_) compare(trial, worker);
+      flush_sometimes();
     }
-    journal_.sync();
+    journal_.flush();
     if (stopped_by_) return exit_code_of_stop(*stopped_by_, /*has_saved=*/true);
     const bool all = std::ranges::all_of(journal_.trials(), [](const Trial& trial) {
       return trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
@@ -120,6 +123,14 @@ class TrialPool {
 
   void count_settings(const Trial& trial) {
     for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+  }
+
+  /// Flushing trials one by one would take longer than many of them do.
+  void flush_sometimes() {
+    if (unflushed_ == 0 || (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin)) return;
+    journal_.flush();
+    unflushed_ = 0;
+    flushed_ = Clock::now();
   }
 
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
@@ -158,10 +169,11 @@ class TrialPool {
     waiting_.pop_front();
     const fs::path run = layout_.run(number);
     WorkerCommand command{.program = surroundings_.program};
-    if (read_run(run)) {
+    if (!journal_.trials()[number].is_doubtful && read_run(run)) {
       command.arguments = {"resume", run.string(), "-q"};
     } else {
       set_aside(number, run);
+      command.variables = {std::string(kFlushedBySweep) + "=1"};
       command.arguments = {"run", layout_.recipe(number).string(), "run.dir=" + element_text(Value{run.string(), {}}),
                            "-q"};
     }
@@ -210,6 +222,7 @@ class TrialPool {
 
   void end(RunningTrial& trial, int exit) {
     judge(trial, exit);
+    ++unflushed_;
     if (source_ && !std::ranges::count(waiting_, trial.number)) source_->ended(journal_.trials()[trial.number]);
   }
 
@@ -321,6 +334,8 @@ class TrialPool {
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
+  std::size_t unflushed_ = 0;  // trials that have ended since
+  Clock::time_point flushed_ = Clock::now();
 };
 
 }  // namespace

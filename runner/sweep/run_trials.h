@@ -28,6 +28,10 @@ struct TrialSurroundings {
   std::vector<std::string> arguments = {};  ///< further ones of each trial
 };
 
+/// A variable of a trial's environment: what `retort run` writes need not be on the disk before it saves or ends, for
+/// the sweep flushes it before it counts as finished (SweepJournal::flush()).
+inline constexpr const char* kFlushedBySweep = "RETORT_FLUSHED_BY_SWEEP";
+
 /// Where trials come from that are not known when a sweep begins.
 class TrialSource {
  public:
