@@ -237,13 +237,14 @@ void print_run(Console& console, nlohmann::ordered_json summary, const Diagnosti
   print_result(console, "run/1", summary, errors);
 }
 
-RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu) {
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu, Storage& storage) {
   RunSurroundings here{.worker = worker,
                        .results = console.out,
                        .talk = console.err,
                        .display = standard_error_display(console.verbosity),
                        .node_index = node_index_folder(),
-                       .next_gpu = std::move(next_gpu)};
+                       .next_gpu = std::move(next_gpu),
+                       .storage = storage};
   if (console.json) {
     here.on_end = [&console](const nlohmann::ordered_json& summary, const Diagnostics& found) {
       print_run(console, summary, found);

@@ -62,6 +62,7 @@ void print_run(Console& console, nlohmann::ordered_json summary, const Diagnosti
 
 /// Those of a verb: what it prints to, its worker, and where it goes on that one GPU has no memory left for. Borrows
 /// `console`.
-RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu);
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu,
+                             Storage& storage = disk());
 
 }  // namespace runner

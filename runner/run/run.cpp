@@ -184,6 +184,7 @@ class Run {
 
   void put_on_disk(const Flush& flush, WorkerProcess& worker) {
     restarts_.see(flush);
+    if (surroundings_.before_flush) surroundings_.before_flush();
     record_.sync_metrics();
     has_saved_ = has_saved_ || !flush.node.empty();
     worker.send(Json{{"flushed", true}}.dump());

@@ -54,6 +54,7 @@ struct RunSurroundings {
   std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
   NextGpu next_gpu = {};  ///< where a run goes on that one GPU has no memory left for; empty: nowhere
   Storage& storage = disk();
+  std::function<void()> before_flush = {};  ///< called when the worker wants what it has to be on the disk
   std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
 };
 

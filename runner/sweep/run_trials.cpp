@@ -22,6 +22,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kShownLines = 12;
+constexpr std::size_t kFlushedTogether = 100;  // trials
+constexpr auto kFlushedWithin = std::chrono::seconds(5);
 
 /// A trial at work.
 struct RunningTrial {
@@ -60,8 +62,9 @@ class TrialPool {
       take(workers_.next(next_look()));
       stop_the_late();
       for (auto& [worker, trial] : running_) compare(trial, worker);
+      flush_sometimes();
     }
-    journal_.sync();
+    journal_.flush();
     if (stopped_by_) return exit_code_of_stop(*stopped_by_, /*has_saved=*/true);
     const bool all = std::ranges::all_of(journal_.trials(), [](const Trial& trial) {
       return trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
@@ -84,6 +87,14 @@ class TrialPool {
 
   void count_settings(const Trial& trial) {
     for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+  }
+
+  /// Flushing trials one by one would take longer than many of them do.
+  void flush_sometimes() {
+    if (unflushed_ == 0 || (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin)) return;
+    journal_.flush();
+    unflushed_ = 0;
+    flushed_ = Clock::now();
   }
 
   bool is_stopping() const { return stopped_by_ || (options_.fail_fast && has_failed_); }
@@ -120,8 +131,9 @@ class TrialPool {
   void start_next() {
     const std::uint64_t number = waiting_.front();
     waiting_.pop_front();
-    const WorkerCommand command =
-        trial_command(layout_, number, surroundings_.program, surroundings_.arguments, surroundings_.run_arguments);
+    WorkerCommand command = trial_command(layout_, number, surroundings_.program, surroundings_.arguments,
+                                          surroundings_.run_arguments, journal_.trials()[number].is_doubtful);
+    if (!is_resumed(command)) command.variables = {std::string(kFlushedBySweep) + "=1"};
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
@@ -153,6 +165,7 @@ class TrialPool {
 
   void end(RunningTrial& trial, int exit) {
     judge(trial, exit);
+    ++unflushed_;
     if (source_ && !std::ranges::count(waiting_, trial.number)) source_->ended(journal_.trials()[trial.number]);
   }
 
@@ -257,6 +270,8 @@ class TrialPool {
   std::size_t done_ = 0;
   bool has_failed_ = false;
   std::optional<int> stopped_by_;
+  std::size_t unflushed_ = 0;  // trials that have ended since
+  Clock::time_point flushed_ = Clock::now();
 };
 
 }  // namespace

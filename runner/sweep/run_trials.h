@@ -30,6 +30,10 @@ struct TrialSurroundings {
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 
+/// A variable of a trial's environment: what `retort run` writes need not be on the disk before it saves or ends, for
+/// the sweep flushes it before it counts as finished (SweepJournal::flush()).
+inline constexpr const char* kFlushedBySweep = "RETORT_FLUSHED_BY_SWEEP";
+
 /// Where trials come from that are not known when a sweep begins.
 class TrialSource {
  public:

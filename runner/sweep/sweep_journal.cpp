@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include <fstream>
 #include <sstream>
@@ -32,13 +35,34 @@ Json to_json(const SweepPlan& plan) {
                {"build", build_id()},
                {"recipe", plan.recipe},
                {"overrides", plan.overrides},
-               {"folder", plan.folder.string()}};
+               {"folder", plan.folder.string()},
+               {"boot", plan.boot}};
   if (plan.asha) {
     json["asha"] = {{"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
     if (plan.asha->last) json["asha"]["last"] = *plan.asha->last;
   }
   json["trials"] = std::move(trials);
   return json;
+}
+
+/// Another after each start of the system; empty where it does not say.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+/// The system has started anew: what was not flushed before may be gone in part.
+void see_boot(SweepPlan& plan, const std::string& boot) {
+  if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
+    for (const std::uint64_t number : plan.unflushed) {
+      plan.trials[number].state = TrialState::kInterrupted;
+      plan.trials[number].is_doubtful = true;
+    }
+  }
+  plan.boot = boot;
+  plan.unflushed.clear();
 }
 
 /// Throws std::runtime_error.
@@ -69,6 +93,7 @@ SweepPlan plan_from(const std::string& line) {
                  .overrides = fields.texts("overrides"),
                  .folder = fields.text("folder"),
                  .trials = {}};
+  if (fields.has("boot")) plan.boot = fields.text("boot");
   if (fields.has("asha")) plan.asha = asha_from(fields.object("asha"));
   for (const Json& one : fields.list("trials")) {
     const Fields trial(one, "a trial in its first line");
@@ -85,6 +110,8 @@ SweepPlan plan_from(const std::string& line) {
 void see_event(const std::string& line, SweepPlan& plan) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   const Fields fields(json, "a line");
+  if (fields.has("boot")) return see_boot(plan, fields.text("boot"));
+  if (fields.has("flushed")) return plan.unflushed.clear();
   const auto number = static_cast<std::size_t>(fields.count("trial"));
   if (number == plan.trials.size() && fields.has("hash")) {
     plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
@@ -97,8 +124,10 @@ void see_event(const std::string& line, SweepPlan& plan) {
   trial.state = *state;
   if (*state == TrialState::kRunning) {
     ++trial.attempts;
+    trial.is_doubtful = false;
     return;
   }
+  plan.unflushed.push_back(number);
   trial.exit = static_cast<int>(fields.integer("exit"));
   trial.seconds += fields.number("seconds");
   trial.reason = fields.has("reason") ? fields.text("reason") : "";
@@ -174,6 +203,7 @@ Result<Descriptor> lock_sweep(const fs::path& folder) {
 SweepJournal SweepJournal::make(fs::path folder, SweepPlan plan, Storage& storage) {
   auto lock = lock_sweep(folder);
   if (!lock) throw WriteError(lock.errors().front());
+  plan.boot = boot_id();
   SweepJournal journal(std::move(folder), std::move(plan), *std::move(lock));
   AtomicFile file(SweepLayout(journal.folder_).journal(), storage);
   file.append(journal_line(to_json(journal.plan_)));
@@ -191,6 +221,11 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
   SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
   AtomicFile file(SweepLayout(folder).journal(), storage);
   file.append(read->text);
+  const std::string boot = boot_id();
+  if (boot != journal.plan_.boot) {
+    file.append(journal_line({{"boot", boot}}));
+    see_boot(journal.plan_, boot);
+  }
   journal.file_.emplace(file.commit_and_release());
   for (Trial& trial : journal.plan_.trials)
     if (trial.state == TrialState::kRunning) trial.state = TrialState::kInterrupted;
@@ -210,10 +245,18 @@ std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> setti
   return number;
 }
 
+void SweepJournal::flush() {
+  if (::syncfs(*lock_) != 0) throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
+  file_->append(journal_line({{"flushed", plan_.unflushed.size()}}));
+  file_->sync();
+  plan_.unflushed.clear();
+}
+
 void SweepJournal::started(std::uint64_t trial) {
   file_->append(journal_line({{"trial", trial}, {"state", name(TrialState::kRunning)}}));
   Trial& one = plan_.trials[trial];
   one.state = TrialState::kRunning;
+  one.is_doubtful = false;
   ++one.attempts;
 }
 
@@ -226,6 +269,7 @@ void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double
   Json line = {{"trial", trial}, {"state", name(state)}, {"exit", exit}, {"seconds", number_json(seconds)}};
   if (!reason.empty()) line["reason"] = reason;
   file_->append(journal_line(line));
+  plan_.unflushed.push_back(trial);
   Trial& one = plan_.trials[trial];
   one.state = state;
   one.exit = exit;

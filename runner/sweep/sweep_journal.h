@@ -20,7 +20,9 @@ struct SweepPlan {
   std::filesystem::path folder;        ///< where relative paths of the recipe stand
   std::vector<Trial> trials;           ///< all of them, numbered from 0
   std::optional<AshaOptions> asha = {};
-  std::vector<RungValue> rungs = {};  ///< what trials came to, in the order in which they were compared
+  std::string boot = {};  ///< of the system (boot_id), when the last line was written; empty: not known
+  std::vector<std::uint64_t> unflushed = {};  ///< trials that have ended since the last flush
+  std::vector<RungValue> rungs = {};          ///< what trials came to, in the order in which they were compared
 };
 
 /// The journal of a sweep, sweep.jsonl: a line that says what it is, then one for each thing that happens to a trial.
@@ -47,8 +49,9 @@ class SweepJournal {
   /// A trial has come to its next rung with that value.
   void reached(std::uint64_t trial, double value);
   void ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason = "");
-  /// What was written survives a power cut from here on.
-  void sync() { file_->sync(); }
+  /// What was written here and in the sweep's folder survives a power cut from here on. Where the machine goes down
+  /// before, trials that have ended since the last time are doubtful, and interrupted.
+  void flush();
 
  private:
   SweepJournal(std::filesystem::path folder, SweepPlan plan, Descriptor lock)

@@ -22,10 +22,11 @@ struct Trial {
   std::string hash;                   ///< of its resolved recipe
   std::vector<std::string> settings;  ///< what it sets, "train.epochs=5", without secrets
   TrialState state = TrialState::kWaiting;
-  int attempts = 0;                ///< times that it was started
-  int exit = 0;                    ///< of its last attempt
-  double seconds = 0;              ///< of all attempts that ended
-  std::string reason;              ///< why it failed, a line; may be empty
+  int attempts = 0;          ///< times that it was started
+  int exit = 0;              ///< of its last attempt
+  double seconds = 0;        ///< of all attempts that ended
+  std::string reason;        ///< why it failed, a line; may be empty
+  bool is_doubtful = false;  ///< it has ended, but the machine went down before its files were known to be on the disk
   std::vector<double> rungs = {};  ///< values at which it was compared with others (asha.h)
 };
 

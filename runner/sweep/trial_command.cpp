@@ -37,10 +37,11 @@ std::string run_status(const fs::path& run) {
 }
 
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const fs::path& program,
-                            const std::vector<std::string>& further, const std::vector<std::string>& of_new) {
+                            const std::vector<std::string>& further, const std::vector<std::string>& of_new,
+                            bool anew) {
   const fs::path run = sweep.run(number);
   WorkerCommand command{.program = program};
-  if (read_run(run)) {
+  if (!anew && read_run(run)) {
     command.arguments = {"resume", run.string(), "-q"};
   } else {
     set_aside(sweep, number);

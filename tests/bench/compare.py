@@ -6,6 +6,7 @@ Prints medians, the ratio of the medians to that of the peer, and how far single
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -85,6 +86,40 @@ def compose(arguments, results):
         rows.append((name, f"{ours:.2f}", f"{spread(sides['retort']):.0%}", f"{peer:.1f}" if peer else "", f"{ours / peer:.4f}" if peer else ""))
     table(rows)
     results["compose"] = times
+
+
+def sweep(arguments, results):
+    """Sweeps of trials that do nothing: what the runner itself takes, without its workers, beside Hydra's basic launcher."""
+    jobs, tree = 1000, Path(arguments.configs).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        (home / "bin").mkdir()
+        (home / "photos").mkdir()
+        shutil.copy(ROOT / "build/bin/retort", home / "bin")
+        hello = subprocess.run(["bash", "-c", f"{ROOT}/build/bin/retort-worker --events-fd 3 3>&1 >/dev/null </dev/null | head -1"], capture_output=True, text=True).stdout.strip()
+        lines = [hello, '{"event":"ready","device":"cpu","threads":1,"variables":{}}', '{"event":"finished","exit":0}']
+        worker = home / "bin/retort-worker"
+        worker.write_text("#!/bin/sh\n" + "\nread request\n".join(f"echo '{line}' >&3" for line in lines) + "\n")
+        worker.chmod(0o755)
+        (home / "noop.yaml").write_text("schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n")
+        ours = [str(home / "bin/retort"), "sweep"]
+        alone = ["sh", "-c", f"i=0; while [ $i -lt {jobs} ]; do printf '{{}}\\n{{}}\\n' | {worker} 3>/dev/null; i=$((i+1)); done"]
+        commands = {
+            "retort: workers alone": alone,
+            "retort: whole sweep": [*ours, "noop.yaml", f"seed=range({jobs})", "sweep.dir=ours", "-q"],
+            "retort: resume, nothing left": [*ours, "resume", "ours", "-q"],
+        }
+        if tree.is_dir():
+            commands["Hydra: basic launcher"] = [sys.executable, str(HERE / "hydra_app.py"), "--config-dir", str(tree), "--config-name", "config", "-m", f"lr=range({jobs})", "hydra.sweep.dir=sweep"]
+        times = {name: milliseconds(command, folder) / 1000 for name, command in commands.items()}
+        trials = json.loads((home / "ours/results.json").read_text())["trials"]
+        if sum(trial["state"] == "finished" for trial in trials) != jobs:
+            sys.exit("bench: not every trial has finished")
+    own = times["retort: whole sweep"] - times["retort: workers alone"] + times["retort: resume, nothing left"]
+    times["retort: its own, with resume"] = own
+    print(f"\n{jobs} trials that do nothing, one after the other, once; the aim is below 5 s of its own")
+    table([("", "s", "ms per trial"), *((name, f"{value:.2f}", f"{value / jobs * 1000:.2f}") for name, value in times.items())])
+    results["sweep"] = times
 
 
 def preprocess(arguments, results):
@@ -470,7 +505,7 @@ def memory(arguments, results):
 
 
 def main():
-    benchmarks = {"startup": startup, "compose": compose, "preprocess": preprocess, "fundus": fundus, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
+    benchmarks = {"startup": startup, "compose": compose, "sweep": sweep, "preprocess": preprocess, "fundus": fundus, "train": train, "episodes": episodes, "clip": clip, "train_step": train_step, "recompute": recompute, "optimizer": optimizer, "layout": layout, "dropout": dropout, "budget": budget, "checkpoint": checkpoint, "weights": weights, "memory": memory, "plans": plans, "choice": choice, "peers": peers}
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Retort against its peers.")
     parser.add_argument("benchmark", nargs="*", metavar="|".join(benchmarks), help="what to measure; all by default")
     parser.add_argument("--blocks", type=int, default=10, help="turns of each side (10)")

@@ -1,5 +1,6 @@
 #include "runner/run/run.h"
 
+#include <cstdlib>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/disk/late_storage.h"
+#include "runner/sweep/run_trials.h"
 
 namespace runner {
 namespace {
@@ -57,7 +60,12 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
                            .reuse = flags.reuse.which(),
                            .device = &*device,
                            .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
-  return run(request, surroundings(console, *worker, next_gpu_for(use, console)));
+  LateStorage late(disk());  // of a trial, which its sweep flushes together with others
+  const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
+  RunSurroundings here =
+      surroundings(console, *worker, next_gpu_for(use, console), is_late ? static_cast<Storage&>(late) : disk());
+  if (is_late) here.before_flush = [&late] { late.settle(); };
+  return run(request, here);
 }
 
 Invocation declare_run() {

@@ -57,6 +57,35 @@ TEST_F(SweepJournalTest, TellsAgainWhatWasCompared) {
   EXPECT_EQ(journal->trials[0].state, TrialState::kStopped);
 }
 
+TEST_F(SweepJournalTest, AfterAPowerCutWhatWasNotFlushedIsDoubtful) {
+  {
+    auto journal = SweepJournal::make(folder_.path(), two_trials());
+    for (const std::uint64_t trial : {0, 1}) {
+      journal.started(trial);
+      journal.ended(trial, TrialState::kFinished, 0, 1);
+      if (trial == 0) journal.flush();
+    }
+  }
+  EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished) << "nothing went down";
+  const std::string boot = SweepJournal::read(folder_.path())->boot;
+  ASSERT_FALSE(boot.empty());
+  std::string other = text();
+  other.replace(other.find(boot), boot.size(), "another");
+  set_text(other);
+  for (int time = 0; time < 2; ++time) {
+    auto journal = SweepJournal::reopen(folder_.path());
+    ASSERT_TRUE(journal) << journal.errors().front().message;
+    EXPECT_EQ(journal->trials()[0].state, TrialState::kFinished);
+    EXPECT_EQ(journal->trials()[1].state, TrialState::kInterrupted) << time;
+    EXPECT_TRUE(journal->trials()[1].is_doubtful);
+    if (time == 0) continue;
+    journal->started(1);
+    EXPECT_FALSE(journal->trials()[1].is_doubtful);
+    journal->ended(1, TrialState::kFinished, 0, 1);
+  }
+  EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished);
+}
+
 TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
