@@ -64,7 +64,7 @@ class TrialPool {
       for (auto& [worker, trial] : running_) compare(trial, worker);
       flush_sometimes();
     }
-    journal_.flush();
+    if (!journal_.plan().unflushed.empty()) journal_.flush();
     if (stopped_by_) return exit_code_of_stop(*stopped_by_, /*has_saved=*/true);
     const bool all = std::ranges::all_of(journal_.trials(), [](const Trial& trial) {
       return trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
