@@ -9,6 +9,7 @@
 #include "runner/run/worker_set.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/trial_command.h"
+#include "runner/sweep/trial_table.h"
 #include "runner/text/duration.h"
 
 namespace runner {
@@ -32,7 +33,11 @@ struct RunningTrial {
 class TrialPool {
  public:
   TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings)
-      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings) {
+      : journal_(journal),
+        layout_(journal.folder()),
+        options_(options),
+        surroundings_(surroundings),
+        table_(journal, surroundings.talk, surroundings.display) {
     for (const Trial& trial : journal.trials())
       if (!has_finished(trial)) waiting_.push_back(trial.number);
     done_ = journal.trials().size() - waiting_.size();
@@ -121,8 +126,7 @@ class TrialPool {
          (is_tried_again ? "; it is tried again" : ""));
     const std::size_t first = said.size() > kShownLines ? said.size() - kShownLines : 0;
     for (std::size_t i = first; i < said.size(); ++i)
-      if (said[i] != reason) surroundings_.talk << "    " << said[i] << '\n';
-    surroundings_.talk.flush();
+      if (said[i] != reason) tell("    " + said[i]);
     if (options_.fail_fast && has_failed_) ask_to_stop(SIGTERM);
   }
 
@@ -140,9 +144,10 @@ class TrialPool {
     for (const auto& [worker, trial] : running_) worker->signal(signal);
   }
 
-  std::optional<std::chrono::milliseconds> next_look() const {
-    if (!options_.time_out) return std::nullopt;
-    return std::chrono::milliseconds(1000);
+  std::optional<std::chrono::milliseconds> next_look() {
+    const auto drawn = table_.tick();
+    if (!options_.time_out) return drawn;
+    return std::min(drawn.value_or(std::chrono::milliseconds(1000)), std::chrono::milliseconds(1000));
   }
 
   void stop_the_late() {
@@ -163,12 +168,13 @@ class TrialPool {
   void say(const std::string& line) {
     if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
   }
-  void tell(const std::string& line) { surroundings_.talk << line << std::endl; }
+  void tell(const std::string& line) { table_.say(line); }
 
   SweepJournal& journal_;
   const SweepLayout layout_;
   const TrialOptions& options_;
   const TrialSurroundings& surroundings_;
+  LiveTrials table_;
   WorkerSet workers_;
   std::map<WorkerProcess*, RunningTrial> running_;
   std::deque<std::uint64_t> waiting_;

@@ -7,6 +7,7 @@
 
 #include "runner/error/exit_code.h"
 #include "runner/error/verbosity.h"
+#include "runner/run/progress_display.h"
 #include "runner/sweep/sweep_journal.h"
 
 namespace runner {
@@ -25,6 +26,7 @@ struct TrialSurroundings {
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
   std::vector<std::string> arguments = {};  ///< further ones of each trial
+  DisplayOptions display = {};              ///< of stderr: on a terminal the trials stand below what is said
   std::ostream* out = nullptr;              ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 

@@ -108,6 +108,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
                         .verbosity = console.verbosity,
                         .arguments = flags.log.level.empty() ? std::vector<std::string>()
                                                              : std::vector<std::string>{"--log-level", flags.log.level},
+                        .display = standard_error_display(console.verbosity),
                         .out = console.json ? nullptr : &console.out});
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())
