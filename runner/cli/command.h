@@ -85,6 +85,7 @@ extern const Command kAnalyzeCommand;
 extern const Command kCompareCommand;
 extern const Command kRunsCommand;
 extern const Command kSweepCommand;
+extern const Command kWatchCommand;
 extern const Command kPlanCommand;
 extern const Command kCertifyCommand;
 extern const Command kValidateCommand;

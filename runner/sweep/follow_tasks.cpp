@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "runner/error/stop.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/task_account.h"
 #include "runner/sweep/trial_command.h"
+#include "runner/sweep/trial_table.h"
 #include "runner/text/duration.h"
 
 namespace runner {
@@ -41,7 +43,8 @@ class Following {
         launch_(journal.folder()),
         options_(options),
         surroundings_(surroundings),
-        trials_(journal.trials().size()) {}
+        trials_(journal.trials().size()),
+        table_(journal, surroundings.talk, surroundings.display) {}
 
   ExitCode operator()(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     if (const Diagnostics errors = take_up(); !errors.empty()) return stop_with(errors);
@@ -50,7 +53,7 @@ class Following {
       if (const Diagnostics errors = hand_over(); !errors.empty()) return stop_with(errors);
       if (std::ranges::none_of(trials_, &FollowedTrial::is_active)) break;
       if (!options_.waits) return leave();
-      if (const auto signal = wait(options_.look)) {
+      if (const auto signal = pass_time(wait)) {
         tell("the tasks go on without this process");
         journal_.sync();
         return exit_code_of_stop(*signal, /*has_saved=*/true);
@@ -64,6 +67,18 @@ class Following {
   }
 
  private:
+  /// Until the next look at the queue; what tasks tell meanwhile is shown.
+  std::optional<int> pass_time(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
+    auto left = options_.look;
+    while (const auto drawn = table_.tick()) {
+      if (*drawn >= left) break;
+      if (const auto signal = wait(*drawn)) return signal;
+      left -= *drawn;
+      collect();
+    }
+    return wait(left);
+  }
+
   /// The tasks are not waited for.
   ExitCode leave() {
     journal_.sync();
@@ -75,7 +90,7 @@ class Following {
 
   ExitCode stop_with(const Diagnostics& errors) {
     journal_.sync();
-    for (const Diagnostic& error : errors) print(surroundings_.talk, error);
+    for (const Diagnostic& error : errors) tell(error);
     return exit_code(errors);
   }
 
@@ -183,11 +198,10 @@ class Following {
     tell("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) + ": " + event.reason +
          (is_tried_again ? "; it is tried again" : ""));
     for (const std::string& line : event.said)
-      if (line != event.reason) surroundings_.talk << "    " << line << '\n';
-    surroundings_.talk.flush();
+      if (line != event.reason) tell("    " + line);
     if (is_tried_again || !options_.trials.fail_fast || is_stopping_) return;
     is_stopping_ = true;
-    for (const Diagnostic& error : queue_.cancel(submissions_)) print(surroundings_.talk, error);
+    for (const Diagnostic& error : queue_.cancel(submissions_)) tell(error);
   }
 
   /// Trials that have not finished and are nobody's, as new arrays.
@@ -292,7 +306,14 @@ class Following {
   void say(const std::string& line) {
     if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
   }
-  void tell(const std::string& line) { surroundings_.talk << line << std::endl; }
+  void tell(const std::string& line) { table_.say(line); }
+  void tell(const Diagnostic& error) {
+    std::ostringstream text;
+    print(text, error);
+    std::string lines = text.str();
+    if (lines.ends_with('\n')) lines.pop_back();
+    table_.say(lines);
+  }
 
   SweepJournal& journal_;
   TaskQueue& queue_;
@@ -302,6 +323,7 @@ class Following {
   const TrialSurroundings& surroundings_;
   std::vector<Submission> submissions_;
   std::vector<FollowedTrial> trials_;  // by number
+  LiveTrials table_;
   std::size_t done_ = 0;
   bool is_stopping_ = false, has_handed_over_ = false;
   std::optional<std::chrono::steady_clock::time_point> silent_since_;

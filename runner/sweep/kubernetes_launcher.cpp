@@ -24,6 +24,7 @@ class KubernetesQueue : public TaskQueue {
       : settings_(settings), journal_(journal), surroundings_(surroundings) {}
 
   std::string name() const override { return "Kubernetes"; }
+  bool has_printed() const { return has_printed_; }
 
   Result<std::string> submit(const Submission& submission) override {
     const auto& given = settings_.at("mount");
@@ -43,7 +44,8 @@ class KubernetesQueue : public TaskQueue {
     const auto folder = LaunchLayout(journal_.folder()).submission(submission.number);
     const std::string manifest = kubernetes_manifest(settings_, *needs_, submission, folder, mount);
     write_atomically(folder / "job.yaml", manifest);
-    if (surroundings_.out) *surroundings_.out << manifest << std::flush;
+    if (surroundings_.out) *surroundings_.out << (has_printed_ ? "---\n" : "") << manifest << std::flush;
+    has_printed_ = surroundings_.out != nullptr;
     return submission.name;
   }
   Result<std::vector<QueuedTask>> look(std::span<const Submission>) override { return std::vector<QueuedTask>(); }
@@ -55,6 +57,7 @@ class KubernetesQueue : public TaskQueue {
   SweepJournal& journal_;
   const TrialSurroundings& surroundings_;
   std::optional<TaskNeeds> needs_;
+  bool has_printed_ = false;
 };
 
 class KubernetesLauncher : public Launcher {
@@ -64,12 +67,15 @@ class KubernetesLauncher : public Launcher {
   ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) override {
     KubernetesQueue queue(settings_, journal, surroundings);
     const FollowOptions follow{.prefix = settings_.at("prefix").get<std::string>(), .waits = false, .trials = options};
-    return follow_tasks(journal, queue, follow, {}, surroundings);
+    const ExitCode code = follow_tasks(journal, queue, follow, {}, surroundings);
+    has_printed_ = queue.has_printed();
+    return code;
   }
-  bool has_results() const override { return false; }
+  bool has_results() const override { return !has_printed_; }
 
  private:
   const nlohmann::ordered_json settings_;
+  bool has_printed_ = false;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ class Launcher {
   /// Brings about what the journal says is still to be done, as run_trials() does on this machine, whose contract and
   /// exit codes are those of all. Throws WriteError.
   virtual ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) = 0;
-  /// Are there results to show when run() ends? Else it has printed what somebody is to do.
+  /// Are there results to show now that run() has ended? Else it has printed what somebody is to apply.
   virtual bool has_results() const { return true; }
 };
 

@@ -13,6 +13,7 @@
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
 #include "runner/sweep/trial_command.h"
+#include "runner/sweep/trial_table.h"
 #include "runner/text/duration.h"
 #include "runner/text/join.h"
 
@@ -43,7 +44,12 @@ class TrialPool {
  public:
   TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
             TrialSource* source)
-      : journal_(journal), layout_(journal.folder()), options_(options), surroundings_(surroundings), source_(source) {
+      : journal_(journal),
+        layout_(journal.folder()),
+        options_(options),
+        surroundings_(surroundings),
+        source_(source),
+        table_(journal, surroundings.talk, surroundings.display) {
     if (journal.plan().asha) catch_up(*journal.plan().asha);
     for (const Trial& trial : journal.trials()) {
       if (!has_finished(trial)) waiting_.push_back(trial.number);
@@ -205,8 +211,7 @@ class TrialPool {
          (is_tried_again ? "; it is tried again" : ""));
     const std::size_t first = said.size() > kShownLines ? said.size() - kShownLines : 0;
     for (std::size_t i = first; i < said.size(); ++i)
-      if (said[i] != reason) surroundings_.talk << "    " << said[i] << '\n';
-    surroundings_.talk.flush();
+      if (said[i] != reason) tell("    " + said[i]);
     if (options_.fail_fast && has_failed_) ask_to_stop(SIGTERM);
   }
 
@@ -224,11 +229,16 @@ class TrialPool {
     for (const auto& [worker, trial] : running_) worker->signal(signal);
   }
 
-  std::optional<std::chrono::milliseconds> next_look() const {
-    if (may_come()) return std::chrono::milliseconds(20);
-    if (asha_) return std::chrono::milliseconds(100);
-    if (!options_.time_out) return std::nullopt;
-    return std::chrono::milliseconds(1000);
+  std::optional<std::chrono::milliseconds> next_look() {
+    std::optional<std::chrono::milliseconds> soonest = table_.tick();
+    const auto within = [&](int milliseconds) {
+      const std::chrono::milliseconds wait(milliseconds);
+      soonest = std::min(soonest.value_or(wait), wait);
+    };
+    if (may_come()) within(20);
+    if (asha_) within(100);
+    if (options_.time_out) within(1000);
+    return soonest;
   }
 
   void stop_the_late() {
@@ -254,13 +264,14 @@ class TrialPool {
   void say(const std::string& line) {
     if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
   }
-  void tell(const std::string& line) { surroundings_.talk << line << std::endl; }
+  void tell(const std::string& line) { table_.say(line); }
 
   SweepJournal& journal_;
   const SweepLayout layout_;
   const TrialOptions& options_;
   const TrialSurroundings& surroundings_;
   TrialSource* const source_;  // may be null
+  LiveTrials table_;
   WorkerSet workers_;
   std::map<WorkerProcess*, RunningTrial> running_;
   std::deque<std::uint64_t> waiting_;

@@ -8,6 +8,7 @@
 
 #include "runner/error/exit_code.h"
 #include "runner/error/verbosity.h"
+#include "runner/run/progress_display.h"
 #include "runner/sweep/sweep_journal.h"
 
 namespace runner {
@@ -27,6 +28,7 @@ struct TrialSurroundings {
   Verbosity verbosity = Verbosity::kNormal;
   std::vector<std::string> arguments = {};      ///< further ones of each trial
   std::vector<std::string> run_arguments = {};  ///< further ones of those that begin, not of those that are resumed
+  DisplayOptions display = {};                  ///< of stderr: on a terminal the trials stand below what is said
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
 };
 

@@ -80,6 +80,7 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   if (!launcher) return report(console, launcher.errors());
   TrialSurroundings surroundings = trial_surroundings(flags, console);
   if (!console.json) surroundings.out = &console.out;
+  surroundings.display = standard_error_display(console.verbosity);
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   if (code != ExitCode::kDone && !console.is_quiet())

@@ -87,6 +87,7 @@ std::vector<GoodLine> good_lines() {
       {"runs", "runs reproduce measured run.dir=r", kRunning + " " + quoted("line:" + kLoss)},
       {"sweep", "sweep quickstart seed=1,2 --dry-run"},
       {"sweep", "sweep quickstart seed=1,2 sweep.dir=s", kRunning},
+      {"watch", "watch finished"},
       {"plan", "plan quickstart", answering(recorded_plan())},
       {"certify", "certify quickstart",
        answering(R"({"plans":[],"certificates":[)" + kCertificate + R"(],"reuse":[]})")},

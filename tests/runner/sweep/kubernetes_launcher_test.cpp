@@ -79,7 +79,10 @@ class KubernetesLauncherTest : public testing::Test {
   ExitCode run(const std::string& mount) {
     talk_.str("");
     out_.str("");
-    return kubernetes_launcher(settings(mount))->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
+    const auto launcher = kubernetes_launcher(settings(mount));
+    const ExitCode code = launcher->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
+    EXPECT_EQ(launcher->has_results(), out_.str().empty()) << "a manifest stands alone on standard output";
+    return code;
   }
   TemporaryFolder folder_;
   std::optional<SweepJournal> journal_;

@@ -31,7 +31,6 @@ TEST(Launcher, IsKeptWithANameThatNoOtherSweepHas) {
   EXPECT_NE(kept["prefix"], nlohmann::ordered_json::parse(other.read("launch/launcher.json"))["prefix"]);
   const auto launcher = launcher_of(sweep.path());
   ASSERT_TRUE(launcher) << launcher.errors().front().message;
-  EXPECT_FALSE((*launcher)->has_results()) << "Kubernetes prints a manifest";
 }
 
 std::string refusal_of(const std::string& text) {
