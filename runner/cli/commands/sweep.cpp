@@ -140,6 +140,13 @@ ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags
 /// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
+  if (flags.force && action != "resume") {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--force is for `retort sweep resume`",
+                             "leave it out: there is nothing yet that could have changed"}});
+  }
   if (action != "resume" && action != "show") return begin_sweep(flags, console);
   const std::size_t words = flags.recipe.overrides.size();
   if (words == 0 || (words > 1 && action == "show")) {
