@@ -55,12 +55,12 @@ class Following {
       if (!options_.waits) return leave();
       if (const auto signal = pass_time(wait)) {
         tell("the tasks go on without this process");
-        journal_.sync();
+        journal_.flush();
         return exit_code_of_stop(*signal, /*has_saved=*/true);
       }
       if (const Diagnostics errors = look(); !errors.empty()) return stop_with(errors);
     }
-    journal_.sync();
+    journal_.flush();
     const bool all =
         std::ranges::all_of(journal_.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
     return all ? ExitCode::kDone : ExitCode::kSomeTrialsFailed;
@@ -81,7 +81,7 @@ class Following {
 
   /// The tasks are not waited for.
   ExitCode leave() {
-    journal_.sync();
+    journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
     const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
     tell(std::to_string(left) + (left == 1 ? " trial has" : " trials have") + " not told that they ended");
@@ -89,7 +89,7 @@ class Following {
   }
 
   ExitCode stop_with(const Diagnostics& errors) {
-    journal_.sync();
+    journal_.flush();
     for (const Diagnostic& error : errors) tell(error);
     return exit_code(errors);
   }

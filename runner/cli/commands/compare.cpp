@@ -48,6 +48,13 @@ Result<PairedTests> paired_tests(const Comparison& comparison, std::uint64_t see
 }
 
 ExitCode compare(const CompareFlags& flags, Console& console) {
+  if (flags.seed != 0 && !flags.paired) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--seed is for --paired, whose bootstrap draws samples",
+                             "add --paired, or leave --seed out"}});
+  }
   const auto runs = selected_runs(flags.runs, console);
   if (!runs) return report(console, runs.errors());
   if (runs->size() < 2) {

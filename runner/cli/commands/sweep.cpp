@@ -143,6 +143,13 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
 /// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
 ExitCode sweep(const SweepFlags& flags, Console& console) {
   const std::string& action = flags.recipe.name;
+  if (flags.force && action != "resume") {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--force is for `retort sweep resume`",
+                             "leave it out: there is nothing yet that could have changed"}});
+  }
   if (action == "ask-tell") return ask_and_tell(flags, console);
   const std::size_t words = flags.recipe.overrides.size();
   const bool is_task = action == "task" && words == 2;

@@ -18,12 +18,13 @@ TEST(Turn, SecondWaitsUntilTheFirstIsDone) {
   const auto file = folder / "a/b.turn";
   auto first = Turn::take(file, never, silent);
   ASSERT_TRUE(first);
-  std::atomic<bool> has_waited = false, is_done = false, saw_done = false;
+  std::atomic<bool> has_waited = false, has_ended = false, is_done = false, saw_done = false;
   std::thread second([&] {
     const auto turn = Turn::take(file, never, [&] { has_waited = true; });
     saw_done = turn && is_done;
+    has_ended = true;
   });
-  while (!has_waited) std::this_thread::yield();
+  while (!has_waited && !has_ended) std::this_thread::yield();
   is_done = true;
   first.reset();
   second.join();

@@ -61,6 +61,7 @@ TEST(RecordChanges, ChangedInputIsAnotherResult) {
   now["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "content": "z"}})");
   const auto changes = environment_changes(before, now);
   EXPECT_THAT(texts(changes), ElementsAre("WHOLE the input /data/root has the same files with other contents"));
+  ASSERT_FALSE(changes.empty());
   EXPECT_EQ(changes.front().pointer, "/data/root");
   now.erase("inputs");
   EXPECT_THAT(environment_changes(before, now), IsEmpty());
