@@ -86,11 +86,10 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
   }
 }
 
-RecordedCurve curve(const Json& json) {
-  const Fields fields = fields_of(json);
+RecordedCurve curve(const Fields& fields) {
   const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
   if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are not a curve");
-  RecordedCurve result{json.contains("class") ? fields.text("class") : "", share(fields, "auc"), {}};
+  RecordedCurve result{fields.has("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};
     result.points.emplace_back(share(fields_of(point), "fpr"), share(fields_of(point), "tpr"));
@@ -100,9 +99,9 @@ RecordedCurve curve(const Json& json) {
 
 void take_curves(const Json& json, RecordedEvaluation& result) {
   const Fields fields = fields_of(json), roc = fields_of(fields, "roc");
-  if (!roc.at("macro").is_null()) result.macro = curve(roc.at("macro"));
-  if (!roc.at("micro").is_null()) result.micro = curve(roc.at("micro"));
-  for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(one));
+  if (!roc.at("macro").is_null()) result.macro = curve(fields_of(roc, "macro"));
+  if (!roc.at("micro").is_null()) result.micro = curve(fields_of(roc, "micro"));
+  for (const Json& one : roc.list("classes")) result.class_curves.push_back(curve(fields_of(one)));
   result.has_curves = true;
   if (fields.at("calibration").is_null()) return;  // it was not to be measured
   const Fields calibration = fields_of(fields, "calibration");

@@ -68,7 +68,7 @@ std::vector<std::string> texts(std::vector<std::string> words) {
 }
 
 TEST(CompleteRuns, ActionsAndKeysToSortBy) {
-  EXPECT_THAT(texts({"runs", "re"}), ElementsAre("reset", "reindex"));
+  EXPECT_THAT(texts({"runs", "re"}), ElementsAre("reset", "rerun", "reproduce", "reindex"));
   EXPECT_THAT(texts({"runs", "ls", "--sort", "st"}), ElementsAre("started", "status"));
 }
 
