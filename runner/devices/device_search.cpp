@@ -19,9 +19,9 @@ constexpr auto kTurnPause = 5ms;
 
 /// The right to choose, which one run has at a time: to try a lock is to hold it for a moment, and another must not
 /// take that for a device in use.
-class Turn {
+class QueueTurn {
  public:
-  explicit Turn(const LockFolder& folder) : file_(folder.file("choosing.lock")) {
+  explicit QueueTurn(const LockFolder& folder) : file_(folder.file("choosing.lock")) {
     const auto deadline = Clock::now() + kTurnPatience;
     while (!try_lock(file_) && Clock::now() < deadline) std::this_thread::sleep_for(kTurnPause);
   }
@@ -47,7 +47,7 @@ Result<TakenDevice> DeviceSearch::run(const MeantDevices& first_look) {
 
 /// The best that is left after those who wait longer have had their choice.
 std::optional<DeviceSearch::Held> DeviceSearch::pick() {
-  const Turn turn(folder_);
+  const QueueTurn turn(folder_);
   taken_.clear();
   std::vector<Held> free;
   for (DeviceFacts& device : ranked(candidates_)) {

@@ -115,7 +115,10 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
       std::string said;
-      const std::string more = option == "local" ? " model.backbone.weights=weights" : "";
+      std::string more;
+      if (option == "local") more = " model.backbone.weights=weights";
+      if (option == "base_models") more = " train=one_vs_one_of_each";  // each is of the other
+      if (option == "one_vs_one_of_each") more = " model=base_models";
       const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
         const Ended ended =
             retort("validate " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
