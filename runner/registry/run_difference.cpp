@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kWidestValue = 40;  // characters of a value in the table
 
 /// NaN is what NaN is: a run that failed twice in the same way differs in nothing.
-bool is_same_number(double a, double b) { return a == b || (a != a && b != b); }
+bool is_unchanged(double a, double b) { return a == b || (a != a && b != b); }
 
 std::string shown_value(const std::optional<Value>& value) {
   if (!value) return "–";
@@ -61,7 +61,7 @@ RunDifference difference_of(const RunDetails& before, const RunDetails& after) {
   };
   for (const RunDetails::Metric& metric : before.metrics) {
     const auto other = find(after, metric);
-    if (!other || !is_same_number(metric.value, *other))
+    if (!other || !is_unchanged(metric.value, *other))
       difference.metrics.push_back({metric.node, metric.name, metric.value, other});
   }
   for (const RunDetails::Metric& metric : after.metrics)
