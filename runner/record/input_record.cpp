@@ -40,7 +40,8 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
     path.pop_back();
   };
   if (const auto* map = value.map())
-    for (const Entry& entry : *map) below(entry.key, entry.value);
+    for (const Entry& entry : *map)
+      if (entry.key != "kind") below(entry.key, entry.value);  // its choices are the schemas of all kinds
   if (const auto* list = value.list())
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
   const std::string* text = value.text();
