@@ -86,12 +86,13 @@ TrialMean mean_of(std::string what, const std::vector<double>& values) {
   return result;
 }
 
-/// Values of the objective by a text that `label` gives of a trial, in the order in which the texts first come.
+/// Values of the objective of the trials that have finished, by a text that `label` gives of a trial, in the order in
+/// which the texts first come.
 std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
   std::vector<std::pair<std::string, std::vector<double>>> groups;
   for (const TrialResult& one : results.trials) {
     const auto value = one.metrics.find(results.objective->metric);
-    if (value == one.metrics.end()) continue;
+    if (one.trial.state != TrialState::kFinished || value == one.metrics.end()) continue;
     const std::string text = label(one);
     auto group = std::ranges::find(groups, text, &std::pair<std::string, std::vector<double>>::first);
     if (group == groups.end()) group = groups.insert(groups.end(), {text, {}});

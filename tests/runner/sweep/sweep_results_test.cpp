@@ -76,6 +76,21 @@ TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
   EXPECT_FALSE(means[1].half_interval);
 }
 
+TEST_F(SweepResultsTest, MeansAreOfTrialsThatHaveFinished) {
+  for (const double accuracy : {0.1, 0.2, 0.9, 0.9, 0.9}) add(std::to_string(trials_.size()), "0.1", accuracy, 1);
+  add("0", "0.2", 0.3, 1);
+  trials_[2].state = TrialState::kInterrupted;  // it validated once, and would have got worse or better
+  trials_[3].state = TrialState::kFailed;
+  trials_[4].state = TrialState::kStopped;
+  const std::vector<TrialMean> means = results().over_seeds();
+  ASSERT_EQ(means.size(), 2u);
+  EXPECT_EQ(means[0].trials, 2u);
+  EXPECT_DOUBLE_EQ(means[0].mean, 0.15);
+  ASSERT_EQ(results().effects().size(), 4u);
+  EXPECT_EQ(results().effects()[2].what, "train.rate=0.1");
+  EXPECT_DOUBLE_EQ(results().effects()[2].mean, 0.15);
+}
+
 TEST_F(SweepResultsTest, EffectOfAKeyIsTheMeanOverTheOthers) {
   add("1", "0.1", 0.5, 2);
   add("1", "0.2", 0.7, 1);
