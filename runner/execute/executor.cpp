@@ -14,10 +14,9 @@
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/execute/kept_artifacts.h"
-#include "runner/execute/refusal.h"
+#include "runner/execute/node_error.h"
 #include "runner/record/finished_node.h"
 #include "runner/execute/node_context.h"
-#include "runner/execute/stage_failure.h"
 
 namespace runner {
 namespace {

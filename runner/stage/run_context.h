@@ -74,6 +74,7 @@ struct NodeFacts {
 };
 
 /// What a running stage may touch of the world outside its inputs. One that keeps no record leaves the defaults.
+/// In the worker it is a NodeContext (runner/execute/node_context.h), made by the Executor for each node.
 class RunContext {
  public:
   explicit RunContext(NodeFacts facts) : node_(std::move(facts)) {}

@@ -13,10 +13,9 @@
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
 #include "stages/memory/memory_budget.h"
-#include "stages/memory/other_devices.h"
+#include "stages/memory/recovery.h"
 #include "stages/memory/plan_forward.h"
 #include "stages/memory/retried_loader.h"
-#include "stages/memory/rows_at_once.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/numerics/prepared_network.h"
 

@@ -10,11 +10,10 @@
 #include "stages/artifact/loader.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/evaluate/classification_curves.h"
-#include "stages/memory/other_devices.h"
+#include "stages/memory/recovery.h"
 #include "stages/memory/plan_forward.h"
 #include "stages/memory/plan_terms.h"
 #include "stages/memory/retried_loader.h"
-#include "stages/memory/rows_at_once.h"
 #include "stages/numerics/prepared_network.h"
 
 namespace stages {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "stages/memory/rows_at_once.h"
+#include "stages/memory/recovery.h"
 
 namespace stages {
 

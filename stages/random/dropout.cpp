@@ -9,7 +9,7 @@
 
 #include "stages/random/apply_dropout.h"
 #include "stages/random/random.h"
-#include "stages/tensor/send.h"
+#include "stages/tensor/batch.h"
 
 namespace stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "stages/tensor/send.h"
+#include <torch/torch.h>
 
 namespace stages {
 
@@ -54,6 +54,11 @@ Batch Batch::to(at::Device device) const {
   Batch result = *this;
   for (const auto& [name, tensor] : tensors_) result.tensors_.set(name, send_to(device, tensor));
   return result;
+}
+
+at::Tensor send_to(at::Device device, const at::Tensor& tensor) {
+  if (!device.is_cuda() || !tensor.is_cpu()) return tensor.to(device);
+  return (tensor.is_pinned() ? tensor : tensor.pin_memory()).to(device, /*non_blocking=*/true);
 }
 
 }  // namespace stages

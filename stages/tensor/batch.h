@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {
@@ -46,5 +49,9 @@ class Batch {
   std::int64_t units_ = 0;
   std::map<std::string, std::vector<std::int64_t>> offsets_;
 };
+
+/// `tensor` on `device`. To a GPU it goes by way of pinned memory and the copy is queued after what the GPU still has
+/// to do: from other memory the host would wait until all of that is done.
+at::Tensor send_to(at::Device device, const at::Tensor& tensor);
 
 }  // namespace stages

@@ -7,7 +7,7 @@
 #include <torch/torch.h>
 
 #include "stages/random/philox.h"
-#include "stages/tensor/send.h"
+#include "stages/tensor/batch.h"
 
 namespace stages {
 namespace {

@@ -9,7 +9,7 @@
 #include "stages/machine/empty_cache.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/memory_budget.h"
-#include "stages/memory/memory_incident.h"
+#include "stages/memory/recovery.h"
 #include "stages/train/step_execution.h"
 
 namespace stages {

@@ -54,6 +54,8 @@ enum class BatchUse { kTraining, kValidation };
 
 /// How one logical batch becomes a loss. Said once: the trainer runs it, the planner traces it, the certificate
 /// compares it. It knows nothing of micro-batches, precision or devices.
+/// Who calls it: StepExecution (step_execution.cpp) arranges, weighs and prepares a batch, Accumulation (gradient.cpp)
+/// encodes its parts and takes loss and scores; in a validation measure() (validation.cpp) does all of it.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;

@@ -6,7 +6,6 @@
 
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"
-#include "stages/tensor/send.h"
 #include "tests/support/needs_gpu.h"
 
 namespace stages {

@@ -1,4 +1,4 @@
-#include "runner/execute/refusal.h"
+#include "runner/execute/node_error.h"
 
 #include <sstream>
 

@@ -3,9 +3,14 @@
 #include <string>
 
 #include "runner/error/diagnostic.h"
+#include "runner/graph/graph.h"
 #include "runner/stage/memory_plan.h"
 
 namespace runner {
+
+/// The exception being handled, which a stage has thrown, as an error at the node's place in the recipe. Of a text of
+/// many lines, such as LibTorch's with its backtrace, the first is for the user; all of it goes to stderr, the log.
+Diagnostic stage_failure(const Node& node);
 
 /// Of a plan that does not fit, the first of its alternatives that is one and does; null: none does.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);

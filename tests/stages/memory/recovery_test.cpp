@@ -1,4 +1,4 @@
-#include "stages/memory/rows_at_once.h"
+#include "stages/memory/recovery.h"
 
 #include <new>
 #include <stdexcept>
@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "runner/error/stage_error.h"
 #include "stages/machine/counting_allocator.h"
 #include "tests/support/recording_context.h"
 
@@ -136,6 +137,36 @@ TEST(DoWithRetry, DoesWorkOnceMore) {
   policy.recovery.max_retries = 0;
   calls = 0;
   EXPECT_THROW(do_with_retry(policy, at::kCPU, "saving", context, fail_once), std::bad_alloc);
+}
+
+const at::Device kGpu(at::kCUDA, 0);
+
+TEST(OtherDevices, AreThoseOfThePolicyInItsOrderButForItsOwn) {
+  MemoryPolicy policy;
+  EXPECT_THAT(other_devices(policy, kGpu), IsEmpty());
+  policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};
+  EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("gpu", "cpu"));
+  EXPECT_THAT(other_devices(policy, at::kCPU), IsEmpty()) << "a run on the CPU does not go to a GPU";
+  policy.recovery.on_oom = {OnOom::kCpu, OnOom::kGpu};
+  EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("cpu", "gpu"));
+}
+
+TEST(OtherDevices, AreNamedByWhatIsThrown) {
+  MemoryPolicy policy;
+  policy.recovery.on_oom = {OnOom::kReplan, OnOom::kCpu, OnOom::kStop};
+  const auto run_out = [] { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, "full"); };
+  try {
+    run_or_go_elsewhere(policy, kGpu, run_out);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
+    EXPECT_STREQ(error.what(), "out of memory");
+    EXPECT_THAT(error.other_devices, ElementsAre("cpu"));
+    EXPECT_EQ(error.incident.cause, "out of memory");
+  }
+  EXPECT_THROW(run_or_go_elsewhere(policy, at::kCPU, run_out), c10::OutOfMemoryError);
+  EXPECT_THROW(run_or_go_elsewhere({}, kGpu, run_out), c10::OutOfMemoryError);
+  EXPECT_THROW(run_or_go_elsewhere(policy, kGpu, [] { throw std::runtime_error("broken"); }), std::runtime_error);
 }
 
 }  // namespace

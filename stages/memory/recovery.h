@@ -4,16 +4,25 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <c10/core/Device.h>
 
+#include "runner/stage/run_context.h"
 #include "stages/memory/policy.h"
 
-namespace runner {
-class RunContext;
-}
-
 namespace stages {
+
+/// What is known of memory of `device` that has just run out: of a CPU what its allocator refused last, of a GPU
+/// what was reserved. `from` and `to` are left to whoever knows them. Called before anything is freed for good.
+runner::Recovery memory_incident(c10::Device device);
+
+/// "out of memory in phase 'backward' (4.0 MiB were asked for while 61 MiB of 64 MiB were taken)", as far as that is
+/// known.
+std::string in_words(const runner::Recovery& incident);
+
+/// Makes room for another try: what was refused is forgotten, and unused blocks are returned.
+void clear_after_out_of_memory(c10::Device device);
 
 /// How many rows of a batch go through a network at once where nothing mixes them and there is no graph: all, until
 /// memory runs out. Then the batch is run again as it was, since what took the memory may be gone, and after that in
@@ -47,5 +56,13 @@ class RowsAtOnce {
 /// Does `work`, and once more after unused blocks were returned where memory ran out and `policy` allows a retry.
 void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what, runner::RunContext& context,
                    const std::function<void()>& work);
+
+/// Where the policy lets a node go on that has run out of memory on `device` for good, in its order: "gpu" for another
+/// GPU, "cpu"; only what is not `device`.
+std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
+
+/// Does `work`. Where memory runs out and the policy allows other devices, it throws runner::StageError that names
+/// them, in place of what `work` has thrown.
+void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device, const std::function<void()>& work);
 
 }  // namespace stages
