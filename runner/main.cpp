@@ -1,55 +1,10 @@
-#include <unistd.h>
-
-#include <algorithm>
 #include <csignal>
-#include <exception>
-#include <iostream>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "runner/cli/command.h"
-#include "runner/cli/command_line.h"
-
-namespace {
-
-using namespace runner;
-
-ExitCode run_words(std::span<const std::string> words, Console& console) {
-  if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
-  console.json = std::ranges::count(words, "--json") > 0;  // also for what is wrong with the words
-  const auto parsed = parse_command_line(words);
-  if (!parsed) return report(console, parsed.errors());
-  if (const auto* help = std::get_if<HelpText>(&*parsed)) {
-    console.out << help->text;
-    return help->about.name.empty() ? ExitCode::kDone : help_about_recipe(help->about, console);
-  }
-  const auto& line = std::get<ParsedLine>(*parsed);
-  console.json = line.talk.json;
-  console.verbosity = line.talk.quiet     ? Verbosity::kQuiet
-                      : line.talk.verbose ? Verbosity::kVerbose
-                                          : Verbosity::kNormal;
-  return line.invocation.run(console);
-}
-
-ExitCode run_or_report(std::span<const std::string> words, Console& console) {
-  try {
-    return run_words(words, console);
-  } catch (const std::exception& error) {
-    return report(console, {{ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"}});
-  }
-}
-
-}  // namespace
+#include "runner/cli/program.h"
+#include "runner/cli/standard_output.h"
 
 int main(int argc, char** argv) {
-  fill_missing_descriptors();
+  runner::fill_missing_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit fails, and is reported; the worker inherits this
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  StandardOutput results(STDOUT_FILENO);
-  std::cerr.tie(&results);
-  Console console{.out = results, .err = std::cerr, .color = wants_color(STDERR_FILENO)};
-  const ExitCode code = run_or_report(words, console);
-  std::cerr.tie(nullptr);
-  return static_cast<int>(finish(console, results, code));
+  return runner::run_program({argv + 1, argv + argc});
 }

@@ -15,7 +15,10 @@
 
 namespace runner {
 
-SchemaSet shipped_schemas() { return SchemaSet::open(embedded_schemas()); }
+const SchemaSet& shipped_schemas() {
+  static const SchemaSet& schemas = *new SchemaSet(SchemaSet::open(embedded_schemas()));  // to free it takes time too
+  return schemas;
+}
 
 std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
   std::vector<std::filesystem::path> roots = {named.config_path.empty() ? "." : named.config_path};

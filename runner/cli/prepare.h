@@ -10,8 +10,9 @@
 
 namespace runner {
 
-/// The schemas built into this program. They are checked by a test, so they load.
-SchemaSet shipped_schemas();
+/// The schemas built into this program; each is read when it is first asked for, once. They are checked by a test, so
+/// they load.
+const SchemaSet& shipped_schemas();
 
 /// Where recipes are looked for, nearest first: the working directory, each --config-dir, what is shipped.
 std::vector<std::filesystem::path> search_path(const NamedRecipe& named);

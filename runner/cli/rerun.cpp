@@ -111,7 +111,7 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
 
 ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!run_.source.empty()) return report(console, {not_a_run_of_its_own(run_)});
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run_.recipe, {}, schemas, console.sources);
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run_.recipe, flags_.overrides, schemas, console.sources);

@@ -163,7 +163,7 @@ class SweepCheck {
   const SweepJournal& journal_;
   const SweepLayout layout_;
   Sources& sources_;
-  const SchemaSet schemas_;
+  const SchemaSet& schemas_;
   Diagnostics found_;
 };
 

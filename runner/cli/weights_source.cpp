@@ -88,7 +88,7 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
                                        const std::vector<std::string>& overrides, Sources& sources) {
   const auto run = read_run(source.run);
   if (!run) return run.errors();
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return before.errors();
   if (auto errors = without_effect(overrides, before->recipe.resolved, name); !errors.empty()) return errors;

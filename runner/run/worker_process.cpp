@@ -36,9 +36,8 @@ void make_nonblocking(const Descriptor& descriptor) {
   fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK);
 }
 
-/// The child between fork and exec: system calls only. Returns what went wrong.
-int become_worker(const char* program, char* const* arguments, char* const* environment, pid_t parent, int requests,
-                  int output, int events) {
+/// The child after fork, for a program or a body: system calls only. Returns what went wrong, or 0.
+int prepare_child(pid_t parent, int requests, int output, int events) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return ESRCH;  // the parent died before it could be watched
@@ -46,16 +45,20 @@ int become_worker(const char* program, char* const* arguments, char* const* envi
       dup2(events, kEventsDescriptor) < 0) {
     return errno;
   }
-  // Whatever we inherited is not the worker's business; old kernels without this call leave it open.
-  close_range(kEventsDescriptor + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   sigaction(SIGPIPE, &standard, nullptr);
-  execve(program, arguments, environment);
-  return errno;
+  return 0;
+}
+
+/// Whatever the child inherited is not its business; old kernels without this call leave it open for a program.
+void close_inherited(unsigned flags) {
+  constexpr int kFirst = kEventsDescriptor + 1, kUsual = 1024;
+  if (close_range(kFirst, ~0U, flags) == 0 || flags != 0) return;
+  for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
 }
 
 /// How long a thread of the worker's spins before it sleeps when it waits for the others. libgomp's own 300,000 rounds
@@ -105,11 +108,21 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   const std::vector<char*> environment = worker_environment(command.variables);
 
   const pid_t parent = getpid();
-  const pid_t child = fork();
+  // A program needs no copy of this process' memory, which takes longer to make than all else here.
+  const pid_t child = command.body ? fork() : vfork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
-    const int error = become_worker(program.c_str(), arguments.data(), environment.data(), parent, *requests.read,
-                                    *output.write, *events.write);
+    int error = prepare_child(parent, *requests.read, *output.write, *events.write);
+    if (error == 0 && command.body) {
+      close_inherited(0);  // which tells the parent that all is well
+      environ = const_cast<char**>(environment.data());
+      _exit(command.body(command.arguments));
+    }
+    if (error == 0) {
+      close_inherited(CLOSE_RANGE_CLOEXEC);
+      execve(program.c_str(), arguments.data(), environment.data());
+      error = errno;
+    }
     [[maybe_unused]] const auto written = ::write(*failure.write, &error, sizeof error);
     _exit(127);
   }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,10 @@ struct WorkerCommand {
   LogLevel log = LogLevel::kInfo;  ///< of the lines that it tells
   /// "NAME=value" of its environment, in place of what this process has.
   std::vector<std::string> variables = {};
+  /// What the child does with `arguments` in place of executing `program`; its exit code. It has a copy of this
+  /// process' memory and nothing of its descriptors but 0 to 3, and must throw nothing. What is read already, such as
+  /// the schemas, need not be read again. This process may have no other thread.
+  std::function<int(const std::vector<std::string>& arguments)> body = {};
 };
 
 /// One line of the protocol.

@@ -139,6 +139,7 @@ class TrialPool {
     waiting_.pop_front();
     WorkerCommand command = trial_command(layout_, number, surroundings_.program, surroundings_.arguments,
                                           surroundings_.run_arguments, journal_.trials()[number].is_doubtful);
+    command.body = surroundings_.body;
     if (!is_resumed(command)) command.variables = {std::string(kFlushedBySweep) + "=1"};
     auto worker = workers_.start(command);
     if (!worker) {

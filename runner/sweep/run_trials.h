@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <vector>
@@ -30,6 +31,8 @@ struct TrialSurroundings {
   std::vector<std::string> run_arguments = {};  ///< further ones of those that begin, not of those that are resumed
   DisplayOptions display = {};                  ///< of stderr: on a terminal the trials stand below what is said
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
+  /// What `program` does for its arguments, so that a trial need not begin with loading it; empty: it is executed.
+  std::function<int(const std::vector<std::string>& arguments)> body = {};
 };
 
 /// A variable of a trial's environment: what `retort run` writes need not be on the disk before it saves or ends, for

@@ -99,11 +99,18 @@ def sweep(arguments, results):
         hello = subprocess.run(["bash", "-c", f"{ROOT}/build/bin/retort-worker --events-fd 3 3>&1 >/dev/null </dev/null | head -1"], capture_output=True, text=True).stdout.strip()
         lines = [hello, '{"event":"ready","device":"cpu","threads":1,"variables":{}}', '{"event":"finished","exit":0}']
         worker = home / "bin/retort-worker"
-        worker.write_text("#!/bin/sh\n" + "\nread request\n".join(f"echo '{line}' >&3" for line in lines) + "\n")
-        worker.chmod(0o755)
+
+        def write_worker(read):
+            worker.write_text("#!/bin/sh\n" + f"\n{read}\n".join(f"echo '{line}' >&3" for line in lines) + "\n")
+            worker.chmod(0o755)
+
         (home / "noop.yaml").write_text("schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n")
         ours = [str(home / "bin/retort"), "sweep"]
-        alone = ["sh", "-c", f"i=0; while [ $i -lt {jobs} ]; do printf '{{}}\\n{{}}\\n' | {worker} 3>/dev/null; i=$((i+1)); done"]
+        # What a worker is sent is part of its own time: a shell reads it byte by byte.
+        write_worker(f"read -r request; printf '%s\\n' \"$request\" >>{home}/requests")
+        subprocess.run([*ours, "noop.yaml", "seed=0", "sweep.dir=first", "-q"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        write_worker("read -r request")
+        alone = ["sh", "-c", f"i=0; while [ $i -lt {jobs} ]; do {worker} <{home}/requests 3>/dev/null; i=$((i+1)); done"]
         commands = {
             "retort: workers alone": alone,
             "retort: whole sweep": [*ours, "noop.yaml", f"seed=range({jobs})", "sweep.dir=ours", "-q"],

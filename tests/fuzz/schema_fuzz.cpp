@@ -9,7 +9,7 @@
 using namespace runner;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const SchemaSet schemas = shipped_schemas();
+  static const SchemaSet& schemas = shipped_schemas();
   const SourceText source{"a.yaml", text_of(bytes, size)};
   Result<Value> read = read_yaml(source);
   if (!read || !read->map()) return 0;

@@ -58,7 +58,7 @@ std::string refusal(const std::string& command, Value& resolved) {
   NamedRecipe named = *line.invocation.recipe;
   named.config_dirs.push_back(RETORT_SOURCE_DIR);
   Sources sources;
-  static const SchemaSet schemas = shipped_schemas();
+  static const SchemaSet& schemas = shipped_schemas();
   if (line.verb == "sweep") {
     const auto sweep = prepare_sweep(named, schemas, sources);
     return sweep ? "" : print_all(sweep.errors());

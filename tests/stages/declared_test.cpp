@@ -15,7 +15,7 @@ namespace stages {
 namespace {
 
 TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
-  const runner::SchemaSet schemas = runner::shipped_schemas();
+  const runner::SchemaSet& schemas = runner::shipped_schemas();
   const Json backbone = {{"backbone", small()}};
   const auto clip =
       model_of(kModelClipVision, Json::parse(R"({"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
@@ -37,7 +37,7 @@ TEST(Declared, CrossEntropyIsASumOverSamples) {
 }
 
 TEST(Declared, OnlyKindsWithBatchNormMixSamples) {
-  const runner::SchemaSet schemas = runner::shipped_schemas();
+  const runner::SchemaSet& schemas = runner::shipped_schemas();
   EXPECT_TRUE(runner::declared_mixing(schemas, "model.se_resnext"));
   EXPECT_FALSE(runner::declared_mixing(schemas, "model.clip"));
 }

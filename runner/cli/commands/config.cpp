@@ -97,7 +97,7 @@ ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& consol
     after.overrides.assign(second + 1, named.overrides.end());
   }
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   Diagnostics errors;
   const auto value_of = [&](const NamedRecipe& side) {
     const Result<ShownConfig> shown = compose_to_show(side, resolve, schemas, sources);
@@ -164,7 +164,7 @@ void add_views(Invocation& verb, ConfigView& view) {
 
 ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console) {
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   if (!view.info.empty()) {
     auto composer = open_recipe(named, schemas, sources);
     if (!composer) return report(console, composer.errors());

@@ -32,7 +32,7 @@ SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
 }  // namespace
 
 ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log, Console& console) {
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(recipe, schemas, console.sources);
   if (!prepared) return report(console, prepared.errors());
   Graph& graph = prepared->graph;

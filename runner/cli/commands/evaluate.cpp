@@ -86,7 +86,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   const auto run = read_run(flags.weights.run);
   if (!run) return report(console, run.errors());
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);

@@ -16,7 +16,7 @@ struct GraphFlags {
 
 ExitCode draw_graph(const GraphFlags& flags, Console& console) {
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   warn(console, prepared->composition.warnings);

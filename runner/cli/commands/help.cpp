@@ -7,7 +7,7 @@
 namespace runner {
 
 ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console) {
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   Sources& sources = console.sources;
   auto composer = open_without_overrides(recipe, schemas, sources);
   if (!composer) return report(console, composer.errors());

@@ -43,7 +43,7 @@ struct PlannedRecipe {
 
 /// The recipe of the command line, and what a worker shows of it; warnings are shown.
 Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
   if (Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty()) return errors;

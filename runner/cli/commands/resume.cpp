@@ -62,7 +62,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                     "evaluate it again with `retort evaluate " + run->source + "`"}});
   }
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);

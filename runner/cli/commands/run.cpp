@@ -33,7 +33,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
   if (flags.multirun) return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())

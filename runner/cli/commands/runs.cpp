@@ -33,7 +33,7 @@ struct KnownRun {
 Result<KnownRun> known_run(const std::string& folder, Console& console) {
   const auto run = read_run(folder);
   if (!run) return run.errors();
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto prepared = prepare_recorded(run->recipe, {}, schemas, console.sources);
   if (!prepared) return prepared.errors();
   return KnownRun{*run, prepared->graph};

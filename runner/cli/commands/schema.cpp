@@ -15,7 +15,7 @@ struct SchemaFlags {
 };
 
 ExitCode print_schema(const SchemaFlags& flags, Console& console) {
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const std::string name = flags.kind.empty() ? "recipe" : flags.kind;
   const auto document = flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());

@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 ExitCode list_stages(Console& console) {
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   if (console.json) print_result(console, "stages/1", stages_json(schemas));
   else console.out << stages_text(schemas);
   return ExitCode::kDone;

@@ -10,6 +10,7 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/cli/prepare_sweep.h"
+#include "runner/cli/program.h"
 #include "runner/cli/sweep_check.h"
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
@@ -236,6 +237,7 @@ TrialOptions trial_options(const SweepFlags& flags) {
 
 TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) {
   TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
+  surroundings.body = run_program;
   if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
   if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
   if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
@@ -280,7 +282,7 @@ nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepRes
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty()) named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
   const auto prepared = prepare_sweep(named, schemas, sources, flags.slots);

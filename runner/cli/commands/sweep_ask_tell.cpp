@@ -61,7 +61,7 @@ ExitCode ask_and_tell(SweepFlags flags, Console& console) {
   }
   flags.recipe.name = words.front();
   words.erase(words.begin());
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto base = prepare_one(flags.recipe, schemas, sources, flags.slots);
   if (!base) return report(console, base.errors());
   if (!flags.launcher.empty() || !base->launcher.is_null()) {

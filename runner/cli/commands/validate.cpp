@@ -11,7 +11,7 @@ namespace {
 
 ExitCode validate(const NamedRecipe& named, Console& console) {
   Sources& sources = console.sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);

@@ -83,7 +83,7 @@ Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what, st
       named.overrides.erase(named.overrides.begin(), second + 1);
     }
   }
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   Sources sources;
   auto composer = open_without_overrides(named, schemas, sources);
   if (!composer) return found;

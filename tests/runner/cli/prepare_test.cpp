@@ -15,7 +15,7 @@ Result<Composition> composed(const std::string& text, bool strict) {
   named.name = (folder.path() / "a.yaml").string();
   named.strict = strict;
   static Sources sources;
-  const SchemaSet schemas = shipped_schemas();
+  const SchemaSet& schemas = shipped_schemas();
   return open_recipe(named, schemas, sources)->compose_once();
 }
 
@@ -52,7 +52,7 @@ class PrepareRecorded : public testing::Test {
                     : prepared.errors().front().message;
   }
   const TemporaryFolder folder_;
-  const SchemaSet schemas_ = shipped_schemas();
+  const SchemaSet& schemas_ = shipped_schemas();
   Sources sources_;
 };
 

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 const SchemaSet& schemas() {
-  static const SchemaSet all = shipped_schemas();
+  static const SchemaSet& all = shipped_schemas();
   return all;
 }
 

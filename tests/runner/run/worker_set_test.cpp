@@ -1,5 +1,6 @@
 #include "runner/run/worker_set.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +62,46 @@ TEST(WorkerSet, VariablesOfAWorkerStandInPlaceOfOurs) {
   EXPECT_THAT(all, testing::Not(testing::HasSubstr("CUDA_VISIBLE_DEVICES=0,1")));
   unsetenv("CUDA_VISIBLE_DEVICES");
   unsetenv("CUDA_VISIBLE_DEVICES_OF_OTHERS");
+}
+
+/// What a child of this process can say of itself.
+int say_what_i_am(const std::vector<std::string>& arguments) {
+  std::string open;
+  for (int descriptor = 0; descriptor < 64; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) >= 0) open += " " + std::to_string(descriptor);
+  struct sigaction pipe {};
+  sigaction(SIGPIPE, nullptr, &pipe);
+  sigset_t blocked;
+  sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  const char* const device = getenv("CUDA_VISIBLE_DEVICES");
+  dprintf(STDOUT_FILENO, "%s; open:%s; device %s; %s, %s, %s\n", arguments.at(0).c_str(), open.c_str(),
+          device ? device : "none", getpgid(0) == getpid() ? "leads its group" : "in our group",
+          pipe.sa_handler == SIG_DFL ? "dies of SIGPIPE" : "ignores SIGPIPE",
+          sigismember(&blocked, SIGTERM) ? "hears nothing" : "hears SIGTERM");
+  return 7;
+}
+
+TEST(WorkerSet, BodyIsRunAsAProgramWouldBe) {
+  const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 40));
+  WorkerSet workers;
+  const auto worker = workers.start({.program = "/nonexistent",
+                                     .arguments = {"word"},
+                                     .variables = {"CUDA_VISIBLE_DEVICES=GPU-1"},
+                                     .body = say_what_i_am});
+  ASSERT_TRUE(worker) << worker.errors().at(0).message;
+  std::string printed;
+  for (;;) {
+    const auto occurrence = workers.next();
+    const auto* of = std::get_if<NewsOf>(&occurrence);
+    if (!of) continue;
+    if (const auto* output = std::get_if<OutputText>(&of->news)) printed += output->text;
+    if (const auto* exit = std::get_if<WorkerExit>(&of->news)) {
+      EXPECT_EQ(exit->exit, 7);
+      break;
+    }
+  }
+  EXPECT_EQ(printed, "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
+  EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "its environment is its own";
 }
 
 TEST(WorkerSet, DiesWithItsParent) {

@@ -29,7 +29,7 @@ const std::vector<std::string> kBad = {"",
                                        std::string("a\0b", 3)};
 
 Diagnostics faults(Value recipe) {
-  static const SchemaSet schemas = shipped_schemas();
+  static const SchemaSet& schemas = shipped_schemas();
   return schemas.validate(recipe);
 }
 

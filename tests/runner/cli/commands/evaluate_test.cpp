@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 /// What is said of evaluating the quick start, which was trained on `trained_on`, under `overrides`.
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
-  static const SchemaSet schemas = shipped_schemas();
+  static const SchemaSet& schemas = shipped_schemas();
   Sources sources;
   NamedRecipe named;
   named.name = RETORT_SOURCE_DIR "/experiments/quickstart.yaml";

@@ -10,7 +10,7 @@ namespace runner {
 namespace {
 
 Result<PreparedSweep> swept(std::vector<std::string> overrides, const std::string& params = "vars.x: [1, 2]") {
-  static const SchemaSet schemas = shipped_schemas();
+  static const SchemaSet& schemas = shipped_schemas();
   static Sources sources;
   const TemporaryFolder folder;
   folder.write("a.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {" +

@@ -1,0 +1,52 @@
+#include "runner/cli/program.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <span>
+
+#include "runner/cli/command.h"
+#include "runner/cli/command_line.h"
+
+namespace runner {
+namespace {
+
+ExitCode run_words(std::span<const std::string> words, Console& console) {
+  if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
+  console.json = std::ranges::count(words, "--json") > 0;  // also for what is wrong with the words
+  const auto parsed = parse_command_line(words);
+  if (!parsed) return report(console, parsed.errors());
+  if (const auto* help = std::get_if<HelpText>(&*parsed)) {
+    console.out << help->text;
+    return help->about.name.empty() ? ExitCode::kDone : help_about_recipe(help->about, console);
+  }
+  const auto& line = std::get<ParsedLine>(*parsed);
+  console.json = line.talk.json;
+  console.verbosity = line.talk.quiet     ? Verbosity::kQuiet
+                      : line.talk.verbose ? Verbosity::kVerbose
+                                          : Verbosity::kNormal;
+  return line.invocation.run(console);
+}
+
+ExitCode run_or_report(std::span<const std::string> words, Console& console) {
+  try {
+    return run_words(words, console);
+  } catch (const std::exception& error) {
+    return report(console, {{ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"}});
+  }
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& words) {
+  StandardOutput results(STDOUT_FILENO);
+  std::cerr.tie(&results);
+  Console console{.out = results, .err = std::cerr, .color = wants_color(STDERR_FILENO)};
+  const ExitCode code = run_or_report(words, console);
+  std::cerr.tie(nullptr);
+  return static_cast<int>(finish(console, results, code));
+}
+
+}  // namespace runner
