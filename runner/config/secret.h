@@ -27,8 +27,8 @@ namespace runner {
 /// Such a Value has Value::secret_as. It is marked where it comes in: of a file in Composer::compose(), of an override
 /// in apply_alias(), of the environment in interpolation_call.cpp. Interpolations hand the mark on
 /// (interpolation_*.cpp). to_json(), write_yaml(), describe() and element_text() show it instead of the data, so that
-/// no record has to ask; SecretTexts takes the data, which the worker needs, out of what the worker says, prints and
-/// reports.
+/// no record has to ask but that of the graph (LiveRecord), which the worker gets whole; SecretTexts takes the data out
+/// of what the worker says, prints and reports.
 
 /// The secrets of a recipe, to take them out of texts that name them by chance, such as what a stage says of its
 /// folder.
