@@ -1,5 +1,6 @@
 #include "runner/cli/commands/sweep.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <array>
@@ -285,7 +286,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty()) named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  const auto prepared = prepare_sweep(named, schemas, sources, flags.slots);
+  auto prepared = prepare_sweep(named, schemas, sources, flags.slots);
   if (!prepared) return report(console, prepared.errors());
   if (flags.slots > 1 && !prepared->launcher.is_null()) {
     return report(console, {{ErrorCode::kUsage,
@@ -337,6 +338,8 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
       console.err << flags.slots << " trials at a time, each with " << threads_of_slot(flags.slots)
                   << " of the processor's threads where the recipe says threads: auto\n";
     }
+    *prepared = {};
+    malloc_trim(0);  // each trial begins as a copy of what is left
     return go_through(journal, flags, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
