@@ -141,8 +141,12 @@ class RootListing {
     std::vector<IndexedRun> rows = index_.runs();
     std::vector<ListedRun> runs;
     runs.reserve(rows.size());
-    for (IndexedRun& row : rows)
-      runs.push_back({(root_ / row.folder).lexically_normal().string(), std::move(row.entry), row.headline});
+    for (IndexedRun& row : rows) {
+      const std::string folder = (root_ / row.folder).lexically_normal().string();
+      row.entry.status =
+          status_now(folder, std::move(row.entry.status));  // which changes without a trace in the folder
+      runs.push_back({folder, std::move(row.entry), row.headline});
+    }
     fill_values(index_, rows, runs, listing.keys, is_known);
     if (std::ranges::count(is_known, false) > 0)
       for (const IndexedKey& key : index_.keys()) names.push_back(key.name);

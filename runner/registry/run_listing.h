@@ -14,7 +14,7 @@ namespace runner {
 /// A run that a listing takes.
 struct ListedRun {
   std::string folder;  ///< as its root was named: "outputs/2026-01-31/12-00-00"
-  RunEntry entry;      ///< without settings and metrics
+  RunEntry entry;      ///< without settings and metrics; its status is that of now (run_lock.h)
   double headline = 0;
   std::vector<std::vector<RunValue>> values = {};  ///< of each of RunListing::keys what it has; of `tag` several
 };
