@@ -31,14 +31,6 @@ using Weight = RecordChange::Weight;
 
 constexpr std::size_t kLargestTrialRecipe = 16 << 20, kShownSettings = 6;
 
-/// nullopt where the file is gone or is no YAML.
-std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources) {
-  const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
-  if (!text) return std::nullopt;
-  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
-  return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
-}
-
 /// A value that is asked for at run time, such as a secret, is not in the file by which the hash was made.
 bool has_interpolation(const Value& value) {
   if (const auto* map = value.map())
@@ -168,6 +160,13 @@ class SweepCheck {
 };
 
 }  // namespace
+
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources) {
+  const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
+  if (!text) return std::nullopt;
+  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
+  return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
+}
 
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named, std::int64_t slots, bool force,
                                 Sources& sources) {

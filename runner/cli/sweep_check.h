@@ -1,11 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "runner/cli/command.h"
 #include "runner/sweep/sweep_journal.h"
+#include "runner/sweep/sweep_layout.h"
+#include "runner/value/value.h"
 
 namespace runner {
+
+/// The recipe that a trial was begun with; nullopt where its file is gone or is no YAML.
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources);
 
 /// What differs between a sweep as it was begun and as it is resumed now, in the folder where its relative paths stand.
 ///

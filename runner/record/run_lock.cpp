@@ -47,12 +47,12 @@ Result<RunLock> RunLock::take(const std::filesystem::path& run_folder) {
   auto file = open_record(run_folder);
   if (!file) return file.errors();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!lock(*file, LOCK_EX)) {
+  // Alone first, then so that the worker may join. Between the two another may come, who looks whether somebody is
+  // here.
+  while (!lock(*file, LOCK_EX) || !lock(*file, LOCK_SH)) {
     if (std::chrono::steady_clock::now() >= deadline) return busy(run_folder);
     std::this_thread::sleep_for(kPause);
   }
-  // From now on the worker may join. Of two that come here at once one finds the other's lock.
-  if (!lock(*file, LOCK_SH)) return busy(run_folder);
   return RunLock(std::move(*file));
 }
 
@@ -61,6 +61,14 @@ Result<RunLock> RunLock::join(const std::filesystem::path& run_folder) {
   if (!file) return file.errors();
   if (!lock(*file, LOCK_SH)) return busy(run_folder);
   return RunLock(std::move(*file));
+}
+
+std::string status_now(const std::filesystem::path& run_folder, std::string recorded) {
+  if (recorded != "running") return recorded;
+  const auto file = open_record(run_folder);
+  if (!file) return recorded;
+  const bool is_free = ::flock(**file, LOCK_EX | LOCK_NB) == 0;  // for a moment: it ends with `file`
+  return is_free ? "interrupted" : recorded;
 }
 
 }  // namespace runner

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "runner/disk/descriptor.h"
 #include "runner/error/result.h"
@@ -21,5 +22,9 @@ class RunLock {
   explicit RunLock(Descriptor file) : file_(std::move(file)) {}
   Descriptor file_;
 };
+
+/// How a run stands whose summary says `recorded`: "interrupted" where that is "running" and nobody holds the lock, for
+/// it was killed; else what is recorded. Where the file system does not tell, it is taken at its word.
+std::string status_now(const std::filesystem::path& run_folder, std::string recorded);
 
 }  // namespace runner

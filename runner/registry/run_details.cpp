@@ -3,6 +3,7 @@
 #include "runner/config/yaml_reader.h"
 #include "runner/config/yaml_writer.h"
 #include "runner/disk/file_system.h"
+#include "runner/record/run_lock.h"
 #include "runner/registry/run_entry.h"
 #include "runner/registry/run_tags.h"
 #include "runner/report/table.h"
@@ -108,6 +109,7 @@ Result<RunDetails> read_details(const fs::path& folder, Sources& sources, Diagno
                      .metrics = {},
                      .tags = {}};
   details.environment = detail(details.run.recipe.parent_path() / RunRecord::kEnvironment, warnings);
+  details.run.status = status_now(folder, std::move(details.run.status));
   details.nodes = nodes_of(folder, details.summary);
   details.metrics = metrics_of(details.summary);
   if (auto tags = read_tags(folder)) {

@@ -12,6 +12,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/record/recorded_run.h"
 #include "runner/registry/run_tags.h"
+#include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/decimal.h"
 #include "runner/value/json_number.h"
@@ -23,11 +24,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestRunFile = 16 << 20;
-
-/// By which metric a run is shown, the first that it has; then any of these beginnings.
-constexpr std::array<std::string_view, 4> kHeadlines = {"evaluate/accuracy", "evaluate/top1", "validation/accuracy",
-                                                        "validation/loss"};
-constexpr std::array<std::string_view, 3> kHeadlineFamilies = {"evaluate/", "validation/", "train/"};
 
 RunValue run_value_of(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*whole);
@@ -63,19 +59,9 @@ void collect_metrics(const Json& nodes, std::vector<std::pair<std::string, doubl
 }
 
 std::string headline_of(const std::vector<std::pair<std::string, double>>& metrics) {
-  const auto begins = [](std::string_view beginning) {
-    return [beginning](const auto& metric) { return metric.first.starts_with(beginning); };
-  };
-  for (const std::string_view name : kHeadlines) {
-    if (std::ranges::find(metrics, name, [](const auto& metric) { return std::string_view(metric.first); }) !=
-        metrics.end())
-      return std::string(name);
-  }
-  for (const std::string_view family : kHeadlineFamilies) {
-    const auto found = std::ranges::find_if(metrics, begins(family));
-    if (found != metrics.end()) return found->first;
-  }
-  return metrics.empty() ? "" : metrics.front().first;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics) names.push_back(name);
+  return main_metric(names);
 }
 
 std::string unreadable(const fs::path& file) { return "'" + file.string() + "' cannot be read"; }

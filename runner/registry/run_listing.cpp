@@ -8,6 +8,8 @@
 #include <unordered_map>
 
 #include "runner/disk/write_error.h"
+#include "runner/record/run_lock.h"
+#include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/suggest.h"
 
@@ -139,8 +141,12 @@ class RootListing {
     std::vector<IndexedRun> rows = index_.runs();
     std::vector<ListedRun> runs;
     runs.reserve(rows.size());
-    for (IndexedRun& row : rows)
-      runs.push_back({(root_ / row.folder).lexically_normal().string(), std::move(row.entry), row.headline});
+    for (IndexedRun& row : rows) {
+      const std::string folder = (root_ / row.folder).lexically_normal().string();
+      row.entry.status =
+          status_now(folder, std::move(row.entry.status));  // which changes without a trace in the folder
+      runs.push_back({folder, std::move(row.entry), row.headline});
+    }
     fill_values(index_, rows, runs, listing.keys, is_known);
     if (std::ranges::count(is_known, false) > 0)
       for (const IndexedKey& key : index_.keys()) names.push_back(key.name);
@@ -226,14 +232,9 @@ std::vector<std::string> listed_keys(const fs::path& indexes) {
   return {names.begin(), names.end()};
 }
 
-bool smaller_is_better(const std::string& metric) {
-  constexpr std::array<std::string_view, 4> kSmaller = {"loss", "error", "rank", "perplexity"};
-  return std::ranges::any_of(kSmaller, [&](std::string_view part) { return metric.find(part) != metric.npos; });
-}
-
 void sort_runs(RunListing& listing, std::size_t at, bool is_reversed) {
   const IndexedKey& key = listing.keys[at];
-  const bool is_falling = is_reversed != (key.is_metric && !smaller_is_better(key.name));
+  const bool is_falling = is_reversed != (key.is_metric && !is_smaller_better(key.name));
   const auto is_before = [&](const ListedRun& a, const ListedRun& b) {
     const auto is_absent = [at](const ListedRun& run) {
       if (run.values[at].empty()) return true;

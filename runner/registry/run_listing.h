@@ -14,7 +14,7 @@ namespace runner {
 /// A run that a listing takes.
 struct ListedRun {
   std::string folder;  ///< as its root was named: "outputs/2026-01-31/12-00-00"
-  RunEntry entry;      ///< without settings and metrics
+  RunEntry entry;      ///< without settings and metrics; its status is that of now (run_lock.h)
   double headline = 0;
   std::vector<std::vector<RunValue>> values = {};  ///< of each of RunListing::keys what it has; of `tag` several
 };
@@ -45,9 +45,6 @@ Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::pat
 
 /// What runs in outputs/ and multirun/ may be sorted by, as their stored indexes have it, sorted: for completion.
 std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
-
-/// A metric of which the smallest value is best, by its name: a loss, an error, a rank, a perplexity.
-bool smaller_is_better(const std::string& metric);
 
 /// Puts the runs in the order of the value of the key `at` in listing.keys: of a metric the best first, else ascending.
 /// Those that do not have it come last; equal ones stay in order. `is_reversed`: the other way round.

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/record/run_lock.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_number.h"
 
@@ -117,7 +118,7 @@ RunProgress run_progress(const fs::path& run) {
   const RunLayout layout(run);
   const Json summary = json_in(layout.summary());
   if (!summary.is_object()) return progress;
-  progress.status = summary.value("status", "");
+  progress.status = status_now(run, summary.value("status", ""));
   const Tail tail = tail_of(layout.metrics());
   progress.node = tail.node;
   progress.step = tail.step;

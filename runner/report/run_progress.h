@@ -9,7 +9,7 @@ namespace runner {
 
 /// How far a run is, as its files tell it: on this machine or another that shares the folder.
 struct RunProgress {
-  std::string status;       ///< of summary.json, "running"; empty: it has not begun
+  std::string status;       ///< status_now() of summary.json (run_lock.h), "running"; empty: it has not begun
   std::string node;         ///< that has measured last; empty: none
   std::int64_t epoch = 0;   ///< of that training, the one at work or, at the end, the last; 0: it is none
   std::int64_t epochs = 0;  ///< that it is to have; 0: not known

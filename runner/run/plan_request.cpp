@@ -102,6 +102,12 @@ PlanAnswer plan_answer_from_json(Json json) {
     const JsonFields one(node, "a node of the answer");
     answer.reuse.push_back({one.text("node"), one.text("state"), one.has("why") ? one.text("why") : ""});
   }
+  if (fields.has("memory")) {
+    const Json object = fields.object("memory");
+    const JsonFields memory(object, "the memory in the answer");
+    answer.memory = NamedBytes{memory.text("name"), memory.count("bytes")};
+    json.erase("memory");
+  }
   answer.json = std::move(json);
   return answer;
 }

@@ -49,8 +49,10 @@ struct PlanAnswer {
   std::vector<MemoryPlan> plans;          ///< of the nodes that train or evaluate, in order
   std::vector<Certificate> certificates;  ///< likewise
   std::vector<NodeReuse> reuse;           ///< of all nodes, in order
-  nlohmann::ordered_json json;            ///< all of it as it came
-  Diagnostics diagnostics = {};           ///< what else it said: warnings, what does not fit or cannot be planned
+  std::optional<NamedBytes> memory =
+      {};                        ///< all that its device has, {"the machine's memory", …}; of one not here none
+  nlohmann::ordered_json json;   ///< all of it as it came but for `memory`
+  Diagnostics diagnostics = {};  ///< what else it said: warnings, what does not fit or cannot be planned
 
   /// Of the node where the run needs the most; null where nothing was planned.
   const MemoryPlan* largest_plan() const;

@@ -13,9 +13,20 @@ constexpr std::size_t kLongestAnswer = 1 << 20;
 
 }  // namespace
 
+void AskTell::go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over) {
+  for (const Trial& trial : trials) {
+    if (!trial.ask) continue;  // somebody has edited the journal
+    ask_of_trial_[trial.number] = *trial.ask;
+    answered_before_.insert(*trial.ask);
+    trials_of_before_.insert(trial.number);
+    if (is_over(trial)) ended(trial);
+  }
+}
+
 std::vector<std::uint64_t> AskTell::take(std::size_t wanted) {
   std::vector<std::uint64_t> added;
   while (asked_.size() < wanted && !is_done_) {
+    while (answered_before_.contains(next_ask_)) ++next_ask_;
     asked_.insert(next_ask_);
     say({{"ask", next_ask_++}});
   }
@@ -60,7 +71,7 @@ void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
     return say({{"error", R"(expected {"ask": 0, "settings": {"key": value}} or {"stop": true}, got )" + line}});
   const auto ask = json["ask"].get<std::uint64_t>();
   if (asked_.erase(ask) == 0) return say({{"error", "there is no open ask " + std::to_string(ask)}});
-  const auto trial = add_(json["settings"]);
+  const auto trial = add_(ask, json["settings"]);
   if (trial) {
     ask_of_trial_[*trial] = ask;
     added.push_back(*trial);
@@ -74,8 +85,9 @@ void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
 
 void AskTell::ended(const Trial& trial) {
   const auto ask = ask_of_trial_.find(trial.number);
-  if (ask == ask_of_trial_.end()) return;  // of before
+  if (ask == ask_of_trial_.end()) return;  // nobody has asked for it
   Json line = {{"tell", ask->second}, {"trial", trial.number}, {"state", name(trial.state)}};
+  if (trials_of_before_.contains(trial.number)) line["overrides"] = trial.settings;
   line.update(measured_(trial));
   if (!trial.reason.empty()) line["reason"] = trial.reason;
   say(line);

@@ -24,17 +24,25 @@ namespace runner {
 ///
 /// "value" is that of the metric by which trials are compared, null where it was not measured. As many are asked for at
 /// a time as slots are free; answers may come in any order, and lines that come before they are asked for wait.
+///
+/// Where a sweep that was cut off goes on, every trial is told, those that are over at once and the others when they
+/// are; a sampler passes over what it has heard before. Such a line has {"overrides": ["train.epochs=5"]} for one that
+/// knows nothing any more. An ask of which no trial has come, since it was not answered or refused, comes again with
+/// its number, and is to be answered again; then they are counted on.
 class AskTell final : public TrialSource {
  public:
   using Json = nlohmann::ordered_json;
   /// Adds a trial with those settings to the journal, and gives its number.
-  using Add = std::function<Result<std::uint64_t>(const Json& settings)>;
+  using Add = std::function<Result<std::uint64_t>(std::uint64_t ask, const Json& settings)>;
   /// {"value", "metrics"} of a trial that has ended.
   using Measured = std::function<Json(const Trial& trial)>;
 
   /// Reads from the descriptor `input`, which is borrowed, as `output` is.
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
+
+  /// To be called first, where the sweep goes on: these trials have been asked for. Those that `is_over` are told.
+  void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;
   bool is_done() const override { return is_done_; }
@@ -52,7 +60,9 @@ class AskTell final : public TrialSource {
   std::string unread_;
   std::uint64_t next_ask_ = 0;
   std::set<std::uint64_t> asked_;                        // without an answer
+  std::set<std::uint64_t> answered_before_;              // in an earlier process
   std::map<std::uint64_t, std::uint64_t> ask_of_trial_;  // by number
+  std::set<std::uint64_t> trials_of_before_;
   bool is_done_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,17 @@ void MetricTail::take(const std::string& line) {
     return;
   const auto value = json.contains("value") ? number_from_json(json["value"]) : std::nullopt;
   if (value) values_.push_back(*value);
+}
+
+std::vector<std::string> metric_names(const std::filesystem::path& file) {
+  std::set<std::string> names;
+  std::ifstream lines(file, std::ios::binary);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto name = json.is_object() ? json.value("name", nlohmann::json()) : nlohmann::json();
+    if (name.is_string() && !name.get<std::string>().starts_with("memory/")) names.insert(name);
+  }
+  return {names.begin(), names.end()};
 }
 
 }  // namespace runner

@@ -26,4 +26,7 @@ class MetricTail {
   std::vector<double> values_;
 };
 
+/// The names of all metrics in a metrics.jsonl, sorted, without those of memory.
+std::vector<std::string> metric_names(const std::filesystem::path& file);
+
 }  // namespace runner

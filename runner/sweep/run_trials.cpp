@@ -7,15 +7,15 @@
 #include <set>
 
 #include "runner/error/stop.h"
+#include "runner/report/main_metric.h"
 #include "runner/run/worker_set.h"
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/metric_tail.h"
-#include "runner/sweep/sweep_layout.h"
-#include "runner/sweep/sweep_results.h"
 #include "runner/sweep/trial_command.h"
 #include "runner/sweep/trial_table.h"
 #include "runner/text/duration.h"
 #include "runner/text/join.h"
+#include "runner/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kShownLines = 12;
 constexpr std::size_t kFlushedTogether = 100;  // trials
+constexpr std::size_t kNamedMetrics = 8;
 constexpr auto kFlushedWithin = std::chrono::seconds(5);
 
 /// A trial at work.
@@ -49,10 +50,10 @@ class TrialPool {
         options_(options),
         surroundings_(surroundings),
         source_(source),
-        table_(journal, surroundings.talk, surroundings.display) {
+        table_(journal, surroundings.talk, surroundings.display, surroundings.rows) {
     if (journal.plan().asha) catch_up(*journal.plan().asha);
     for (const Trial& trial : journal.trials()) {
-      if (!has_finished(trial)) waiting_.push_back(trial.number);
+      if (!is_over(layout_, trial)) waiting_.push_back(trial.number);
       count_settings(trial);
     }
     done_ = journal.trials().size() - waiting_.size();
@@ -72,6 +73,7 @@ class TrialPool {
     }
     if (!journal_.plan().unflushed.empty()) journal_.flush();
     if (stopped_by_) return exit_code_of_stop(*stopped_by_, /*has_saved=*/true);
+    if (asha_ && !is_compared()) return ExitCode::kBadRecipe;
     const bool all = std::ranges::all_of(journal_.trials(), [](const Trial& trial) {
       return trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
     });
@@ -110,7 +112,7 @@ class TrialPool {
     asha_.emplace(options, is_smaller_better(options.metric));
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
       const Trial& trial = journal_.trials()[reached.trial];
-      if (!asha_->stops(reached) || has_finished(trial)) continue;
+      if (!asha_->stops(reached) || is_over(layout_, trial)) continue;
       journal_.ended(trial.number, TrialState::kStopped, static_cast<int>(ExitCode::kStoppedAfterSave), 0);
     }
   }
@@ -128,10 +130,31 @@ class TrialPool {
     if (trial.is_cut && worker) worker->signal(SIGTERM);
   }
 
-  /// A run folder that somebody has removed is to be had again.
-  bool has_finished(const Trial& trial) const {
-    if (trial.state == TrialState::kStopped) return true;
-    return trial.state == TrialState::kFinished && run_status(layout_.run(trial.number)) == "finished";
+  /// A trial that has finished and was never compared, nor will be.
+  void warn_of_silence(std::uint64_t number) {
+    const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
+    const std::string& wanted = journal_.plan().asha->metric;
+    const std::string near = did_you_mean_path(wanted.substr(wanted.find(':') + 1), given);
+    tell("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
+         "', by which sweep.asha compares trials; it has measured " +
+         (given.empty() ? "nothing" : listed(given, kNamedMetrics)) + (near.empty() ? "" : "; " + near));
+  }
+
+  /// Whether any trial that has finished has measured what trials are compared by, or none has finished yet; else it is
+  /// said.
+  bool is_compared() {
+    const std::string& wanted = journal_.plan().asha->metric;
+    bool has_finished_any = false;
+    for (const Trial& trial : journal_.trials()) {
+      if (trial.state == TrialState::kStopped || !trial.rungs.empty()) return true;
+      if (trial.state != TrialState::kFinished) continue;
+      has_finished_any = true;
+      if (!MetricTail(RunLayout(layout_.run(trial.number)).metrics(), wanted).values().empty()) return true;
+    }
+    if (!has_finished_any) return true;
+    tell("error: no trial has measured '" + wanted +
+         "', so none was compared with another or stopped early; name what they do measure in sweep.asha.metric");
+    return false;
   }
 
   void start_next() {
@@ -187,6 +210,7 @@ class TrialPool {
     if (exit == 0) {
       journal_.ended(trial.number, TrialState::kFinished, exit, seconds);
       ++done_;
+      if (trial.tail && trial.tail->values().empty()) warn_of_silence(trial.number);
       return say("trial " + std::to_string(trial.number) + " finished in " + duration_text(seconds) + progress());
     }
     if (trial.is_out_of_time) {
@@ -287,6 +311,12 @@ class TrialPool {
 };
 
 }  // namespace
+
+bool is_over(const SweepLayout& layout, const Trial& trial) {
+  if (trial.state == TrialState::kStopped) return true;
+  // A run folder that somebody has removed is to be had again.
+  return trial.state == TrialState::kFinished && run_status(layout.run(trial.number)) == "finished";
+}
 
 ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
                     TrialSource* source) {

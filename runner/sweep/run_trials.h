@@ -11,6 +11,7 @@
 #include "runner/error/verbosity.h"
 #include "runner/run/progress_display.h"
 #include "runner/sweep/sweep_journal.h"
+#include "runner/sweep/sweep_layout.h"
 
 namespace runner {
 
@@ -27,9 +28,10 @@ struct TrialSurroundings {
   std::filesystem::path program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
-  std::vector<std::string> arguments = {};      ///< further ones of each trial
-  std::vector<std::string> run_arguments = {};  ///< further ones of those that begin, not of those that are resumed
-  DisplayOptions display = {};                  ///< of stderr: on a terminal the trials stand below what is said
+  std::vector<std::string> arguments = {};        ///< further ones of each trial
+  std::vector<std::string> run_arguments = {};    ///< further ones of those that begin, not of those that are resumed
+  DisplayOptions display = {};                    ///< of stderr: on a terminal the trials stand below what is said
+  std::function<int()> rows = [] { return 24; };  ///< of that terminal
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
   /// What `program` does for its arguments, so that a trial need not begin with loading it; empty: it is executed.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
@@ -52,9 +54,15 @@ class TrialSource {
   virtual void ended(const Trial& trial) = 0;
 };
 
+/// Whether a trial of the sweep in that folder will not be run again: it has finished and its run is still there, or it
+/// was stopped early.
+bool is_over(const SweepLayout& layout, const Trial& trial);
+
 /// Runs what the journal says is still to be done: each trial that has not finished, or whose run is no longer there,
 /// in the order of their numbers. A run that was begun is resumed; one that cannot be is set aside, and begun anew.
-/// Of a sweep with `asha` a trial that is worse than others at a rung is asked to save and stop, and is done.
+/// Of a sweep with `asha` a trial that is worse than others at a rung is asked to save and stop, and is done. One that
+/// finishes without a value of its metric is warned of; where none has given one, that is said, and the result is
+/// kBadRecipe.
 /// What fails is told at once. SIGINT, SIGTERM and SIGHUP have the trials at work save and stop; the journal knows
 /// them as interrupted.
 /// Goes on until `source`, where there is one, is done too. kDone where all have finished, kSomeTrialsFailed, or how

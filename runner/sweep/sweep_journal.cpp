@@ -41,6 +41,7 @@ Json to_json(const SweepPlan& plan) {
     json["asha"] = {{"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
     if (plan.asha->last) json["asha"]["last"] = *plan.asha->last;
   }
+  if (plan.is_asked) json["asked"] = true;
   json["trials"] = std::move(trials);
   return json;
 }
@@ -95,6 +96,7 @@ SweepPlan plan_from(const std::string& line) {
                  .trials = {}};
   if (fields.has("boot")) plan.boot = fields.text("boot");
   if (fields.has("asha")) plan.asha = asha_from(fields.object("asha"));
+  if (fields.has("asked")) plan.is_asked = fields.flag("asked");
   for (const Json& one : fields.list("trials")) {
     const Fields trial(one, "a trial in its first line");
     plan.trials.push_back({.number = static_cast<std::uint64_t>(trial.count("number")),
@@ -115,6 +117,7 @@ void see_event(const std::string& line, SweepPlan& plan) {
   const auto number = static_cast<std::size_t>(fields.count("trial"));
   if (number == plan.trials.size() && fields.has("hash")) {
     plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
+    if (fields.has("ask")) plan.trials.back().ask = static_cast<std::uint64_t>(fields.count("ask"));
     return;
   }
   if (number < plan.trials.size() && fields.has("rung")) return add_rung(plan, number, fields.number("rung"));
@@ -238,10 +241,12 @@ Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
   return std::move(read->plan);
 }
 
-std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings) {
+std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings, std::optional<std::uint64_t> ask) {
   const std::uint64_t number = plan_.trials.size();
-  file_->append(journal_line({{"trial", number}, {"hash", hash}, {"settings", settings}}));
-  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings)});
+  Json line = {{"trial", number}, {"hash", hash}, {"settings", settings}};
+  if (ask) line["ask"] = *ask;
+  file_->append(journal_line(line));
+  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings), .ask = ask});
   return number;
 }
 

@@ -20,6 +20,7 @@ struct SweepPlan {
   std::filesystem::path folder;        ///< where relative paths of the recipe stand
   std::vector<Trial> trials;           ///< all of them, numbered from 0
   std::optional<AshaOptions> asha = {};
+  bool is_asked = false;  ///< its trials are those that a sampler thinks of, and there are none at first (ask_tell.h)
   std::string boot = {};  ///< of the system (boot_id), when the last line was written; empty: not known
   std::vector<std::uint64_t> unflushed = {};  ///< trials that have ended since the last flush
   std::vector<RungValue> rungs = {};          ///< what trials came to, in the order in which they were compared
@@ -43,8 +44,8 @@ class SweepJournal {
   const SweepPlan& plan() const { return plan_; }
   const std::vector<Trial>& trials() const { return plan_.trials; }
 
-  /// Throw WriteError. A trial is added with the next number, which is given back.
-  std::uint64_t add(std::string hash, std::vector<std::string> settings);
+  /// Throw WriteError. A trial is added with the next number, which is given back; `ask`: a sampler's answer to that.
+  std::uint64_t add(std::string hash, std::vector<std::string> settings, std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);
   /// A trial has come to its next rung with that value.
   void reached(std::uint64_t trial, double value);

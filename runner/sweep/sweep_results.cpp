@@ -8,16 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/value/json_number.h"
 
 namespace runner {
-
-bool is_smaller_better(const std::string& metric) {
-  return metric.find("loss") != metric.npos || metric.find("error") != metric.npos;
-}
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -54,13 +50,8 @@ std::map<std::string, double> summary_metrics(const std::filesystem::path& run) 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 
 Objective chosen_objective(const std::vector<std::string>& metrics, const std::string& wanted) {
-  if (wanted != "auto") return {wanted, is_smaller_better(wanted)};
-  constexpr std::array<std::string_view, 5> kPreferred = {"evaluate/accuracy", "evaluate/top1", "validation/accuracy",
-                                                          "accuracy", "validation/loss"};
-  for (const std::string_view one : kPreferred)
-    for (const std::string& metric : metrics)
-      if (metric.ends_with(one)) return {metric, is_smaller_better(metric)};
-  return {metrics.front(), is_smaller_better(metrics.front())};
+  const std::string metric = wanted == "auto" ? main_metric(metrics) : wanted;
+  return {metric, is_smaller_better(metric)};
 }
 
 /// The factor of the standard error in a 95 % interval, Student's t with that many degrees of freedom.

@@ -50,11 +50,10 @@ struct SweepResults {
 };
 
 /// Of a trial that was stopped only its value at the last rung counts: when it heard of that is chance. `wanted`: a
-/// metric's name, or "auto": the accuracy of an evaluation, of a validation, or else a loss. A wanted one
-/// that no trial has is the objective all the same, and best() is null.
+/// metric's name, or "auto": the one that tells most (main_metric.h). A wanted one that no trial has is the objective
+/// all the same, and best() is null.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto");
-bool is_smaller_better(const std::string& metric);
 
 /// A table for a person, with the best trial, the effect of each key and the means over seeds.
 std::string results_text(const SweepResults& results);

@@ -27,7 +27,8 @@ struct Trial {
   double seconds = 0;        ///< of all attempts that ended
   std::string reason;        ///< why it failed, a line; may be empty
   bool is_doubtful = false;  ///< it has ended, but the machine went down before its files were known to be on the disk
-  std::vector<double> rungs = {};  ///< values at which it was compared with others (asha.h)
+  std::vector<double> rungs = {};         ///< values at which it was compared with others (asha.h)
+  std::optional<std::uint64_t> ask = {};  ///< of a sampler's: which ask it answered (ask_tell.h)
 };
 
 /// What trial `number` sets and not all others do, for a message: " (seed=1 train.epochs=5)"; empty where that is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr double kSilence = 120;
 constexpr std::chrono::seconds kRedraw(1);
-constexpr std::size_t kDrawnTrials = 16;  // below what is said, on any terminal
+constexpr std::size_t kDrawnTrials = 16;  // below what is said, however high the terminal
 
 std::string silence_text(const RunProgress& run) {
   return run.silent_seconds >= kSilence ? ", silent for " + duration_text(run.silent_seconds) : "";
@@ -37,11 +38,17 @@ std::string memory_text(const RunProgress& run) { return run.memory_bytes > 0 ? 
 
 std::string time_left(const RunProgress& run) { return run.seconds_left ? duration_text(*run.seconds_left) : ""; }
 
+/// As the journal has it, and nobody has told otherwise since.
+bool is_ended(const Trial& trial) {
+  return trial.state == TrialState::kFinished || trial.state == TrialState::kFailed ||
+         trial.state == TrialState::kStopped;
+}
+
 /// At work, failed, interrupted, waiting, finished.
 int urgency(const TrialProgress& one) {
   if (one.is_over()) return one.trial.state == TrialState::kFailed ? 1 : 4;
-  if (one.trial.state == TrialState::kRunning || one.run.status == "running") return 0;
-  return one.trial.state == TrialState::kInterrupted ? 2 : 3;
+  if (one.is_at_work()) return 0;
+  return one.is_interrupted() ? 2 : 3;
 }
 
 std::string counts_text(const std::vector<TrialProgress>& trials) {
@@ -53,6 +60,17 @@ std::string counts_text(const std::vector<TrialProgress>& trials) {
   for (std::size_t i = 0; i < kWords.size(); ++i)
     if (counts[i] > 0) text += std::exchange(gap, ", ") + std::to_string(counts[i]) + " " + std::string(kWords[i]);
   return text + "\n";
+}
+
+/// Places in `trials` of those that are shown where there is room for `most`, ascending.
+std::vector<std::size_t> shown_trials(const std::vector<TrialProgress>& trials, std::size_t most) {
+  std::vector<std::size_t> shown(trials.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  if (shown.size() <= most) return shown;
+  std::ranges::stable_sort(shown, {}, [&](std::size_t at) { return urgency(trials[at]); });
+  shown.resize(most);
+  std::ranges::sort(shown);
+  return shown;
 }
 
 std::string words_of(const RunProgress& run) {
@@ -71,39 +89,49 @@ std::string words_of(const RunProgress& run) {
 }  // namespace
 
 std::string TrialProgress::state() const {
-  if (is_over()) return trial.state == TrialState::kFailed ? "failed" : "finished";
-  const bool is_at_work = trial.state == TrialState::kRunning || run.status == "running";
-  if (trial.state == TrialState::kInterrupted || !is_at_work) return std::string(name(trial.state));
-  return "running" + silence_text(run);
+  if (is_over()) return is_ended(trial) ? std::string(name(trial.state)) : "finished";
+  if (is_at_work()) return "running" + silence_text(run);
+  return is_interrupted() ? "interrupted" : std::string(name(trial.state));
 }
 
-bool TrialProgress::is_over() const {
-  return trial.state == TrialState::kFinished || trial.state == TrialState::kFailed || run.status == "finished";
+bool TrialProgress::is_at_work() const {
+  return !is_interrupted() && (trial.state == TrialState::kRunning || run.status == "running");
 }
 
-std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder, const std::vector<Trial>& trials) {
+bool TrialProgress::is_interrupted() const {
+  return trial.state == TrialState::kInterrupted ||
+         (trial.state == TrialState::kRunning && run.status == "interrupted");
+}
+
+bool TrialProgress::is_over() const { return is_ended(trial) || run.status == "finished"; }
+
+std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder, const std::vector<Trial>& trials,
+                                           std::optional<std::size_t> most) {
   const SweepLayout layout(folder);
   std::vector<TrialProgress> all;
-  for (const Trial& trial : trials) all.push_back({.trial = trial, .run = run_progress(layout.run(trial.number))});
+  for (const Trial& trial : trials) {
+    all.push_back({.trial = trial, .run = {}});
+    if (!most || trial.state == TrialState::kRunning) all.back().run = run_progress(layout.run(trial.number));
+  }
+  if (!most) return all;
+  for (const std::size_t at : shown_trials(all, *most))
+    if (all[at].trial.state != TrialState::kRunning) all[at].run = run_progress(layout.run(all[at].trial.number));
   return all;
 }
 
+std::size_t trials_on_terminal(int rows) { return rows < 4 ? 0 : static_cast<std::size_t>(rows - 3); }
+
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most) {
-  std::vector<const TrialProgress*> shown;
-  for (const TrialProgress& one : trials) shown.push_back(&one);
-  if (shown.size() > most) {
-    std::ranges::stable_sort(shown, {}, [](const TrialProgress* one) { return urgency(*one); });
-    shown.resize(most);
-    std::ranges::sort(shown, {}, [](const TrialProgress* one) { return one->trial.number; });
-  }
+  if (most == 0) return counts_text(trials);
   std::vector<Trial> plain;
   for (const TrialProgress& one : trials) plain.push_back(one.trial);
   std::vector<std::vector<std::string>> rows = {{"trial", "state", "settings", "epoch", "metric", "memory", "ETA"}};
-  for (const TrialProgress* one : shown) {
-    std::string settings = own_settings(plain, one->trial.number);
+  for (const std::size_t at : shown_trials(trials, most)) {
+    const TrialProgress& one = trials[at];
+    std::string settings = own_settings(plain, one.trial.number);
     if (!settings.empty()) settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
-    rows.push_back({std::to_string(one->trial.number), one->state(), settings, epoch_text(one->run),
-                    metric_of(one->run), memory_text(one->run), time_left(one->run)});
+    rows.push_back({std::to_string(one.trial.number), one.state(), settings, epoch_text(one.run), metric_of(one.run),
+                    memory_text(one.run), time_left(one.run)});
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
   }
@@ -128,7 +156,8 @@ std::optional<std::chrono::milliseconds> LiveTrials::tick() {
   if (!display_.is_terminal || display_.verbosity == Verbosity::kQuiet) return std::nullopt;
   const auto now = display_.clock();
   if (!drawn_ || now - *drawn_ >= kRedraw) {
-    text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials()), kDrawnTrials), display_.width());
+    const std::size_t most = std::min(kDrawnTrials, trials_on_terminal(rows_()));
+    text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials(), most), most), display_.width());
     drawn_ = now;
   }
   return std::chrono::ceil<std::chrono::milliseconds>(*drawn_ + kRedraw - now);

@@ -22,6 +22,7 @@
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/machine/versions.h"
+#include "stages/memory/memory_budget.h"
 #include "stages/worker/machine_log.h"
 
 namespace stages {
@@ -78,6 +79,15 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   } catch (const Json::exception&) {
     throw std::runtime_error("what its plan is for");
   }
+}
+
+/// What was planned and, of a device that is here, what memory it has.
+Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRunOptions& dry, c10::Device device) {
+  Json json = runner::to_json(planned);
+  if (!dry.device_model.empty()) return json;
+  const runner::NamedBytes memory = device_memory(device);
+  json["memory"] = {{"name", memory.name}, {"bytes", memory.bytes}};
+  return json;
 }
 
 /// "folder", that of a run that is resumed; empty: it begins.
@@ -256,7 +266,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
     log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }
   if (is_stopped()) throw runner::Cancelled{};
-  if (is_plan) emit(runner::Answer{runner::to_json(executor.planned())});
+  if (is_plan) emit(runner::Answer{plan_json(executor.planned(), dry, *device)});
   if (is_plan || !unfit.empty()) return report(unfit);
 
   Json variables = Json::object();

@@ -48,6 +48,10 @@ int fsync(int file) {
 }
 
 int flock(int file, int operation) {
+  if (watched && watched->has_no_locks()) {
+    errno = ENOLCK;
+    return -1;
+  }
   if (watched && watched->refuses_lock()) {
     errno = EWOULDBLOCK;
     return -1;

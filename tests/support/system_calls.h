@@ -29,15 +29,22 @@ class WatchedCalls {
   /// The flags that `path` was last opened with; 0 where it was not.
   int flags_of(const std::string& path) const;
 
-  /// The next `count` calls of flock find that somebody else holds the lock.
-  void refuse_locks(int count) { locks_to_refuse_ = count; }
+  /// The next `count` calls of flock, but for the first `after` of them, find that somebody else holds the lock.
+  void refuse_locks(int count, int after = 0) { locks_to_refuse_ = count, locks_to_grant_ = after; }
+  /// There are no locks here: what flock(2) says of every file from here on.
+  void break_locks() { has_no_locks_ = true; }
 
-  bool refuses_lock() { return locks_to_refuse_ > 0 && locks_to_refuse_-- > 0; }
+  bool has_no_locks() const { return has_no_locks_; }
+  bool refuses_lock() {
+    if (locks_to_grant_ > 0 && locks_to_grant_-- > 0) return false;
+    return locks_to_refuse_ > 0 && locks_to_refuse_-- > 0;
+  }
   void see_open(const char* path, int flags) { opened_.push_back({path, flags}); }
   void see_fsync(int file);
 
  private:
   std::vector<Opened> opened_;
   std::vector<std::string> flushed_;
-  int locks_to_refuse_ = 0;
+  int locks_to_refuse_ = 0, locks_to_grant_ = 0;
+  bool has_no_locks_ = false;
 };

@@ -1,11 +1,13 @@
 #include "runner/cli/commands/sweep.h"
 
 #include <malloc.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -53,18 +55,18 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
   return json;
 }
 
-Diagnostics errors_among(const Diagnostics& found) {
-  Diagnostics errors;
-  for (const Diagnostic& one : found)
-    if (one.severity == Severity::kError) errors.push_back(one);
-  return errors;
-}
-
 void print_results(const SweepJournal& journal, const std::string& metric, Console& console) {
   const SweepResults results = read_results(journal.folder(), journal.plan(), metric);
   const nlohmann::ordered_json json = write_results(journal, results);
   if (console.json) print_result(console, "sweep_results/1", json);
   else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
+}
+
+Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& schemas, std::int64_t slots,
+                                  Sources& sources) {
+  auto sweep = prepare_sweep(named, schemas, sources, slots);
+  if (!sweep) return sweep.errors();
+  return SweepInSlots{*std::move(sweep), slots};
 }
 
 /// What sweep.launcher asks for, with the cores and GPUs that the trials need; null: this machine.
@@ -77,42 +79,62 @@ nlohmann::ordered_json settled_launcher(const PreparedSweep& sweep) {
   return settings;
 }
 
+int rows_of_standard_error() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
+}
+
 ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& console) {
   const auto launcher = launcher_of(journal.folder());
   if (!launcher) return report(console, launcher.errors());
   TrialSurroundings surroundings = trial_surroundings(flags, console);
   if (!console.json) surroundings.out = &console.out;
   surroundings.display = standard_error_display(console.verbosity);
+  surroundings.rows = rows_of_standard_error;
   const ExitCode code = (*launcher)->run(journal, trial_options(flags), surroundings);
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
-  if (code != ExitCode::kDone && !console.is_quiet())
+  // Trials that nothing was compared by would come to the same again.
+  if (journal.plan().is_asked && !console.is_quiet())
+    console.err << "its sampler goes on with `retort sweep ask-tell resume " << journal.folder().string() << "`\n";
+  if (code != ExitCode::kDone && code != ExitCode::kBadRecipe && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
   return code;
 }
 
-ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
-  if (const auto plan = SweepJournal::read(folder); !plan) return report(console, plan.errors());
-  std::error_code error;
-  const auto whole = std::filesystem::absolute(folder, error);
-  auto journal = SweepJournal::reopen(whole.lexically_normal());
-  if (!journal) return report(console, journal.errors());
-  std::filesystem::current_path(journal->plan().folder, error);  // where relative paths of the recipes stand
-  if (error) {
-    return report(console, {{ErrorCode::kMissingFolder,
-                             {},
-                             "",
-                             "the sweep was started in '" + journal->plan().folder.string() +
-                                 "', where its relative paths stand, and that folder is not there",
-                             "put it back"}});
+/// Of the trials that are still to run, planned anew.
+Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags, Console& console) {
+  if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
+  const SchemaSet& schemas = shipped_schemas();
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  std::int64_t threads = 1;
+  for (const Trial& trial : journal.trials()) {
+    const bool is_over = trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
+    const auto recipe =
+        is_over ? std::nullopt : trial_recipe(SweepLayout(journal.folder()), trial.number, console.sources);
+    if (!recipe) continue;  // has been checked
+    memory.add(trial.number, *recipe);
+    const Value* const written = recipe->find("threads");
+    const auto* const number = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
+    threads = std::max(threads, number ? *number : std::int64_t{std::thread::hardware_concurrency()});
   }
+  return settle_slots(memory, flags.slots, threads, console);
+}
+
+ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+  auto journal = reopen_sweep(folder);
+  if (!journal) return report(console, journal.errors());
   const auto& words = flags.recipe.overrides;
   NamedRecipe named = flags.recipe;
   named.name = words.size() > 1 ? words[1] : "";
   named.overrides.erase(named.overrides.begin(), named.overrides.begin() + (words.size() > 1 ? 2 : 1));
-  const Diagnostics found = check_resumed_sweep(*journal, named, flags.slots, flags.force, console.sources);
+  SweepFlags in_slots = flags;
+  const auto slots = slots_of_resumed_sweep(*journal, flags, console);
+  if (!slots) return report(console, slots.errors());
+  in_slots.slots.slots = *slots;
+  const Diagnostics found = check_resumed_sweep(*journal, named, *slots, flags.force, console.sources);
   if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
   warn(console, found);
-  return go_through(*journal, flags, console);
+  return go_through(*journal, in_slots, console);
 }
 
 ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
@@ -143,9 +165,14 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
 }
 
 /// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
-ExitCode sweep(const SweepFlags& flags, Console& console) {
+ExitCode sweep(SweepFlags flags, Console& console) {
+  const auto slots = slot_wish(flags.slots_text);
+  if (!slots) return report(console, slots.errors());
+  flags.slots = *slots;
   const std::string& action = flags.recipe.name;
-  if (flags.force && action != "resume") {
+  const bool is_asked_again =
+      action == "ask-tell" && !flags.recipe.overrides.empty() && flags.recipe.overrides[0] == "resume";
+  if (flags.force && action != "resume" && !is_asked_again) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
@@ -187,10 +214,10 @@ Invocation declare_sweep() {
   verb.add_recipe(flags->recipe);
   verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the trials without starting them"});
   verb.add({.name = "--slots",
-            .value = &flags->slots,
-            .summary = "Trials at a time; each has its part of the processor's threads",
+            .value = &flags->slots_text,
+            .summary = "Trials at a time, whose plans must fit together; each has its part of the processor's threads. "
+                       "auto: as many as fit",
             .type = "N",
-            .range = {1, 1024},
             .shows_default = true});
   verb.add({.name = "--retries",
             .value = &flags->retries,
@@ -230,8 +257,34 @@ Invocation declare_sweep() {
 
 }  // namespace
 
+Diagnostics errors_among(const Diagnostics& found) {
+  Diagnostics errors;
+  for (const Diagnostic& one : found)
+    if (one.severity == Severity::kError) errors.push_back(one);
+  return errors;
+}
+
+Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder) {
+  if (const auto plan = SweepJournal::read(folder); !plan) return plan.errors();
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(folder, error);
+  auto journal = SweepJournal::reopen(whole.lexically_normal());
+  if (!journal) return journal;
+  std::filesystem::current_path(journal->plan().folder, error);  // where relative paths of the recipes stand
+  if (error) {
+    return Diagnostic{ErrorCode::kMissingFolder,
+                      {},
+                      "",
+                      "the sweep was started in '" + journal->plan().folder.string() +
+                          "', where its relative paths stand, and that folder is not there",
+                      "put it back"};
+  }
+  return journal;
+}
+
 TrialOptions trial_options(const SweepFlags& flags) {
-  TrialOptions options{.slots = flags.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
+  TrialOptions options{
+      .slots = flags.slots.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
   if (flags.time_out_minutes > 0) options.time_out = std::chrono::minutes(flags.time_out_minutes);
   return options;
 }
@@ -286,9 +339,13 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty()) named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  auto prepared = prepare_sweep(named, schemas, sources, flags.slots);
-  if (!prepared) return report(console, prepared.errors());
-  if (flags.slots > 1 && !prepared->launcher.is_null()) {
+  // Of a list the slots are settled where its hashes need that.
+  const bool is_list = flags.dry_run && !flags.slots.is_auto;
+  auto settled = is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
+                         : prepare_in_slots(named, schemas, flags.slots, flags.reuse, flags.log, console);
+  if (!settled) return report(console, settled.errors());
+  const PreparedSweep* const prepared = &settled->sweep;
+  if ((flags.slots.slots > 1 || flags.slots.is_auto) && !prepared->launcher.is_null()) {
     return report(console, {{ErrorCode::kUsage,
                              {},
                              "",
@@ -334,13 +391,11 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     }
     keep_launcher(settled_launcher(*prepared), *folder);
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
-    if (flags.slots > 1 && prepared->launcher.is_null() && !console.is_quiet()) {
-      console.err << flags.slots << " trials at a time, each with " << threads_of_slot(flags.slots)
-                  << " of the processor's threads where the recipe says threads: auto\n";
-    }
-    *prepared = {};
+    SweepFlags in_slots = flags;
+    in_slots.slots.slots = settled->slots;
+    settled->sweep = {};
     malloc_trim(0);  // each trial begins as a copy of what is left
-    return go_through(journal, flags, console);
+    return go_through(journal, in_slots, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }

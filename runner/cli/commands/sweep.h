@@ -5,6 +5,7 @@
 #include "runner/cli/command.h"
 #include "runner/cli/prepare_sweep.h"
 #include "runner/cli/shared_flags.h"
+#include "runner/cli/sweep_slots.h"
 #include "runner/sweep/run_trials.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
@@ -14,8 +15,10 @@ namespace runner {
 /// How `retort sweep` runs what it lists.
 struct SweepFlags {
   NamedRecipe recipe;
-  bool dry_run = false;  ///< list the trials and start none
-  std::int64_t slots = 1, retries = 0, time_out_minutes = 0;
+  bool dry_run = false;          ///< list the trials and start none
+  std::string slots_text = "1";  ///< of --slots
+  SlotWish slots = {};           ///< what that says
+  std::int64_t retries = 0, time_out_minutes = 0;
   bool fail_fast = false;
   std::string launcher;  ///< an option of the group `launcher`; empty: the recipe's own, or this machine
   ReuseFlags reuse;
@@ -36,8 +39,15 @@ Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sou
 nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results);
 
 /// `retort sweep ask-tell NAME`: the trials of a sweep are those that a sampler outside asks for, by lines of JSON on
-/// stdin, and it is told on stdout what they came to (ask_tell.h).
-ExitCode ask_and_tell(SweepFlags flags, Console& console);
+/// stdin, and it is told on stdout what they came to (ask_tell.h). `retort sweep ask-tell resume DIR` goes on with one
+/// that was stopped or killed.
+ExitCode ask_and_tell(const SweepFlags& flags, Console& console);
+
+/// The sweep in `folder`, to be continued; the process goes to the folder where it was begun. Errors as of
+/// SweepJournal::reopen(), and kMissingFolder.
+Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder);
+/// Those that are no warnings.
+Diagnostics errors_among(const Diagnostics& found);
 
 /// Runs every trial of a sweep in a folder of its own, or lists them.
 ExitCode begin_sweep(const SweepFlags& flags, Console& console);

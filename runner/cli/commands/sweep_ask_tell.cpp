@@ -4,6 +4,7 @@
 
 #include "runner/cli/commands/sweep.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/sweep_check.h"
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
 #include "runner/sweep/ask_tell.h"
@@ -47,63 +48,160 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return {{"value", value}, {"metrics", std::move(metrics)}};
 }
 
-}  // namespace
+/// The recipe that all trials begin with, which says how many slots are for the taking where those are auto.
+Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas, SlotMemory& memory,
+                                     Console& console) {
+  const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
+  auto base = prepare_one(flags.recipe, schemas, console.sources, most);
+  if (!base || !flags.slots.is_auto) return base;
+  const Value* const threads = base->jobs.front().recipe.find("threads");
+  const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
+  for (std::int64_t slot = 0; slot < most && most > 1; ++slot)
+    memory.add(static_cast<std::uint64_t>(slot), base->jobs.front().recipe);
+  const auto slots = settle_slots(memory, flags.slots, number ? *number : 1, console);
+  if (!slots) return slots.errors();
+  for (std::int64_t slot = 0; slot < most; ++slot) memory.forget(static_cast<std::uint64_t>(slot));
+  flags.slots = {.slots = *slots};
+  return base;
+}
 
-ExitCode ask_and_tell(SweepFlags flags, Console& console) {
-  Sources& sources = console.sources;
-  std::vector<std::string>& words = flags.recipe.overrides;
-  if (words.empty()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "`retort sweep ask-tell` needs a recipe",
-                             "write `retort sweep ask-tell classify data.root=photos`"}});
+/// Whether a trial that was thought of fits beside those that have not ended.
+Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const Job& job, std::int64_t slots) {
+  if (slots == 1) return {};
+  for (const Trial& trial : journal.trials())
+    if (trial.state == TrialState::kFinished || trial.state == TrialState::kStopped) memory.forget(trial.number);
+  memory.add(job.number, job.recipe);
+  Diagnostics errors = memory.check(slots);
+  if (!errors.empty()) memory.forget(job.number);
+  return errors;
+}
+
+/// Everything while a sampler is talked with. All are borrowed.
+class AskedSweep {
+ public:
+  AskedSweep(SweepJournal& journal, const SweepFlags& flags, const SchemaSet& schemas, SlotMemory& memory,
+             Console& console)
+      : journal_(journal),
+        layout_(journal.folder()),
+        flags_(flags),
+        schemas_(schemas),
+        memory_(memory),
+        console_(console) {}
+
+  ExitCode operator()() {
+    AskTell sampler(
+        STDIN_FILENO, console_.out, [this](std::uint64_t ask, const Json& settings) { return add(ask, settings); },
+        [this](const Trial& trial) { return measured(journal_, trial, flags_.metric); });
+    sampler.say({{"ask_tell", 1}, {"folder", journal_.folder().string()}, {"slots", flags_.slots.slots}});
+    sampler.go_on(journal_.trials(), [this](const Trial& trial) { return is_over(layout_, trial); });
+    const ExitCode code = run_trials(journal_, trial_options(flags_), trial_surroundings(flags_, console_), &sampler);
+    const SweepResults results = read_results(journal_.folder(), journal_.plan(), flags_.metric);
+    sampler.say({{"results", write_results(journal_, results)}});
+    return code;
   }
-  flags.recipe.name = words.front();
-  words.erase(words.begin());
+
+ private:
+  Result<std::uint64_t> add(std::uint64_t ask, const Json& settings) {
+    NamedRecipe named = flags_.recipe;
+    const std::vector<std::string> overrides = overrides_of(settings);
+    named.overrides.insert(named.overrides.end(), overrides.begin(), overrides.end());
+    auto prepared = prepare_one(named, schemas_, console_.sources, flags_.slots.slots);
+    if (!prepared) return prepared.errors();
+    Job& job = prepared->jobs.front();
+    job.number = journal_.trials().size();
+    if (const Diagnostics errors = schemas_.planned_uses(job.recipe); !errors.empty()) return errors;
+    if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots); !errors.empty())
+      return errors;
+    if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty()) return errors;
+    std::vector<std::string> texts;
+    for (const std::string& override : overrides) texts.push_back(without_secrets(override));
+    return journal_.add(job.hash, std::move(texts), ask);
+  }
+
+  SweepJournal& journal_;
+  const SweepLayout layout_;
+  const SweepFlags& flags_;
+  const SchemaSet& schemas_;
+  SlotMemory& memory_;
+  Console& console_;
+};
+
+Diagnostic ask_tell_misused(std::string message, std::string help) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+ExitCode begin_asking(SweepFlags flags, Console& console) {
+  flags.recipe.name = flags.recipe.overrides.front();
+  flags.recipe.overrides.erase(flags.recipe.overrides.begin());
   const SchemaSet& schemas = shipped_schemas();
-  const auto base = prepare_one(flags.recipe, schemas, sources, flags.slots);
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  const auto base = base_of_trials(flags, schemas, memory, console);
   if (!base) return report(console, base.errors());
   if (!flags.launcher.empty() || !base->launcher.is_null()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
-                             "leave out --launcher and sweep.launcher"}});
+    return report(console,
+                  {ask_tell_misused("`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
+                                    "leave out --launcher and sweep.launcher")});
   }
   warn(console, base->warnings);
   const auto folder = make_sweep_folder(base->dir);
   if (!folder) return report(console, folder.errors());
-  const SweepLayout layout(*folder);
-  try {
-    SweepPlan plan{.recipe = flags.recipe.name,
-                   .overrides = {},
-                   .folder = std::filesystem::current_path(),
-                   .trials = {},
-                   .asha = base->asha};
-    for (const std::string& typed : words) plan.overrides.push_back(without_secrets(typed));
-    SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
+  SweepPlan plan{.recipe = flags.recipe.name,
+                 .overrides = {},
+                 .folder = std::filesystem::current_path(),
+                 .trials = {},
+                 .asha = base->asha,
+                 .is_asked = true};
+  for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
+  SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
+  return AskedSweep(journal, flags, schemas, memory, console)();
+}
 
-    const auto add = [&](const Json& settings) -> Result<std::uint64_t> {
-      NamedRecipe named = flags.recipe;
-      std::vector<std::string> overrides = overrides_of(settings);
-      named.overrides.insert(named.overrides.end(), overrides.begin(), overrides.end());
-      auto prepared = prepare_one(named, schemas, sources, flags.slots);
-      if (!prepared) return prepared.errors();
-      Job& job = prepared->jobs.front();
-      job.number = journal.trials().size();
-      if (const Diagnostics errors = schemas.planned_uses(job.recipe); !errors.empty()) return errors;
-      if (const Diagnostics errors = write_recipe(job, layout, sources); !errors.empty()) return errors;
-      std::vector<std::string> texts;
-      for (const std::string& override : overrides) texts.push_back(without_secrets(override));
-      return journal.add(job.hash, std::move(texts));
-    };
-    AskTell sampler(STDIN_FILENO, console.out, add,
-                    [&](const Trial& trial) { return measured(journal, trial, flags.metric); });
-    sampler.say({{"ask_tell", 1}, {"folder", folder->string()}, {"slots", flags.slots}});
-    const ExitCode code = run_trials(journal, trial_options(flags), trial_surroundings(flags, console), &sampler);
-    sampler.say({{"results", write_results(journal, read_results(*folder, journal.plan(), flags.metric))}});
-    return code;
+/// `retort sweep ask-tell resume DIR`: with the recipe and the overrides that the journal has.
+ExitCode go_on_asking(SweepFlags flags, Console& console) {
+  if (flags.recipe.overrides.size() != 2) {
+    return report(console,
+                  {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
+                                    "it goes on with the recipe and the values that the sweep was begun with")});
+  }
+  auto journal = reopen_sweep(flags.recipe.overrides[1]);
+  if (!journal) return report(console, journal.errors());
+  if (!journal->plan().is_asked) {
+    return report(console,
+                  {ask_tell_misused("no sampler has thought of the trials of '" + journal->folder().string() + "'",
+                                    "continue with `retort sweep resume " + journal->folder().string() + "`")});
+  }
+  flags.recipe.name = journal->plan().recipe;
+  flags.recipe.overrides = journal->plan().overrides;
+  const SchemaSet& schemas = shipped_schemas();
+  SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
+  if (const auto base = base_of_trials(flags, schemas, memory, console); !base) return report(console, base.errors());
+  const SweepLayout layout(journal->folder());
+  for (const Trial& trial : journal->trials()) {
+    const auto recipe = flags.slots.slots == 1 || is_over(layout, trial)
+                            ? std::nullopt
+                            : trial_recipe(layout, trial.number, console.sources);
+    if (recipe) memory.add(trial.number, *recipe);
+  }
+  Diagnostics found = memory.check(flags.slots.slots);
+  const Diagnostics changes =
+      check_resumed_sweep(*journal, NamedRecipe{}, flags.slots.slots, flags.force, console.sources);
+  found.insert(found.end(), changes.begin(), changes.end());
+  if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
+  warn(console, found);
+  return AskedSweep(*journal, flags, schemas, memory, console)();
+}
+
+}  // namespace
+
+ExitCode ask_and_tell(const SweepFlags& flags, Console& console) {
+  const std::vector<std::string>& words = flags.recipe.overrides;
+  if (words.empty()) {
+    return report(console, {ask_tell_misused("`retort sweep ask-tell` needs a recipe",
+                                             "write `retort sweep ask-tell classify data.root=photos`, or "
+                                             "`retort sweep ask-tell resume DIR`")});
+  }
+  try {
+    return words.front() == "resume" ? go_on_asking(flags, console) : begin_asking(flags, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }

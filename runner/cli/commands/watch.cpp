@@ -57,21 +57,24 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
           .is_over = !run.status.empty() && run.status != "running"};
 }
 
-Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder) {
+/// With `most`, what a table of so many trials shows.
+Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder, std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return plan.errors();
-  WatchedFolder seen{.json = {}, .lines = {}, .trials = trials_progress(folder, plan->trials), .is_over = true};
+  WatchedFolder seen{.json = {}, .lines = {}, .trials = trials_progress(folder, plan->trials, most), .is_over = true};
   for (const TrialProgress& one : seen.trials) {
-    seen.json.push_back(to_json(one));
-    seen.lines.push_back(trial_line(one));
+    if (!most) {
+      seen.json.push_back(to_json(one));
+      seen.lines.push_back(trial_line(one));
+    }
     seen.is_over = seen.is_over && one.is_over();
   }
   return seen;
 }
 
-Result<WatchedFolder> look_at(const std::filesystem::path& folder) {
+Result<WatchedFolder> look_at(const std::filesystem::path& folder, std::optional<std::size_t> most) {
   std::error_code error;
-  if (std::filesystem::exists(SweepLayout(folder).journal(), error)) return look_at_sweep(folder);
+  if (std::filesystem::exists(SweepLayout(folder).journal(), error)) return look_at_sweep(folder, most);
   if (std::filesystem::exists(RunLayout(folder).mark(), error)) return look_at_run(folder);
   return Diagnostic{ErrorCode::kNoRun,
                     {},
@@ -83,7 +86,7 @@ Result<WatchedFolder> look_at(const std::filesystem::path& folder) {
 /// As a table or a line that may be drawn over.
 std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
   if (seen.trials.empty()) return seen.lines.front() + "\n";
-  return trials_text(seen.trials, rows > 4 ? rows - 3 : 1);
+  return trials_text(seen.trials, trials_on_terminal(static_cast<int>(rows)));
 }
 
 ExitCode watch(const WatchFlags& flags, Console& console) {
@@ -92,7 +95,10 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
   LiveText live(console.out);
   std::map<std::size_t, std::string> told;  // the last line of each trial
   while (true) {
-    const auto seen = look_at(folder);
+    const auto terminal = results_terminal();
+    std::optional<std::size_t> most;
+    if (terminal && !flags.once && !console.json) most = trials_on_terminal(terminal->ws_row);
+    const auto seen = look_at(folder, most);
     if (!seen) return report(console, seen.errors());
     if (console.json) {
       const bool is_sweep = !seen->trials.empty();
@@ -102,7 +108,6 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
                     {"trials", is_sweep ? seen->json : nlohmann::ordered_json()}});
       return ExitCode::kDone;
     }
-    const auto terminal = results_terminal();
     if (flags.once) {
       console.out << picture_of(*seen, seen->trials.size() + 4);
       return ExitCode::kDone;

@@ -25,6 +25,36 @@ TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
   EXPECT_TRUE(RunLock::take(folder.path()));
 }
 
+TEST(RunLock, ALookAtItBetweenItsTwoStepsDoesNotEndIt) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".retort");
+  WatchedCalls calls;
+  calls.refuse_locks(1, /*after=*/1);
+  EXPECT_TRUE(RunLock::take(folder.path()));
+}
+
+TEST(StatusNow, OfARunThatNobodyHoldsIsInterrupted) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / ".retort");
+  {
+    const auto mine = RunLock::take(folder.path());
+    EXPECT_EQ(status_now(folder.path(), "running"), "running");
+    EXPECT_TRUE(RunLock::join(folder.path())) << "looking has taken nothing";
+  }
+  EXPECT_EQ(status_now(folder.path(), "running"), "interrupted");
+  EXPECT_EQ(status_now(folder.path(), "failed"), "failed");
+  EXPECT_TRUE(RunLock::take(folder.path())) << "nor has it kept anything";
+}
+
+TEST(StatusNow, IsWhatIsRecordedWhereThereIsNoLockToAsk) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(status_now(folder.path(), "running"), "running");
+  std::filesystem::create_directory(folder / ".retort");
+  WatchedCalls calls;
+  calls.break_locks();
+  EXPECT_EQ(status_now(folder.path(), "running"), "running");
+}
+
 TEST(RunLock, IsNotTakenThroughALink) {
   const TemporaryFolder folder, other;
   std::filesystem::create_directory(other.path() / ".retort");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/record/run_lock.h"
 #include "tests/support/recorded_runs.h"
 
 namespace runner {
@@ -67,6 +68,19 @@ TEST_F(RunListingTest, WhatHasNoValueComesLast) {
   EXPECT_THAT(sorted("accuracy", true), ElementsAre("a", "b", "c"));
 }
 
+TEST_F(RunListingTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
+  folder_.write("outputs/c/summary.json", R"({"status": "running"})");
+  {
+    const auto at_work = RunLock::take(folder_ / "outputs/c");
+    ASSERT_TRUE(at_work);
+    EXPECT_THAT(names(list("status=running")), ElementsAre("c"));
+    EXPECT_EQ(list()->runs[2].entry.status, "running");
+  }
+  EXPECT_THAT(names(list("status=interrupted")), ElementsAre("c")) << "though no file has changed";
+  EXPECT_THAT(names(list("status=running")), IsEmpty());
+  EXPECT_EQ(list()->runs[2].entry.status, "interrupted");
+}
+
 TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
   for (const auto& [run, loss] : {std::pair("a", "2"), std::pair("b", "3"), std::pair("c", "1")}) {
     folder_.write(
@@ -76,9 +90,6 @@ TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
             loss + "}}}}");
   }
   EXPECT_THAT(sorted("loss"), ElementsAre("c", "a", "b"));
-  EXPECT_FALSE(smaller_is_better("evaluate/top1"));
-  EXPECT_TRUE(smaller_is_better("evaluate/calibration_error"));
-  EXPECT_TRUE(smaller_is_better("evaluate/median_rank"));
 }
 
 TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/record/run_lock.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -17,10 +18,23 @@ class RunProgressTest : public testing::Test {
   void SetUp() override {
     folder_.write("summary.json", R"({"status": "running"})");
     folder_.write(".retort/graph.json", R"({"nodes": [{"id": "data"}, {"id": "train", "options": {"epochs": 10}}]})");
+    auto lock = RunLock::take(folder_.path());
+    ASSERT_TRUE(lock);
+    at_work_.emplace(*std::move(lock));
   }
   RunProgress now() const { return run_progress(folder_.path()); }
   TemporaryFolder folder_;
+  std::optional<RunLock> at_work_;
 };
+
+TEST_F(RunProgressTest, RunThatNobodyWorksOnAnyMoreIsInterrupted) {
+  folder_.write("metrics.jsonl", metric("train/loss", 2, 1, 3));
+  EXPECT_EQ(now().status, "running");
+  at_work_.reset();
+  EXPECT_EQ(now().status, "interrupted");
+  EXPECT_FALSE(now().seconds_left);
+  EXPECT_EQ(now().silent_seconds, 0) << "it is not at work";
+}
 
 TEST_F(RunProgressTest, FolderThatIsNotThereHasNotBegun) {
   const RunProgress run = run_progress(folder_ / "no");

@@ -25,7 +25,7 @@ class AskTellTest : public testing::Test {
     answers_ = Descriptor(ends[1]);
     sampler_.emplace(
         *input_, said_,
-        [this](const AskTell::Json& settings) -> Result<std::uint64_t> {
+        [this](std::uint64_t, const AskTell::Json& settings) -> Result<std::uint64_t> {
           if (settings.contains("bad"))
             return Diagnostic{ErrorCode::kBadSweep, {}, "", "unknown key 'bad'", "did you mean 'good'?"};
           added_.push_back(settings.dump());
@@ -49,6 +49,29 @@ class AskTellTest : public testing::Test {
   std::vector<std::string> added_;
   std::optional<AskTell> sampler_;
 };
+
+TEST_F(AskTellTest, WhatIsOverIsToldAtOnceWhereASweepGoesOn) {
+  std::vector<Trial> trials = {
+      {.number = 0, .hash = "", .settings = {"x=1"}, .state = TrialState::kFinished, .ask = 0},
+      {.number = 1, .hash = "", .settings = {"x=2"}, .state = TrialState::kInterrupted, .ask = 3},
+      {.number = 2, .hash = "", .settings = {}, .state = TrialState::kFinished}};
+  sampler_->go_on(trials, [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+  EXPECT_EQ(said(), R"({"tell":0,"trial":0,"state":"finished","overrides":["x=1"],"value":0.0,"metrics":{"a":1}})"
+                    "\n")
+      << "and nothing of what is still to run, or was not asked for";
+  trials[1].state = TrialState::kFinished;
+  sampler_->ended(trials[1]);
+  EXPECT_EQ(said(), R"({"tell":3,"trial":1,"state":"finished","overrides":["x=2"],"value":0.0,"metrics":{"a":1}})"
+                    "\n");
+}
+
+TEST_F(AskTellTest, AsksThatNoTrialHasComeOfComeAgainAndThenTheCountGoesOn) {
+  sampler_->go_on(
+      {{.number = 0, .hash = "", .settings = {}, .ask = 0}, {.number = 1, .hash = "", .settings = {}, .ask = 3}},
+      [](const Trial&) { return false; });
+  sampler_->take(3);
+  EXPECT_EQ(said(), "{\"ask\":1}\n{\"ask\":2}\n{\"ask\":4}\n");
+}
 
 TEST_F(AskTellTest, AsksForAsManyAsAreWantedAndTakesAnswersInAnyOrder) {
   EXPECT_THAT(sampler_->take(2), IsEmpty());

@@ -166,6 +166,50 @@ TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
   EXPECT_EQ(calls(), before) << "what was stopped is done";
 }
 
+/// Shell: measures one value of a metric, and finishes.
+std::string measures_one(const std::string& metric) {
+  return R"(mkdir -p $dir; echo '{"node":"t","name":")" + metric +
+         R"(","value":0.5,"step":1,"time":0}' >$dir/metrics.jsonl; finish)";
+}
+
+TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
+  does(0, measures("0.5"));
+  does(1, measures_one("validation/accuracy"));
+  does(2, "finish");
+  SweepPlan with_asha = plan(3);
+  with_asha.asha = {.metric = "accuracy", .first = 2, .factor = 3, .last = {}};
+  auto journal = SweepJournal::make(sweep(), with_asha);
+  EXPECT_EQ(run(journal), ExitCode::kDone) << "one has given it, if before the first rung";
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("trial 0 has never")));
+  EXPECT_THAT(talk_.str(), HasSubstr("warning: trial 1 has never measured 'accuracy', by which sweep.asha compares "
+                                     "trials; it has measured validation/accuracy; did you mean "
+                                     "'validation/accuracy'?\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("warning: trial 2 has never measured 'accuracy', by which sweep.asha compares "
+                                     "trials; it has measured nothing\n"));
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("no trial")));
+}
+
+TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
+  does(0, measures_one("loss"));
+  does(1, "exit 1");
+  SweepPlan with_asha = plan(2);
+  with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
+  auto journal = SweepJournal::make(sweep(), with_asha);
+  EXPECT_EQ(run(journal), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(),
+              testing::EndsWith("error: no trial has measured 'accuracy', so none was compared with another "
+                                "or stopped early; name what they do measure in sweep.asha.metric\n"));
+  EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
+}
+
+TEST_F(RunTrials, SweepInWhichNoTrialHasFinishedSaysNothingOfWhatIsCompared) {
+  does(0, "exit 1");
+  SweepPlan with_asha = plan(1);
+  with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
+  auto journal = SweepJournal::make(sweep(), with_asha);
+  EXPECT_EQ(run(journal), ExitCode::kSomeTrialsFailed);
+}
+
 TEST_F(RunTrials, WhatASweepThatWasKilledHasComparedCounts) {
   SweepPlan with_asha = plan(3);
   with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = 2};

@@ -55,6 +55,35 @@ TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
             "50 trials: 1 running, 1 failed, 47 waiting, 1 finished\n");
 }
 
+TEST(TrialTable, WithoutRoomTheCountsStandAlone) {
+  EXPECT_EQ(trials_text({trial(0, TrialState::kFinished), trial(1, TrialState::kRunning, kAtWork)}, 0),
+            "2 trials: 1 running, 1 finished\n");
+}
+
+TEST(TrialTable, FitsATerminalOfAnyHeight) {
+  std::vector<TrialProgress> trials;
+  for (std::uint64_t number = 0; number < 50; ++number) trials.push_back(trial(number, TrialState::kWaiting));
+  for (int rows = 2; rows < 60; ++rows) {
+    const std::string text = trials_text(trials, trials_on_terminal(rows));
+    EXPECT_LT(std::ranges::count(text, '\n'), rows) << "the cursor stands below it";
+    if (rows >= 4 && rows <= 53) EXPECT_EQ(std::ranges::count(text, '\n'), rows - 1) << "none is left free";
+  }
+}
+
+TEST(TrialTable, TrialThatWasStoppedEarlyIsOver) {
+  const TrialProgress stopped = trial(1, TrialState::kStopped, {.status = "interrupted"});
+  EXPECT_TRUE(stopped.is_over());
+  EXPECT_EQ(stopped.state(), "stopped");
+  EXPECT_EQ(trials_text({stopped}, 0), "1 trial: 1 finished\n");
+}
+
+TEST(TrialTable, RunThatWasKilledWithItsSweepIsInterrupted) {
+  const TrialProgress killed = trial(1, TrialState::kRunning, {.status = "interrupted"});
+  EXPECT_FALSE(killed.is_over());
+  EXPECT_EQ(killed.state(), "interrupted");
+  EXPECT_EQ(trials_text({killed}, 0), "1 trial: 1 interrupted\n");
+}
+
 TEST(TrialTable, SilentRunSaysSo) {
   RunProgress silent = kAtWork;
   silent.silent_seconds = 300;
@@ -114,6 +143,40 @@ TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
     talk_.str("");
   }
   EXPECT_EQ(talk_.str(), "\r\x1b[3A\x1b[J") << "the results take its place";
+}
+
+TEST_F(LiveTrialsTest, OfManyOnlyTheRunsThatAreShownAreRead) {
+  std::vector<Trial> trials;
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    trials.push_back({.number = number, .hash = "a", .state = TrialState::kFinished});
+    folder_.write(std::to_string(number) + "/summary.json", R"({"status": "finished"})");
+  }
+  trials[7].state = TrialState::kRunning;
+  folder_.write("7/summary.json", R"({"status": "running"})");
+  trials[30].state = TrialState::kFailed;
+  const auto read = [&](std::optional<std::size_t> most) {
+    std::vector<std::uint64_t> numbers;
+    for (const TrialProgress& one : trials_progress(folder_.path(), trials, most))
+      if (!one.run.status.empty()) numbers.push_back(one.trial.number);
+    return numbers;
+  };
+  EXPECT_THAT(read(3), testing::ElementsAre(0, 7, 30));
+  EXPECT_THAT(read(0), testing::ElementsAre(7)) << "what is at work may have ended";
+  EXPECT_EQ(read(std::nullopt).size(), 40u);
+}
+
+TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
+  std::vector<Trial> trials;
+  for (std::uint64_t number = 0; number < 40; ++number) trials.push_back({.number = number, .hash = "a"});
+  const auto journal =
+      SweepJournal::make(folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = trials});
+  const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
+  for (const auto& [rows, lines] : {std::pair(6, 5), std::pair(3, 1), std::pair(100, 18)}) {
+    talk_.str("");
+    LiveTrials live(journal, talk_, display, [rows = rows] { return rows; });
+    live.tick();
+    EXPECT_EQ(std::ranges::count(talk_.str(), '\n'), lines) << rows;
+  }
 }
 
 TEST_F(LiveTrialsTest, AreNotDrawnElsewhere) {

@@ -1,0 +1,36 @@
+#include "runner/report/main_metric.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+std::string main_of(std::vector<std::string> names) { return main_metric(names); }
+
+TEST(MainMetric, EvaluationCountsBeforeValidationAndThatBeforeTraining) {
+  EXPECT_EQ(main_of({"evaluate/r", "evaluate/top1", "train/x", "validation/accuracy"}), "evaluate/top1");
+  EXPECT_EQ(main_of({"train/x", "validation/accuracy", "validation/loss"}), "validation/accuracy");
+  EXPECT_EQ(main_of({"memory/peak", "train/loss", "validation/mean_rank"}), "validation/mean_rank");
+  EXPECT_EQ(main_of({"memory/peak", "train/loss"}), "train/loss");
+  EXPECT_EQ(main_of({"memory/peak", "speed"}), "memory/peak");
+  EXPECT_EQ(main_of({}), "");
+}
+
+TEST(MainMetric, NameWithoutItsNodeCountsBeforeOneWith) {
+  EXPECT_EQ(main_of({"a:evaluate/top1", "evaluate/top1"}), "evaluate/top1");
+  EXPECT_EQ(main_of({"a:evaluate/top1", "b:evaluate/top1", "train/loss"}), "a:evaluate/top1");
+  EXPECT_EQ(main_of({"a:loss", "b:train/x"}), "b:train/x");
+  EXPECT_EQ(main_of({"evaluate/balanced_accuracy", "train/accuracy"}), "evaluate/balanced_accuracy")
+      << "whose name only ends so";
+}
+
+TEST(MainMetric, OfLossesErrorsRanksAndPerplexitiesTheSmallestIsBest) {
+  for (const char* metric : {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity"})
+    EXPECT_TRUE(is_smaller_better(metric)) << metric;
+  EXPECT_FALSE(is_smaller_better("evaluate/top1"));
+}
+
+}  // namespace
+}  // namespace runner
