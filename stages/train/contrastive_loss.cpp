@@ -1,7 +1,5 @@
 #include "stages/train/contrastive_loss.h"
 
-#include <algorithm>
-#include <functional>
 #include <limits>
 #include <stdexcept>
 
@@ -9,20 +7,13 @@
 
 #include "stages/numerics/linear_layer.h"
 #include "stages/numerics/precision.h"
+#include "stages/train/contrastive_in_place.h"
+#include "stages/train/tiles.h"
 
 namespace stages {
 namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
-/// Calls `work(first row, rows, first column, columns)` for each tile of a matrix.
-void for_each_tile(std::int64_t rows, std::int64_t columns, std::int64_t tile,
-                   const std::function<void(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>& work) {
-  for (std::int64_t row = 0; row < rows; row += tile) {
-    for (std::int64_t column = 0; column < columns; column += tile)
-      work(row, std::min(tile, rows - row), column, std::min(tile, columns - column));
-  }
-}
 
 /// Half the sum of log Σ exp over the rows and the columns of the similarities.
 class TiledLogSums : public torch::autograd::Function<TiledLogSums> {
@@ -86,6 +77,7 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, c
   const ScopedPrecision full(Precision::kFp32, images.device());
   const auto type = at::promote_types(images.scalar_type(), at::kFloat);
   const at::Tensor a = images.to(type), b = texts.to(type), scale = logit_scale.to(type);
+  if (takes_contrastive_kernels(a)) return contrastive_loss_in_place(a, b, scale, groups, tile);
   const at::Tensor right = groups.of_pair.defined() ? group_means(b, groups) : b;
   const at::Tensor of_right = (a * right).sum() * scale.exp();
   return (TiledLogSums::apply(a, b, scale, tile) - of_right) / a.size(0);
