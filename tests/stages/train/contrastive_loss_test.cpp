@@ -53,6 +53,18 @@ TEST(ContrastiveLoss, MeanOverPartsIsAnotherLoss) {
   EXPECT_GT(std::abs((of(0, 4) + of(4, 8)) / 2 - of(0, 8)), 0.1);
 }
 
+TEST(ContrastiveLoss, TileIsSmallBesideTheEmbeddings) {
+  const auto tile = [](std::int64_t pairs, std::int64_t width) {
+    return contrastive_tile(torch::empty({pairs, width}, at::kMeta));
+  };
+  EXPECT_EQ(tile(512, 6), 128);
+  EXPECT_EQ(tile(95, 512), 128);
+  EXPECT_EQ(tile(96, 512), 256);
+  EXPECT_EQ(tile(383, 512), 256);
+  EXPECT_EQ(tile(384, 512), 512);
+  EXPECT_EQ(tile(100'000, 512), 512);
+}
+
 TEST(Nearest, IsTheFirstOfTheLargestProductsForEveryTile) {
   const at::Tensor queries = unit_rows(11, 5, 8), some = unit_rows(7, 5, 9);
   const at::Tensor candidates = torch::cat({some, some});  // each twice

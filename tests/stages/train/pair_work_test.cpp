@@ -1,4 +1,4 @@
-#include "stages/train/contrastive_in_place.h"
+#include "stages/train/pair_work.h"
 
 #include <cmath>
 #include <limits>
@@ -14,11 +14,13 @@
 namespace stages {
 namespace {
 
-std::vector<at::Tensor> in_place(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                                 const PairGroups& groups, std::int64_t tile) {
+constexpr PairWork kBoth[] = {PairWork::kOperators, PairWork::kLines};
+
+std::vector<at::Tensor> worked(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
+                               const PairGroups& groups, std::int64_t tile, PairWork work) {
   const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(), texts.detach().requires_grad_(),
                                           scale.detach().requires_grad_()};
-  const at::Tensor loss = contrastive_loss_in_place(leaves[0], leaves[1], leaves[2], groups, tile);
+  const at::Tensor loss = contrastive_loss(leaves[0], leaves[1], leaves[2], groups, tile, work);
   (loss * 3).backward();
   return {loss.detach(), leaves[0].grad() / 3, leaves[1].grad() / 3, leaves[2].grad() / 3};
 }
@@ -41,30 +43,33 @@ TEST(RunningLogSum, IsThatOfAllThatWasAddedInAnyParts) {
   EXPECT_TRUE(std::isnan(second.value()));
 }
 
-TEST(ContrastiveInPlace, IsTheFormulaForEveryTile) {
+TEST(PairWork, IsTheFormulaForEveryTile) {
   const at::Tensor images = unit_rows(13, 6, 1), texts = unit_rows(13, 6, 2),
                    scale = torch::tensor(2.6592, at::kDouble);
   const PairGroups of_class{torch::tensor(std::vector<std::int64_t>{0, 1, 2, 0, 4, 1, 4, 0, 3, 3, 0, 2, 4}), 5};
   for (const PairGroups& groups : {PairGroups{}, of_class}) {
     const auto expected = as_written(images, texts, scale, groups);
-    for (const std::int64_t tile : {1, 4, 13, 100})
-      expect_equal(in_place(images, texts, scale, groups, tile), expected);
+    for (const std::int64_t tile : {1, 4, 13, 100}) {
+      for (const PairWork work : kBoth) expect_equal(worked(images, texts, scale, groups, tile, work), expected);
+    }
   }
 }
 
-TEST(ContrastiveInPlace, LargeFactorsOverflowNowhere) {
+TEST(PairWork, LargeFactorsOverflowNowhere) {
   const at::Tensor x = unit_rows(5, 4, 3), scale = torch::tensor(8.0, at::kDouble);
-  expect_equal(in_place(x, -x, scale, {}, 2), as_written(x, -x, scale, {}));
+  for (const PairWork work : kBoth) expect_equal(worked(x, -x, scale, {}, 2, work), as_written(x, -x, scale, {}));
 }
 
 // Where pairs are told apart well, little is left of the loss, and its digits are not those of a sum's end.
-TEST(ContrastiveInPlace, SmallLossKeepsItsDigitsInFloat32) {
+TEST(PairWork, SmallLossKeepsItsDigitsInFloat32) {
   const at::Tensor images = unit_rows(64, 8, 4), scale = torch::tensor(4.6052, at::kDouble);
   const double expected = as_written(images, images, scale, {})[0].item<double>();
   const at::Tensor narrow = images.to(at::kFloat);
-  const at::Tensor actual = in_place(narrow, narrow, scale.to(at::kFloat), {}, 16)[0];
-  EXPECT_EQ(actual.scalar_type(), at::kFloat);
-  EXPECT_NEAR(actual.item<double>(), expected, 2e-4 * expected);
+  for (const PairWork work : kBoth) {
+    const at::Tensor actual = worked(narrow, narrow, scale.to(at::kFloat), {}, 16, work)[0];
+    EXPECT_EQ(actual.scalar_type(), at::kFloat);
+    EXPECT_NEAR(actual.item<double>(), expected, 2e-4 * expected);
+  }
 }
 
 /// The most bytes alive at once of the loss of so many pairs and its gradients, as it is planned for a GPU.
@@ -82,7 +87,7 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   return peak;
 }
 
-TEST(ContrastiveInPlace, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
+TEST(PairWork, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
   constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4, kOfPair = 100;  // width 4, and some numbers
   for (const std::int64_t pairs : {256, 512, 4096}) {
     EXPECT_GE(planned_for_gpu(pairs, kTile), kTileBytes) << pairs;
@@ -91,10 +96,35 @@ TEST(ContrastiveInPlace, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare
   EXPECT_LT(planned_for_gpu(32, kTile), kTileBytes / 8) << "few pairs have a small tile";
 }
 
-TEST(ContrastiveInPlace, HasNoGradientOfItsGradient) {
+TEST(PairWork, HasNoGradientOfItsGradient) {
   const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(), scale = torch::tensor(1.0, at::kDouble);
-  const at::Tensor loss = contrastive_loss_in_place(x, x, scale, {}, 2);
+  const at::Tensor loss = contrastive_loss(x, x, scale, {}, 2, PairWork::kLines);
   EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, std::nullopt, /*create_graph=*/true), std::logic_error);
+}
+
+TEST(PairWork, GradientMayBeTakenTwice) {
+  const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(), scale = torch::tensor(1.0, at::kDouble).requires_grad_();
+  for (const PairWork work : kBoth) {
+    const at::Tensor loss = contrastive_loss(x, unit_rows(4, 4, 6), scale, {}, 8, work);
+    const auto once = torch::autograd::grad({loss}, {x, scale}, {}, /*retain_graph=*/true);
+    const auto twice = torch::autograd::grad({loss}, {x, scale});
+    EXPECT_TRUE(once[0].equal(twice[0]) && once[1].equal(twice[1]));
+  }
+}
+
+TEST(PairWork, KeepsTheSimilaritiesOfOneTileAlone) {
+  const auto kept_bytes = [](std::int64_t tile) {
+    register_meta_kernels();
+    MemoryTrace trace({.device = at::kCPU, .threads = 1, .model = {}});
+    const at::Tensor x = torch::empty({64, 4}, at::kMeta).requires_grad_(), scale = torch::empty({}, at::kMeta);
+    const at::Tensor loss = contrastive_loss(x, x, scale, {}, tile);
+    std::int64_t kept = 0;
+    for (const TraceEvent& event : trace.events())
+      kept += (event.is_birth ? 1 : -1) * trace.storages()[event.storage].bytes;
+    return kept;
+  };
+  EXPECT_GE(kept_bytes(64), 64 * 64 * 4) << "similarities are kept for the gradient";
+  EXPECT_LT(kept_bytes(63), 64 * 64 * 4);
 }
 
 }  // namespace
