@@ -2,11 +2,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define RETORT_HOST_DEVICE __host__ __device__
-#else
-#define RETORT_HOST_DEVICE
-#endif
+#include "stages/tensor/host_device.h"
 
 namespace stages {
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "stages/text/code_points.h"
+#include "stages/text/html_entity.h"
 
 namespace stages {
 namespace {
@@ -37,7 +38,6 @@ bool is_kept_alone(char32_t character) {
 
 void refuse_unclean(std::string_view text) {
   bool is_after_ascii = true;
-  char32_t before = 0;
   while (!text.empty()) {
     const CodePoint point = first_code_point(text);
     text.remove_prefix(point.bytes);
@@ -45,13 +45,29 @@ void refuse_unclean(std::string_view text) {
     const char32_t value = point.value;
     if (value == '\v' || value == 0x7F || (value < ' ' && character_class(value) != CharacterClass::kSpace))
       refuse_character(value, "is a control character");
-    if (before == '&' && (value == '#' || character_class(value) == CharacterClass::kLetter))
-      refuse_character('&', "may begin an HTML entity");
+    if (value == '&' && may_be_entity(text)) refuse_character('&', "may begin an HTML entity");
     if (!is_plain && !is_after_ascii) refuse_character(value, "may be part of a character decoded wrongly");
     if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be one that is replaced");
     is_after_ascii = is_plain;
-    before = value;
   }
+}
+
+/// `text` with characters in place of its HTML entities. What is left of an entity in an entity is one again.
+std::string without_entities(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t plain = std::min(text.find('&'), text.size());
+    result += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (const auto entity = html_entity(text)) {
+      append_utf8(entity->value, result);
+      text.remove_prefix(entity->bytes);
+    } else if (!text.empty()) {
+      result += '&';
+      text.remove_prefix(1);
+    }
+  }
+  return result;
 }
 
 std::optional<std::string_view> prefix_among(std::string_view text, std::span<const std::string_view> words) {
@@ -73,8 +89,10 @@ std::size_t run_length(CharacterClass wanted, std::string_view text) {
 }  // namespace
 
 std::string cleaned(std::string_view text, TextCleaning cleaning) {
-  if (cleaning == TextCleaning::kOpenai) refuse_unclean(text);
-  const std::string whole = is_ascii(text) ? std::string(text) : composed(text);
+  const bool is_openai = cleaning == TextCleaning::kOpenai;
+  const std::string plain = is_openai ? without_entities(text) : std::string(text);
+  if (is_openai) refuse_unclean(plain);
+  const std::string whole = is_ascii(plain) ? plain : composed(plain);
   std::string result;
   result.reserve(whole.size());
   for (std::string_view rest = whole; !rest.empty();) {

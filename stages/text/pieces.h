@@ -14,8 +14,9 @@ enum class TextCleaning { kTransformers, kOpenai };
 inline constexpr std::array<std::string_view, 2> kOpenaiMarks = {"<start_of_text>", "<end_of_text>"};
 
 /// `text`, which is well-formed UTF-8, cleaned. White space is left as it is: it only divides. kOpenai repairs what has
-/// been decoded wrongly, resolves HTML entities and replaces typographic characters; a text to which that may happen
-/// is refused here: throws std::invalid_argument saying which character is why, in half a sentence.
+/// been decoded wrongly, resolves HTML entities and replaces typographic characters. Here the entities of html_entity.h
+/// are resolved; a text to which anything else of that may happen is refused: throws std::invalid_argument saying which
+/// character is why, in half a sentence.
 std::string cleaned(std::string_view text, TextCleaning cleaning);
 
 /// Calls `use` with every piece of a cleaned text, in order: an English contraction, a run of letters, a single

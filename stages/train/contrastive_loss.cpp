@@ -1,99 +1,119 @@
 #include "stages/train/contrastive_loss.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 #include <torch/torch.h>
 
 #include "stages/numerics/linear_layer.h"
 #include "stages/numerics/precision.h"
+#include "stages/train/tiles.h"
 
 namespace stages {
 namespace {
 
+constexpr std::int64_t kTilesAtOnce = 3;  // the similarities of a tile and what operators make of them
+constexpr std::int64_t kEmbeddings = 4;   // images and texts, and their gradients
+
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-/// Calls `work(first row, rows, first column, columns)` for each tile of a matrix.
-void for_each_tile(std::int64_t rows, std::int64_t columns, std::int64_t tile,
-                   const std::function<void(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>& work) {
-  for (std::int64_t row = 0; row < rows; row += tile) {
-    for (std::int64_t column = 0; column < columns; column += tile)
-      work(row, std::min(tile, rows - row), column, std::min(tile, columns - column));
-  }
-}
+using MaybeTensor = std::optional<at::Tensor>;
 
-/// Half the sum of log Σ exp over the rows and the columns of the similarities.
-class TiledLogSums : public torch::autograd::Function<TiledLogSums> {
+/// The products of one tile at a time, where those of the tile before lay.
+class TileProducts {
+ public:
+  TileProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile)
+      : images_(images), texts_(texts), side_(std::min(tile, images.size(0))) {}
+
+  TileTensor at(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    if (!buffer_.defined()) buffer_ = at::empty({side_ * side_}, images_.options());
+    at::Tensor products = buffer_.narrow(0, 0, rows * columns).view({rows, columns});
+    at::mm_out(products, images_.narrow(0, row, rows), texts_.narrow(0, column, columns).t());
+    return {products, row, column};
+  }
+
+ private:
+  const at::Tensor &images_, &texts_;
+  const std::int64_t side_;
+  at::Tensor buffer_;
+};
+
+/// Has one tile of what grows with the square of the pairs. Where that is all, operators keep its similarities for the
+/// gradient.
+class TiledLoss : public torch::autograd::Function<TiledLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images, const at::Tensor& texts,
-                            const at::Tensor& logit_scale, std::int64_t tile) {
+                            const at::Tensor& logit_scale, const MaybeTensor& group, const MaybeTensor& share,
+                            std::int64_t tile, PairWork work) {
     const std::int64_t count = images.size(0);
-    const auto nothing = [&] { return at::full({count}, -std::numeric_limits<double>::infinity(), images.options()); };
-    const at::Tensor of_rows = nothing(), of_columns = nothing();
+    const RightTensors right{group.value_or(at::Tensor()), share.value_or(at::Tensor())};
+    const SumTensors sums(work, count, images.options());
     const at::Tensor factor = logit_scale.exp();
+    TileProducts products(images, texts, tile);
+    at::Tensor similarities;
     for_each_tile(count, count, tile, [&](auto row, auto rows, auto column, auto columns) {
-      const at::Tensor similarities = product(images, texts, factor, row, rows, column, columns);
-      add_to(of_rows.narrow(0, row, rows), similarities.logsumexp(1));
-      add_to(of_columns.narrow(0, column, columns), similarities.logsumexp(0));
+      const TileTensor here = products.at(row, rows, column, columns);
+      add_pair_sums(work, here, factor, right, sums);
+      if (work == PairWork::kOperators && count <= tile) similarities = here.products;
     });
-    context->save_for_backward({images, texts, logit_scale, of_rows, of_columns});
+    const at::Tensor of_rows = sums.of_rows(), of_columns = sums.of_columns();
+    context->save_for_backward({images, texts, factor, of_rows, of_columns, right.group, right.share, similarities});
     context->saved_data["tile"] = tile;
-    return (of_rows.sum() + of_columns.sum()) / 2;
+    context->saved_data["has_lines"] = work == PairWork::kLines;
+    return ((of_rows + of_columns) / 2 - sums.right).mean();
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (torch::GradMode::is_enabled()) throw std::logic_error("contrastive_loss has no gradient of its gradient");
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &images = saved[0], &texts = saved[1], &of_rows = saved[3], &of_columns = saved[4];
-    const at::Tensor factor = saved[2].exp(), half = gradients[0] / 2;
+    const at::Tensor &images = saved[0], &texts = saved[1], &factor = saved[2];
+    const RightTensors right{saved[5], saved[6]};
     const std::int64_t count = images.size(0), tile = context->saved_data["tile"].toInt();
-    const at::Tensor by_images = at::zeros_like(images), by_texts = at::zeros_like(texts),
-                     by_scale = at::zeros_like(half);
+    const PairWork work = context->saved_data["has_lines"].toBool() ? PairWork::kLines : PairWork::kOperators;
+    const GradientTensors gradient{saved[3], saved[4], gradients[0] / static_cast<double>(2 * count),
+                                   at::zeros({count}, images.options())};
+    const at::Tensor by_images = at::zeros_like(images), by_texts = at::zeros_like(texts);
+    TileProducts products(images, texts, tile);
     for_each_tile(count, count, tile, [&](auto row, auto rows, auto column, auto columns) {
-      const at::Tensor similarities = product(images, texts, factor, row, rows, column, columns);
-      const at::Tensor shares = (similarities - of_rows.narrow(0, row, rows).unsqueeze(1)).exp_();
-      shares.add_((similarities - of_columns.narrow(0, column, columns)).exp_()).mul_(half);
-      by_scale.add_(similarities.mul_(shares).sum());
-      shares.mul_(factor);
-      by_images.narrow(0, row, rows).addmm_(shares, texts.narrow(0, column, columns));
-      by_texts.narrow(0, column, columns).addmm_(shares.t(), images.narrow(0, row, rows));
+      const TileTensor here = saved[7].defined() ? TileTensor{saved[7], row, column, /*has_factor=*/true}
+                                                 : products.at(row, rows, column, columns);
+      const at::Tensor by_products = pair_gradient(work, here, factor, right, gradient);
+      by_images.narrow(0, row, rows).addmm_(by_products, texts.narrow(0, column, columns));
+      by_texts.narrow(0, column, columns).addmm_(by_products.t(), images.narrow(0, row, rows));
     });
-    return {by_images, by_texts, by_scale, {}};
+    return {by_images, by_texts, gradient.by_scale.sum(), {}, {}, {}, {}};
   }
-
- private:
-  static at::Tensor product(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& factor,
-                            std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-    return images.narrow(0, row, rows).mm(texts.narrow(0, column, columns).t()).mul_(factor);
-  }
-  static void add_to(at::Tensor sums, const at::Tensor& more) { at::logaddexp_out(sums, sums, more); }
 };
-
-/// Of each pair the mean of its group's rows of `x`.
-at::Tensor group_means(const at::Tensor& x, const PairGroups& groups) {
-  const at::Tensor sums = torch::zeros({groups.count, x.size(1)}, x.options()).index_add(0, groups.of_pair, x);
-  const at::Tensor sizes =
-      torch::zeros({groups.count}, x.options()).index_add(0, groups.of_pair, torch::ones({x.size(0)}, x.options()));
-  return sums.index_select(0, groups.of_pair) / sizes.index_select(0, groups.of_pair).unsqueeze(1);
-}
 
 }  // namespace
 
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale,
                             const PairGroups& groups, std::int64_t tile) {
+  return contrastive_loss(images, texts, logit_scale, groups, tile, pair_work_for(images));
+}
+
+at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale,
+                            const PairGroups& groups, std::int64_t tile, PairWork work) {
   const ScopedPrecision full(Precision::kFp32, images.device());
   const auto type = at::promote_types(images.scalar_type(), at::kFloat);
-  const at::Tensor a = images.to(type), b = texts.to(type), scale = logit_scale.to(type);
-  const at::Tensor right = groups.of_pair.defined() ? group_means(b, groups) : b;
-  const at::Tensor of_right = (a * right).sum() * scale.exp();
-  return (TiledLogSums::apply(a, b, scale, tile) - of_right) / a.size(0);
+  MaybeTensor group, share;
+  if (groups.of_pair.defined()) {
+    group = groups.of_pair.contiguous();
+    const at::Tensor one_each = torch::ones({images.size(0)}, images.options().dtype(type));
+    const at::Tensor sizes = torch::zeros({groups.count}, one_each.options()).index_add(0, *group, one_each);
+    share = sizes.reciprocal().index_select(0, *group);
+  }
+  return TiledLoss::apply(images.to(type), texts.to(type), logit_scale.to(type), group, share, tile, work);
 }
 
 std::int64_t contrastive_tile(const at::Tensor& x) {
-  constexpr std::int64_t kOfCpu = 128, kOfGpu = 2048;
-  return is_on_cpu(x) ? kOfCpu : kOfGpu;
+  constexpr std::int64_t kSmallest = 128, kLargest = 512, kOfGpu = 2048;
+  if (!is_on_cpu(x)) return kOfGpu;
+  std::int64_t tile = kSmallest;
+  while (tile < kLargest && kTilesAtOnce * 4 * tile * tile <= kEmbeddings * x.numel()) tile *= 2;
+  return tile;
 }
 
 at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std::int64_t tile) {

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "stages/train/pair_work.h"
+
 namespace stages {
 
 /// Which texts are right for an image: those of its group, with equal shares. Without groups, its own alone.
@@ -18,12 +20,17 @@ struct PairGroups {
 ///
 /// `images` and `texts` (n, width) have rows of length 1, `logit_scale` is a scalar. The n² similarities are never
 /// there at once: they are gone through in square tiles of `tile` rows, of which the logarithms of the sums of rows and
-/// columns are kept, and made once more for the gradient (Cheng et al. 2024, "Breaking the memory barrier",
-/// arXiv:2410.17243). In exact arithmetic the tile changes nothing.
+/// columns are kept, and made once more for the gradient unless they are one tile (Cheng et al. 2024, "Breaking the
+/// memory barrier", arXiv:2410.17243). In exact arithmetic the tile changes nothing.
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale,
                             const PairGroups& groups, std::int64_t tile);
 
-/// The tile that suits where `x` lies: on a CPU one that stays in a core's cache.
+/// The same by other work than that which suits where the tensors lie.
+at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale,
+                            const PairGroups& groups, std::int64_t tile, PairWork work);
+
+/// The tile that suits embeddings such as `x`, (n, width), where they lie. On a CPU larger ones are quicker: it is the
+/// largest that takes no more memory than the embeddings and their gradients do, from 128 to 512.
 std::int64_t contrastive_tile(const at::Tensor& x);
 
 /// For each row of `queries` (n, width) the row of `candidates` (m, width) with the largest product, the first of equal

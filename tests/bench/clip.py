@@ -109,7 +109,7 @@ def loss(arguments, results):
     if arguments.only and arguments.only != "loss":
         return
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
-    program = Program([str(ROOT / "build/bin/contrastive_loss_bench")], {"threads": arguments.threads, "pairs": [256, 1024, 4096, 8192]}, threads)
+    program = Program([str(ROOT / "build/bin/contrastive_loss_bench")], {"threads": arguments.threads, "pairs": [128, 256, 512, 1024, 4096, 8192]}, threads)
     program.block(1)
     blocks = [program.block(1) for _ in range(arguments.blocks)]
     program.end()

@@ -58,6 +58,15 @@ TEST(CleanedText, IsComposedAndInLowerCase) {
   EXPECT_EQ(cleaned(std::string("a\0B", 3), TextCleaning::kTransformers), std::string("a\0b", 3));
 }
 
+TEST(CleanedText, OfOpenaiHasCharactersForEntities) {
+  const auto openai = [](const std::string& text) { return cleaned(text, TextCleaning::kOpenai); };
+  EXPECT_EQ(openai("Tom &amp; Jerry &lt;3 &gt; &quot;x&quot; it&apos;s it&#39;s it&#x27;s"),
+            "tom & jerry <3 > \"x\" it's it's it's");
+  EXPECT_EQ(openai("caf&#233; caf&#xE9; &#1071; &#00065;"), "caf\u00e9 caf\u00e9 \u044f a");
+  EXPECT_EQ(openai("AT&amp;T, AT&T, R&D & H&M; &"), "at&t, at&t, r&d & h&m; &") << "no name has one letter";
+  EXPECT_EQ(cleaned("Tom &amp; Jerry", TextCleaning::kTransformers), "tom &amp; jerry");
+}
+
 TEST(CleanedText, OfOpenaiIsRefusedWhereItWouldBeRepaired) {
   for (const char* const text :
        {"A photo of a Citro\u00ebn DS5, \u0421 & so on\t\"50%\"", "GLASSES & HATS", "na\u00efve"})
@@ -65,7 +74,11 @@ TEST(CleanedText, OfOpenaiIsRefusedWhereItWouldBeRepaired) {
   EXPECT_EQ(refusal("\x1b[1m"), "U+001B in it is a control character");
   EXPECT_EQ(refusal("a\vb"), "U+000B in it is a control character");
   EXPECT_EQ(refusal("&eacute;"), "U+0026 in it may begin an HTML entity");
-  EXPECT_EQ(refusal("&#233;"), "U+0026 in it may begin an HTML entity");
+  EXPECT_EQ(refusal("&#150;"), "U+0026 in it may begin an HTML entity") << "a dash";
+  EXPECT_EQ(refusal("&#233;&#233;"), "U+00E9 in it may be part of a character decoded wrongly");
+  EXPECT_EQ(refusal("R&ampD"), "U+0026 in it may begin an HTML entity") << "HTML reads it without a semicolon";
+  EXPECT_EQ(refusal("&amp;lt;"), "U+0026 in it may begin an HTML entity") << "one in another";
+  EXPECT_EQ(refusal("&amp;#38;"), "U+0026 in it may begin an HTML entity");
   EXPECT_EQ(refusal("caf\u00c3\u00a9"), "U+00C3 in it may be one that is replaced");
   EXPECT_EQ(refusal("\u0439\u0439"), "U+0439 in it may be part of a character decoded wrongly");
   EXPECT_EQ(refusal("it\u2019s"), "U+2019 in it may be one that is replaced");

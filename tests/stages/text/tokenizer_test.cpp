@@ -60,14 +60,14 @@ TEST_F(TinyTokenizer, RefusesATextThatIsNotUtf8) {
 }
 
 TEST_F(TinyTokenizer, RefusesToRepairATextAsOpenai) {
-  const auto tokens = tokenizer(TextCleaning::kOpenai).encode("Tom &amp; Jerry");
+  const auto tokens = tokenizer(TextCleaning::kOpenai).encode("Tom &amp Jerry");
   ASSERT_FALSE(tokens);
   EXPECT_EQ(
       tokens.errors().front().message,
-      "the text 'Tom &amp; Jerry' may need a repair that cleaning: openai does not do here: U+0026 in it may begin "
+      "the text 'Tom &amp Jerry' may need a repair that cleaning: openai does not do here: U+0026 in it may begin "
       "an HTML entity");
   EXPECT_EQ(tokens.errors().front().help, "write it plainly, or set cleaning: transformers");
-  EXPECT_TRUE(tokenizer().encode("Tom &amp; Jerry"));
+  EXPECT_TRUE(tokenizer().encode("Tom &amp Jerry"));
 }
 
 TEST_F(TinyTokenizer, CutsWhatIsLongerThanTheContext) {

@@ -4,30 +4,10 @@
 #include <torch/torch.h>
 
 #include "stages/numerics/precision.h"
+#include "tests/support/contrastive_formula.h"
 
 namespace stages {
 namespace {
-
-at::Tensor unit_rows(std::int64_t rows, std::int64_t width, std::uint64_t seed) {
-  const at::Tensor x = torch::empty({rows, width}, at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
-  return x / x.norm(2, 1, /*keepdim=*/true);
-}
-
-/// The loss and its gradients, as the formula is written: all similarities at once.
-std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                                   const PairGroups& groups) {
-  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(), texts.detach().requires_grad_(),
-                                          scale.detach().requires_grad_()};
-  const at::Tensor x = leaves[0].mm(leaves[1].t()) * leaves[2].exp();
-  at::Tensor right = torch::eye(x.size(0), at::kDouble);
-  if (groups.of_pair.defined()) {
-    right = groups.of_pair.unsqueeze(0).eq(groups.of_pair.unsqueeze(1)).to(at::kDouble);
-    right = right / right.sum(1, /*keepdim=*/true);
-  }
-  const at::Tensor loss = -(right * (x.log_softmax(1) + x.log_softmax(0))).sum() / (2 * x.size(0));
-  loss.backward();
-  return {loss.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
-}
 
 std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
                                  const PairGroups& groups, std::int64_t tile) {
@@ -36,14 +16,6 @@ std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& tex
   const at::Tensor loss = contrastive_loss(leaves[0], leaves[1], leaves[2], groups, tile);
   loss.backward();
   return {loss.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
-}
-
-void expect_equal(const std::vector<at::Tensor>& actual, const std::vector<at::Tensor>& expected) {
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_LT((actual[i] - expected[i]).abs().max().item<double>(),
-              1e-12 * (1 + expected[i].abs().max().item<double>()))
-        << i;
-  }
 }
 
 TEST(ContrastiveLoss, IsTheFormulaForEveryTile) {
@@ -79,6 +51,18 @@ TEST(ContrastiveLoss, MeanOverPartsIsAnotherLoss) {
     return contrastive_loss(images.slice(0, begin, end), texts.slice(0, begin, end), scale, {}, 4).item<double>();
   };
   EXPECT_GT(std::abs((of(0, 4) + of(4, 8)) / 2 - of(0, 8)), 0.1);
+}
+
+TEST(ContrastiveLoss, TileIsSmallBesideTheEmbeddings) {
+  const auto tile = [](std::int64_t pairs, std::int64_t width) {
+    return contrastive_tile(torch::empty({pairs, width}, at::kMeta));
+  };
+  EXPECT_EQ(tile(512, 6), 128);
+  EXPECT_EQ(tile(95, 512), 128);
+  EXPECT_EQ(tile(96, 512), 256);
+  EXPECT_EQ(tile(383, 512), 256);
+  EXPECT_EQ(tile(384, 512), 512);
+  EXPECT_EQ(tile(100'000, 512), 512);
 }
 
 TEST(Nearest, IsTheFirstOfTheLargestProductsForEveryTile) {
