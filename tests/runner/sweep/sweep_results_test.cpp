@@ -117,7 +117,7 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "best: trial 1, evaluate/top1 0.7500\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
-            "all              2              0.6250  +- 1.5882\n");
+            "all              1              0.7500     –\n");
   EXPECT_EQ(results_csv(results()),
             "trial,state,attempts,seconds,seed,evaluate/top1,train/loss\n"
             "0,failed,1,61,1,0.5,2\n"
