@@ -31,9 +31,10 @@ def main():
     begun = json.loads(retort.stdout.readline() or "{}")
     if "folder" not in begun:
         return retort.wait()
-    # The seed says what is drawn first; a study that goes on draws on.
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0),
-                                study_name=begun["folder"], storage="sqlite:///optuna.db", load_if_exists=True)
+    study = optuna.create_study(direction="maximize", study_name=begun["folder"], storage="sqlite:///optuna.db",
+                                load_if_exists=True)
+    # With the same seed again a study that goes on would draw once more what it began with.
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
 
     def answer(line):
         print(json.dumps(line), file=retort.stdin, flush=True)
