@@ -3,7 +3,10 @@
     pip install -r experiments/optuna/requirements.txt
     python experiments/optuna/sample.py 20 retort sweep ask-tell quickstart train.epochs=2 --slots 2
 
-A line of JSON each way: an "ask" is answered with the settings of a trial, a "tell" says what it came to.
+A line of JSON each way: an "ask" is answered with the settings of a trial, a "tell" says what it came to. The study is
+kept in optuna.db, by the folder of the sweep, so that a sweep that was stopped or killed goes on with it:
+
+    python experiments/optuna/sample.py 20 retort sweep ask-tell resume multirun/2026-01-31/12-00-00
 """
 
 import json
@@ -24,24 +27,35 @@ def settings(trial):
 def main():
     trials, command = int(sys.argv[1]), sys.argv[2:]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
     retort = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    begun = json.loads(retort.stdout.readline() or "{}")
+    if "folder" not in begun:
+        return retort.wait()
+    study = optuna.create_study(direction="maximize", study_name=begun["folder"], storage="sqlite:///optuna.db",
+                                load_if_exists=True)
+    # With the same seed again a study that goes on would draw once more what it began with.
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
 
     def answer(line):
         print(json.dumps(line), file=retort.stdin, flush=True)
 
-    asked = {}
+    asked = {trial.user_attrs["ask"]: (trial.number, trial.user_attrs["settings"])
+             for trial in study.get_trials(deepcopy=False) if "settings" in trial.user_attrs}
     for line in retort.stdout:
         said = json.loads(line)
-        if "ask" in said and len(study.trials) >= trials:
+        if "ask" in said and said["ask"] not in asked and len(study.trials) >= trials:
             answer({"stop": True})
         elif "ask" in said:
-            trial = asked[said["ask"]] = study.ask()
-            answer({"ask": said["ask"], "settings": settings(trial)})
+            if said["ask"] not in asked:
+                trial = study.ask()
+                asked[said["ask"]] = trial.number, settings(trial)
+                trial.set_user_attr("ask", said["ask"])
+                trial.set_user_attr("settings", asked[said["ask"]][1])
+            answer({"ask": said["ask"], "settings": asked[said["ask"]][1]})
         elif "tell" in said:
             value = said["value"]
             state = None if value is not None else optuna.trial.TrialState.FAIL
-            study.tell(asked[said["tell"]], value, state=state)
+            study.tell(asked[said["tell"]][0], value, state=state, skip_if_finished=True)
         elif "refused" in said or "error" in said:
             sys.exit(line)
     if any(trial.value is not None for trial in study.trials):

@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -15,6 +17,7 @@
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class Sweep : public testing::Test {
@@ -63,11 +66,101 @@ TEST_F(Sweep, SlotsChangeNoBit) {
   EXPECT_THAT(one.out, testing::EndsWith("\n" + (folder_ / "one").string() + "\n"));
   const Ended four = sweep("four", "--slots 4");
   ASSERT_EQ(four.exit, 0) << four.err;
+  EXPECT_THAT(four.err,
+              ContainsRegex("4 trials at a time, each with [0-9]+ of the processor's threads where the recipe "
+                            "says threads: auto; together they need at most [0-9.]+ [MG]iB of the "));
   EXPECT_TRUE(results("four") == results("one"));
   for (int trial = 0; trial < 6; ++trial) {
     EXPECT_FALSE(weights("one", trial).empty());
     EXPECT_TRUE(weights("four", trial) == weights("one", trial)) << trial;
   }
+}
+
+TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRefused) {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string word;
+  std::int64_t kibibytes = 0;
+  meminfo >> word >> kibibytes;
+  const std::int64_t slots = (kibibytes >> 10) / 100;  // a trial needs more than that, for its processes alone
+  if (slots > 1024) GTEST_SKIP() << "so many trials at a time cannot be asked for";
+  const std::string trials =
+      "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 'seed=range(0," +
+      std::to_string(slots) + ")' sweep.dir=s ";
+  const Ended refused = retort("sweep " + trials + "--slots " + std::to_string(slots), folder_.path());
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_THAT(refused.err, ContainsRegex("error\\[E0706\\]: " + std::to_string(slots) +
+                                         " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
+                                         "of trials 0, 1, 2, 3 and [0-9]+ more together"));
+  EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; smaller batches need less"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing has begun";
+}
+
+TEST_F(Sweep, AutoTakesAsManySlotsAsFit) {
+  const Ended listed = sweep("s", "--slots auto --dry-run");
+  EXPECT_EQ(listed.exit, 0) << listed.err;
+  EXPECT_THAT(listed.err, ContainsRegex("--slots auto: [0-9]+ trials? at a time"));
+  EXPECT_THAT(sweep("s", "--slots many").err,
+              HasSubstr("error[E0501]: --slots is 'many'\n  help: write a number from 1 to 1024, or auto: as many "
+                        "trials at a time as fit\n"));
+  const Ended ended = sweep("s", "--slots auto");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  const Ended resumed = retort("sweep resume s --slots auto", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+}
+
+TEST_F(Sweep, OneSlotPlansNothing) {
+  EXPECT_THAT(sweep("s", "train.epochs=1 --slots 1").err, testing::Not(HasSubstr("at a time")));
+}
+
+/// Each answer of a sampler that thinks of three trials, by its ask, and then has enough.
+constexpr const char* kThreeTrials =
+    "{\"ask\": 0, \"settings\": {\"seed\": 10}}\n{\"ask\": 1, \"settings\": {\"seed\": 11}}\n"
+    "{\"ask\": 2, \"settings\": {\"seed\": 12}}\n{\"stop\": true}\n";
+
+/// A recipe of which a trial takes a moment.
+constexpr const char* kDataAlone = "schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n";
+
+TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
+  folder_.write("answers", kThreeTrials);
+  folder_.write("data.yaml", kDataAlone);
+  const std::string retort = RETORT_BINARY_DIR "/bin/retort sweep ask-tell ";
+  int killed = 0;
+  for (int count = 1; count < 200; count += 7) {
+    std::filesystem::remove_all(folder_ / "s");
+    const Ended first = run_shell("RETORT_FAULT=retort/any:" + std::to_string(count) + " " + retort +
+                                      "data.yaml sweep.dir=s --retries 3 <answers",
+                                  folder_.path());
+    if (first.exit == 0) break;  // there are not so many
+    if (!std::filesystem::exists(folder_ / "s/sweep.jsonl")) continue;
+    ++killed;
+    const Ended ended = run_shell(retort + "resume s <answers", folder_.path());
+    ASSERT_EQ(ended.exit, 0) << count << ended.err;
+    std::map<int, int> told;
+    std::istringstream out(ended.out);
+    json last;
+    for (std::string line; std::getline(out, line);) {
+      last = json::parse(line);
+      if (!last.contains("tell")) continue;
+      ++told[last["tell"].get<int>()];
+      EXPECT_EQ(last["state"], "finished") << count;
+    }
+    EXPECT_EQ(told, (std::map<int, int>{{0, 1}, {1, 1}, {2, 1}})) << count << ended.out;
+    const json trials = last["results"]["trials"];
+    ASSERT_EQ(trials.size(), 3u) << count << ": none is asked for twice";
+    for (int trial = 0; trial < 3; ++trial)
+      EXPECT_EQ(trials[trial]["overrides"], json::array({"seed=" + std::to_string(10 + trial)})) << count;
+  }
+  EXPECT_GE(killed, 5);
+}
+
+TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
+  folder_.write("data.yaml", kDataAlone);
+  ASSERT_EQ(retort("sweep data.yaml seed=1,2 sweep.dir=s", folder_.path()).exit, 0);
+  const Ended refused = retort("sweep ask-tell resume s", folder_.path());
+  EXPECT_EQ(refused.exit, 64);
+  EXPECT_THAT(refused.err, HasSubstr("error[E0501]: no sampler has thought of the trials of '"));
+  EXPECT_EQ(retort("sweep ask-tell resume", folder_.path()).exit, 64);
+  EXPECT_THAT(retort("sweep ask-tell resume nowhere", folder_.path()).err, HasSubstr("'nowhere' contains no sweep"));
 }
 
 TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
@@ -136,6 +229,7 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_THAT(file_text(folder_ / "s/recipes/1.yaml"), HasSubstr("\nseed: 3\n"));
   const Ended again = retort("sweep resume s", folder_.path());
   EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("its sampler goes on with `retort sweep ask-tell resume "));
 }
 
 TEST_F(Sweep, TrialsThatAreWorseStopEarly) {

@@ -112,6 +112,8 @@ class AskedSweep {
     if (const Diagnostics errors = schemas_.planned_uses(job.recipe); !errors.empty()) return errors;
     if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots); !errors.empty())
       return errors;
+    std::error_code ignored;
+    std::filesystem::remove(layout_.recipe(job.number), ignored);  // of one that was killed before the journal knew it
     if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty()) return errors;
     std::vector<std::string> texts;
     for (const std::string& override : overrides) texts.push_back(without_secrets(override));
