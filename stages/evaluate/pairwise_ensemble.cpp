@@ -12,6 +12,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/results.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/evaluate/ensemble.h"
 #include "stages/evaluate/grade_report.h"
 #include "stages/evaluate/pair_table.h"
@@ -103,6 +104,16 @@ Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions
   return json;
 }
 
+/// When the last of the networks was trained.
+Checkpoint last_of(const Ensemble& ensemble) {
+  Checkpoint when;
+  for (const EnsembleMember& member : ensemble.members) {
+    when.epoch = std::max(when.epoch, member.checkpoint->epoch);
+    when.step = std::max(when.step, member.checkpoint->step);
+  }
+  return when;
+}
+
 class PairwiseEnsembleStage final : public runner::Stage {
  public:
   explicit PairwiseEnsembleStage(EnsembleConfig config) : config_(std::move(config)) {}
@@ -128,6 +139,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     std::int64_t skipped = 0;
     const PairTable table = table_of(parts, skipped, context);
     runner::write_atomically(context.node().folder / "pair_logits.csv", pair_logits_csv(table, ensemble));
+    tell_strangers({parts.test.get()}, last_of(ensemble).step, context);
 
     Json rules = Json::object();
     NamedNumbers numbers;
@@ -157,18 +169,13 @@ class PairwiseEnsembleStage final : public runner::Stage {
     decided.samples.skipped = skipped;
     say_votes(decisions, table, context);
     const Json besides = {{"decided_by", name(config_.voting.decides)},
-                          {"tied", decisions.tied},
-                          {"abstained", decisions.abstained},
-                          {"rules", std::move(rules)},
-                          {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
-    Checkpoint when;  // the last of the networks
-    for (const EnsembleMember& member : ensemble.members) {
-      when.epoch = std::max(when.epoch, member.checkpoint->epoch);
-      when.step = std::max(when.step, member.checkpoint->step);
-    }
+                    {"tied", decisions.tied},
+                    {"abstained", decisions.abstained},
+                    {"rules", std::move(rules)},
+                    {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
     return report_grades({.samples = decided.samples,
                           .graded = decided.graded,
-                          .checkpoint = when,
+                          .checkpoint = last_of(ensemble),
                           .besides = besides,
                           .numbers = std::move(numbers)},
                          config_.reported, context);
