@@ -152,6 +152,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       rules[std::string(name(rule))] = std::move(json);
     }
+    const Json models = ensemble.sets > 1 ? models_json(table, ensemble, numbers) : Json::array();
     const Decisions decisions =
         decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
     if (config_.reported.csv) {
@@ -168,11 +169,12 @@ class PairwiseEnsembleStage final : public runner::Stage {
     }
     decided.samples.skipped = skipped;
     say_votes(decisions, table, context);
-    const Json besides = {{"decided_by", name(config_.voting.decides)},
+    Json besides = {{"decided_by", name(config_.voting.decides)},
                     {"tied", decisions.tied},
                     {"abstained", decisions.abstained},
                     {"rules", std::move(rules)},
                     {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
+    if (!models.empty()) besides["models"] = models;
     return report_grades({.samples = decided.samples,
                           .graded = decided.graded,
                           .checkpoint = last_of(ensemble),
@@ -219,6 +221,25 @@ class PairwiseEnsembleStage final : public runner::Stage {
           .with_help("train with validation data, or decide by another rule");
     }
     return rules;
+  }
+
+  /// How good the networks of each model are without the others', by the rule that decides:
+  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. What is a metric goes to `numbers`.
+  Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
+    Json all = Json::array();
+    for (std::size_t set = 0; set < ensemble.sets; ++set) {
+      const SetAlone alone = set_alone(table, ensemble, set);
+      const Decisions decisions = decide(config_.voting.decides, alone.table, alone.ensemble, config_.voting.options,
+                                         config_.voting.abstain_below);
+      Json json = {{"model", ensemble.models[set]}, {"set", set}};
+      json.update(rule_json(alone.table, alone.ensemble, decisions, config_.reported.grading.referable_from));
+      for (const char* number : {"accuracy", "quadratic_kappa"}) {
+        if (json.contains(number))
+          numbers.emplace_back(std::string(number) + "/" + ensemble.models[set], json[number].get<double>());
+      }
+      all.push_back(std::move(json));
+    }
+    return all;
   }
 
   /// One network after another, of which only one is in memory.
