@@ -64,6 +64,7 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   std::string architecture() const override { return config_.name; }
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
+  const ConvolutionalClassifierConfig& config() const { return config_; }
   /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone need be there.
   void check_weights() const;
 
