@@ -187,7 +187,8 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   DryNode& dry = planned_[index];
   std::optional<NodeLayout> taken;
   if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
-  DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, world_, dry);
+  DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, shelf_, world_,
+                     dry);
   if (!options.plans.empty()) context.replay(RunLayout(options.plans).node(dry.node).plan());
   const std::filesystem::path& recorded = options.folder.empty() ? options.resumed : options.folder;
   if (options.resume && !recorded.empty()) context.replay(RunLayout(recorded).node(dry.node).plan());

@@ -112,6 +112,7 @@ class Executor {
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
+  std::shared_ptr<PlanShelf> shelf_ = std::make_shared<PlanShelf>();
 };
 
 }  // namespace runner

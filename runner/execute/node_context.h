@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -77,9 +78,11 @@ class NodeContext final : public RunContext {
 class DryContext final : public PlanContext {
  public:
   /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
-  DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held, const ExecutorWorld& world,
-             DryNode& result)
-      : PlanContext(std::move(facts), std::move(dry), std::move(held)), world_(world), result_(result) {}
+  DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held, std::shared_ptr<PlanShelf> shelf,
+             const ExecutorWorld& world, DryNode& result)
+      : PlanContext(std::move(facts), std::move(dry), std::move(held), std::move(shelf)),
+        world_(world),
+        result_(result) {}
 
   void metric(std::string_view, double, std::int64_t) override {}
   void progress(const Progress&) override {}

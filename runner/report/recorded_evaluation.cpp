@@ -72,6 +72,17 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
         {one.text("class"), share(one, "precision"), share(one, "recall"), whole(one.at("support"), "'support'")});
   }
   result.confusion = matrix(fields.at("confusion_matrix"), result.classes.size());
+  if (json.contains("models")) {
+    for (const Json& item : fields.list("models")) {
+      const Fields one = fields_of(item);
+      RecordedEvaluation::BaseModel& model = result.models.emplace_back();
+      model.name = one.text("model");
+      if (one.has("accuracy")) model.accuracy = share(one, "accuracy");
+      if (!one.has("quadratic_kappa")) continue;
+      model.kappa = one.number("quadratic_kappa");
+      if (!(std::abs(*model.kappa) <= 1)) throw Damage("'quadratic_kappa' of one of its 'models' is not a kappa");
+    }
+  }
   if (!json.contains("pairs")) return;
   const auto number_of = [&](const std::string& name) {
     const auto found = std::ranges::find(result.classes, name, &RecordedEvaluation::Class::name);

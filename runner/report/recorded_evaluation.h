@@ -50,6 +50,13 @@ struct RecordedEvaluation {
   };
   std::vector<Pair> pairs;
 
+  /// Of an ensemble of several models' networks: how well those of one model do without the others.
+  struct BaseModel {
+    std::string name;
+    std::optional<double> accuracy, kappa;  ///< where they do not abstain from every sample; from -1 to 1, quadratic
+  };
+  std::vector<BaseModel> models;
+
   bool has_curves = false;  ///< curves.json is there; the rest comes from it
   std::vector<RecordedCurve> class_curves;
   std::optional<RecordedCurve> macro, micro;

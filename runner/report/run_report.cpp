@@ -112,6 +112,12 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
     text += "\n";
   }
   if (evaluation.calibration_error) text += "  calibration error: " + percent(*evaluation.calibration_error) + " %\n";
+  for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
+    text += (&model == evaluation.models.data() ? "  base models alone: " : "; ") + printable(model.name);
+    text += model.accuracy ? " " + percent(*model.accuracy) + " %" : " abstains from all";
+    if (model.kappa) text += ", kappa " + decimal(*model.kappa, 4);
+  }
+  text += evaluation.models.empty() ? "" : "\n";
   const auto worst = worst_classes(evaluation);
   for (const Class& one : worst) {
     text +=
@@ -152,6 +158,11 @@ Json json_of(const RecordedEvaluation& evaluation) {
   }
   for (const Confusion& pair : most_confused(evaluation)) {
     json["most_confused"].push_back({{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
+  }
+  for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
+    json["base_models"].push_back({{"model", model.name},
+                                   {"accuracy", model.accuracy ? Json(*model.accuracy) : Json(nullptr)},
+                                   {"quadratic_kappa", model.kappa ? Json(*model.kappa) : Json(nullptr)}});
   }
   return json;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "runner/stage/certificate.h"
 #include "runner/stage/memory_plan.h"
+#include "runner/stage/plan_shelf.h"
 #include "runner/stage/run_context.h"
 
 namespace runner {
@@ -29,8 +31,13 @@ struct DryRunOptions {
 /// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the node then runs.
 class PlanContext : public RunContext {
  public:
-  PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {})
-      : RunContext(std::move(facts)), dry_(std::move(dry)), held_(std::move(held)) {}
+  /// `shelf` is that of all nodes of the graph; null: this node is planned alone.
+  PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {},
+              std::shared_ptr<PlanShelf> shelf = {})
+      : RunContext(std::move(facts)),
+        dry_(std::move(dry)),
+        held_(std::move(held)),
+        shelf_(shelf ? std::move(shelf) : std::make_shared<PlanShelf>()) {}
 
   const DryRunOptions& dry() const { return dry_; }
   /// What others have put out and keep on the node's device while it runs, such as "train.1.checkpoint"; without its
@@ -39,6 +46,9 @@ class PlanContext : public RunContext {
 
   /// How this node computed a step when its run first started, as MemoryPlan::step has it; null: it has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
+
+  /// What the plans of the graph's nodes leave for one another.
+  PlanShelf& shelf() const { return *shelf_; }
 
   /// What this node needs. `plan.node` is filled in.
   virtual void plan(MemoryPlan plan) = 0;
@@ -49,6 +59,9 @@ class PlanContext : public RunContext {
   DryRunOptions dry_;
   std::vector<NamedBytes> held_;
   nlohmann::ordered_json earlier_step_;
+
+ private:
+  const std::shared_ptr<PlanShelf> shelf_;
 };
 
 }  // namespace runner

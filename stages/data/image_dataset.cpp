@@ -100,6 +100,17 @@ std::vector<std::int64_t> ImageDataset::captions() const {
   return captions;
 }
 
+WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int64_t> indices) const {
+  Strangers strangers{.what = "a photograph of a retina"};
+  if (!options_.watch) return strangers;
+  for (const std::int64_t index : indices) {
+    const RetinaWatch::Seen seen = options_.watch->tell(part_, index);
+    if (seen != RetinaWatch::Seen::kNothingWrong) ++strangers.count;
+    if (seen == RetinaWatch::Seen::kStranger) strangers.untold.push_back(sample_name(index));
+  }
+  return strangers;
+}
+
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(index);
   if (part_ != Part::kTrain) return own.front();
@@ -170,6 +181,7 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   const auto decode = [&](Bytes bytes, int eighths) {
     Image picture = decode_image(bytes, eighths);
     if (options_.look) options_.look(index, picture);
+    if (options_.watch) options_.watch->see(part_, index, picture);
     if (options_.preprocessing.does_anything()) picture = preprocessed(std::move(picture), options_.preprocessing);
     auto image = std::make_shared<const Image>(std::move(picture));
     if (cache_) cache_->put(key(eighths), image);

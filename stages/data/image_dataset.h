@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
 #include "stages/data/preprocessing.h"
+#include "stages/data/retina_watch.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -37,13 +39,14 @@ struct ImageDatasetOptions {
   /// Called with each picture that is decoded, before anything is done to it, by whichever thread decodes; may be
   /// empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
+  std::shared_ptr<RetinaWatch> watch = {};  ///< shared by the parts, where the pictures are of retinas; null: none
 };
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
 /// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
 /// otherwise the first. Of a picture with a box only what lies in the box is seen. A training sample is a function of
 /// (seed, epoch, index), any other of its index alone.
-class ImageDataset : public Dataset {
+class ImageDataset : public Dataset, public WatchedDataset {
  public:
   /// `cache` may be shared by the parts of one list, and null.
   ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
@@ -56,6 +59,7 @@ class ImageDataset : public Dataset {
   LoaderOptions loader() const override { return options_.loader; }
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
+  Strangers take_strangers(std::span<const std::int64_t> indices) const override;
 
   /// Where its pictures come from.
   const std::filesystem::path& root() const { return list_->root; }

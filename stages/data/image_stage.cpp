@@ -128,6 +128,7 @@ runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>
   context.debug("opened '" + lists.front()->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
                 " threads; cache of decoded images: " + std::to_string(options.cache_mib) + " MiB");
   const auto cache = options.cache_mib > 0 ? std::make_shared<ImageCache>(options.cache_mib << 20) : nullptr;
+  if (images.shows_retinas) images.watch = std::make_shared<RetinaWatch>();
   const auto part = [&](Part part) {
     return std::make_shared<const ImageDataset>(lists[static_cast<std::size_t>(part)], part, images,
                                                 context.node().seed, cache);

@@ -9,6 +9,7 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_outputs.h"
 #include "stages/evaluate/predictor.h"
@@ -55,6 +56,7 @@ class ClassificationStage : public runner::Stage {
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
+    tell_strangers({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels);
     const std::vector<std::string> classes = output_names(checkpoint.classes, samples.logits.size(1));
     const ClassificationMetrics metrics =

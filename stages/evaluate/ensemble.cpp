@@ -6,6 +6,7 @@
 
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
+#include "stages/artifact/named_model.h"
 
 namespace stages {
 namespace {
@@ -33,6 +34,20 @@ EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network, const
   member.is_turned = member.first > member.second;
   if (member.is_turned) std::swap(member.first, member.second);
   return member;
+}
+
+std::vector<std::string> names_of(const std::vector<const Model*>& models) {
+  std::vector<std::string> plain, names;
+  for (const Model* model : models) {
+    const auto* named = dynamic_cast<const NamedModel*>(model);
+    plain.push_back(named ? named->architecture() : "");
+  }
+  for (std::size_t set = 0; set < plain.size(); ++set) {
+    const std::string number = std::to_string(set);
+    const bool is_alone = std::ranges::count(plain, plain[set]) == 1;
+    names.push_back(plain[set].empty() ? number : is_alone ? plain[set] : plain[set] + "." + number);
+  }
+  return names;
 }
 
 /// Every pair that there is not once in every set.
@@ -92,6 +107,7 @@ Ensemble make_ensemble(const std::vector<std::shared_ptr<const Checkpoint>>& net
     ensemble.members.push_back(std::move(member));
   }
   ensemble.sets = std::max<std::size_t>(1, models.size());
+  ensemble.models = names_of(models);
   std::ranges::stable_sort(ensemble.members, {}, [](const EnsembleMember& member) {
     return std::tuple(member.set, member.first, member.second);
   });

@@ -24,6 +24,9 @@ struct Ensemble {
   std::vector<std::string> classes;
   std::vector<EnsembleMember> members;  ///< set by set, in the order of their classes
   std::size_t sets = 0;
+  /// Of each set, what its model is called, "densenet121"; with the number of the set after it where two are called the
+  /// same, and the number alone where the model has no name.
+  std::vector<std::string> models = {};
 
   /// "mild-severe", with the number of the set after it where there are several: "mild-severe.1".
   std::string name_of(const EnsembleMember& member) const;

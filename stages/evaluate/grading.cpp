@@ -11,6 +11,7 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/grade_metrics.h"
@@ -60,6 +61,7 @@ class GradingStage final : public runner::Stage {
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
+    tell_strangers({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels).contiguous();
 
     GradedSamples graded{.grades = checkpoint.classes};

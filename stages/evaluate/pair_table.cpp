@@ -21,6 +21,23 @@ std::vector<double> PairTable::probabilities(std::size_t row, const VoteOptions&
   return all;
 }
 
+SetAlone set_alone(const PairTable& table, const Ensemble& ensemble, std::size_t set) {
+  SetAlone alone{.ensemble = {.classes = ensemble.classes, .members = {}, .sets = 1},
+                 .table = {.names = table.names, .labels = table.labels, .logits = {}}};
+  for (const EnsembleMember& member : ensemble.members) {
+    if (member.set != set) continue;
+    alone.ensemble.members.push_back(member);
+    alone.ensemble.members.back().set = 0;
+  }
+  const std::size_t members = ensemble.members.size();
+  for (std::size_t row = 0; row < table.samples(); ++row) {
+    for (std::size_t i = 0; i < members; ++i) {
+      if (ensemble.members[i].set == set) alone.table.logits.push_back(table.logits[row * members + i]);
+    }
+  }
+  return alone;
+}
+
 PairQuality pair_quality(const PairTable& table, const Ensemble& ensemble, std::size_t member,
                          const VoteOptions& options) {
   const EnsembleMember& pair = ensemble.members[member];

@@ -23,6 +23,13 @@ struct PairTable {
   std::vector<double> probabilities(std::size_t row, const VoteOptions& options) const;
 };
 
+/// Those of an ensemble's networks that are of one model, and what they said.
+struct SetAlone {
+  Ensemble ensemble;  ///< of that one set
+  PairTable table;
+};
+SetAlone set_alone(const PairTable& table, const Ensemble& ensemble, std::size_t set);
+
 /// How well one network tells its two classes apart, on the samples of these two.
 struct PairQuality {
   std::int64_t samples = 0;

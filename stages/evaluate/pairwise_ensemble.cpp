@@ -12,6 +12,7 @@
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/results.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/evaluate/ensemble.h"
 #include "stages/evaluate/grade_report.h"
 #include "stages/evaluate/pair_table.h"
@@ -103,6 +104,16 @@ Json rule_json(const PairTable& table, const Ensemble& ensemble, const Decisions
   return json;
 }
 
+/// When the last of the networks was trained.
+Checkpoint last_of(const Ensemble& ensemble) {
+  Checkpoint when;
+  for (const EnsembleMember& member : ensemble.members) {
+    when.epoch = std::max(when.epoch, member.checkpoint->epoch);
+    when.step = std::max(when.step, member.checkpoint->step);
+  }
+  return when;
+}
+
 class PairwiseEnsembleStage final : public runner::Stage {
  public:
   explicit PairwiseEnsembleStage(EnsembleConfig config) : config_(std::move(config)) {}
@@ -128,6 +139,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     std::int64_t skipped = 0;
     const PairTable table = table_of(parts, skipped, context);
     runner::write_atomically(context.node().folder / "pair_logits.csv", pair_logits_csv(table, ensemble));
+    tell_strangers({parts.test.get()}, last_of(ensemble).step, context);
 
     Json rules = Json::object();
     NamedNumbers numbers;
@@ -140,6 +152,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
       }
       rules[std::string(name(rule))] = std::move(json);
     }
+    const Json models = ensemble.sets > 1 ? models_json(table, ensemble, numbers) : Json::array();
     const Decisions decisions =
         decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
     if (config_.reported.csv) {
@@ -156,19 +169,15 @@ class PairwiseEnsembleStage final : public runner::Stage {
     }
     decided.samples.skipped = skipped;
     say_votes(decisions, table, context);
-    const Json besides = {{"decided_by", name(config_.voting.decides)},
-                          {"tied", decisions.tied},
-                          {"abstained", decisions.abstained},
-                          {"rules", std::move(rules)},
-                          {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
-    Checkpoint when;  // the last of the networks
-    for (const EnsembleMember& member : ensemble.members) {
-      when.epoch = std::max(when.epoch, member.checkpoint->epoch);
-      when.step = std::max(when.step, member.checkpoint->step);
-    }
+    Json besides = {{"decided_by", name(config_.voting.decides)},
+                    {"tied", decisions.tied},
+                    {"abstained", decisions.abstained},
+                    {"rules", std::move(rules)},
+                    {"pairs", pairs_json(table, ensemble, config_.voting.options)}};
+    if (!models.empty()) besides["models"] = models;
     return report_grades({.samples = decided.samples,
                           .graded = decided.graded,
-                          .checkpoint = when,
+                          .checkpoint = last_of(ensemble),
                           .besides = besides,
                           .numbers = std::move(numbers)},
                          config_.reported, context);
@@ -212,6 +221,25 @@ class PairwiseEnsembleStage final : public runner::Stage {
           .with_help("train with validation data, or decide by another rule");
     }
     return rules;
+  }
+
+  /// How good the networks of each model are without the others', by the rule that decides:
+  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. What is a metric goes to `numbers`.
+  Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
+    Json all = Json::array();
+    for (std::size_t set = 0; set < ensemble.sets; ++set) {
+      const SetAlone alone = set_alone(table, ensemble, set);
+      const Decisions decisions = decide(config_.voting.decides, alone.table, alone.ensemble, config_.voting.options,
+                                         config_.voting.abstain_below);
+      Json json = {{"model", ensemble.models[set]}, {"set", set}};
+      json.update(rule_json(alone.table, alone.ensemble, decisions, config_.reported.grading.referable_from));
+      for (const char* number : {"accuracy", "quadratic_kappa"}) {
+        if (json.contains(number))
+          numbers.emplace_back(std::string(number) + "/" + ensemble.models[set], json[number].get<double>());
+      }
+      all.push_back(std::move(json));
+    }
+    return all;
   }
 
   /// One network after another, of which only one is in memory.

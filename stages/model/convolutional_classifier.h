@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "stages/artifact/model.h"
+#include "stages/artifact/named_model.h"
 #include "stages/model/classifier_head.h"
 #include "stages/model/convolutional_backbone.h"
 #include "stages/weights/saved_weights.h"
@@ -46,7 +47,7 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
 };
 
 /// build() makes a ConvolutionalClassifierNetwork.
-class ConvolutionalClassifier : public Model, public ShrinkableModel {
+class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
   /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew, so that none are kept
   /// beside a network. null: they are random.
@@ -60,8 +61,10 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel {
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return true; }
   Shrunken shrunken(const DatasetDescription& data) const override;
+  std::string architecture() const override { return config_.name; }
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
+  const ConvolutionalClassifierConfig& config() const { return config_; }
   /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone need be there.
   void check_weights() const;
 

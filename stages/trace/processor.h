@@ -21,6 +21,7 @@ struct Processor {
   std::string name = "AVX-512 with bfloat16";
   bool onednn_multiplies =
       false;  ///< large products of float32 are left to oneDNN (stages/numerics/linear_layer.h): of AMD
+  bool operator==(const Processor&) const = default;
 
   /// Channels of float32 in a block.
   std::int64_t vector() const { return kernels >= Kernels::kAvx512 ? 16 : 8; }

@@ -33,6 +33,11 @@ std::optional<NamedTensors> BalancedSamples::sample(std::int64_t epoch, std::int
   return source_->sample(epoch * draws_ + index / size_, index % size_);
 }
 
+WatchedDataset::Strangers BalancedSamples::take_strangers(std::span<const std::int64_t> indices) const {
+  const auto* watched = dynamic_cast<const WatchedDataset*>(source_.get());
+  return watched ? watched->take_strangers(indices) : Strangers{};
+}
+
 SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch) const {
   const std::int64_t classes = std::ssize(classes_);
   std::vector<std::int64_t> drawn;

@@ -41,6 +41,9 @@ class BinaryStep final : public TrainingStep {
   std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
+  std::optional<std::string> structure() const override {
+    return "binary " + structure_of(options_.loss, class_weights_.defined());
+  }
 
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());

@@ -70,6 +70,14 @@ std::optional<NamedTensors> ClassPair::sample(std::int64_t epoch, std::int64_t i
   return sample;
 }
 
+WatchedDataset::Strangers ClassPair::take_strangers(std::span<const std::int64_t> indices) const {
+  const auto* watched = dynamic_cast<const WatchedDataset*>(source_.get());
+  if (!watched) return {};
+  std::vector<std::int64_t> of_source;
+  for (const std::int64_t index : indices) of_source.push_back(source_index(index));
+  return watched->take_strangers(of_source);
+}
+
 LoaderOptions ClassPair::loader() const {
   LoaderOptions options = source_->loader();
   if (batch_size_ == 0) return options;

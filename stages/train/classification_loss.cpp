@@ -51,6 +51,10 @@ ClassificationLoss read_classification_loss(runner::ConfigReader& reader) {
   return loss;
 }
 
+std::string structure_of(const ClassificationLoss& loss, bool has_class_weights) {
+  return loss.name() + (loss.label_smoothing > 0 ? " smoothed" : "") + (has_class_weights ? " weighted" : "");
+}
+
 at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
                                    const at::Tensor& class_weights) {
   if (!loss.focal) return cross_entropy_sum(logits, labels, loss.label_smoothing, class_weights);

@@ -16,6 +16,7 @@ namespace stages {
 struct FocalFactor {
   double alpha = 1;
   double gamma = 0;
+  bool operator==(const FocalFactor&) const = default;
 };
 
 /// The loss of a classifier, as the options `loss` and `label_smoothing` say it.
@@ -25,10 +26,14 @@ struct ClassificationLoss {
 
   /// "cross_entropy" or "focal".
   std::string name() const { return focal ? "focal" : "cross_entropy"; }
+  bool operator==(const ClassificationLoss&) const = default;
 };
 
 /// Reads the options `loss` and `label_smoothing`.
 ClassificationLoss read_classification_loss(runner::ConfigReader& reader);
+
+/// For TrainingStep::structure(): "focal smoothed weighted", of which each word may be another or none.
+std::string structure_of(const ClassificationLoss& loss, bool has_class_weights);
 
 /// The sum over samples of the loss of `logits` (n, classes) for `labels` (n) int64, a scalar with graph; a focal one
 /// needs two classes. `class_weights` as of cross_entropy_sum().

@@ -15,6 +15,7 @@ struct SgdOptions {
   double dampening = 0;
   bool nesterov = false;
   double weight_decay = 0;  ///< added to the gradient
+  bool operator==(const SgdOptions&) const = default;
 };
 
 /// Adam (Kingma and Ba, 2015) and AdamW (Loshchilov and Hutter, 2019).
@@ -25,6 +26,7 @@ struct AdamOptions {
   double weight_decay = 0;
   bool amsgrad = false;
   bool decoupled = false;  ///< AdamW: weights shrink by learning_rate · weight_decay; else it is added to the gradient
+  bool operator==(const AdamOptions&) const = default;
 };
 
 using OptimizerOptions = std::variant<SgdOptions, AdamOptions>;

@@ -28,6 +28,7 @@ struct ParameterGroupOptions {
   bool is_part = false;       ///< a part of networks of several kinds: one pattern that matches is enough
   bool may_be_empty = false;  ///< a part whose factor changes nothing: the network may lack it, or train none of it
   std::string place = {};     ///< of the patterns in the stage's options: "/parameter_groups/0/match"
+  bool operator==(const ParameterGroupOptions&) const = default;
 };
 
 /// The optimizer's options as a group's parameters follow them.

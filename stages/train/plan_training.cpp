@@ -9,11 +9,13 @@
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"
 #include "stages/trace/meta_kernels.h"
+#include "stages/trace/recorder.h"
 #include "stages/trace/summarize.h"
 #include "stages/trace/step_profile.h"
 #include "stages/trace/time_model.h"
 #include "stages/train/choose_policy.h"
 #include "stages/train/plan_alternatives.h"
+#include "stages/train/shared_traces.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/training_length.h"
 #include "stages/train/validation.h"
@@ -21,6 +23,18 @@
 
 namespace stages {
 namespace {
+
+/// Of an optimizer step, at most.
+std::int64_t units_of(const TrainingToPlan& training) {
+  return std::min(training.options.batch_size, training.data.size);
+}
+
+/// The sizes of the batches that are gone through. The last is a whole one, which finds the optimizer's state there,
+/// and in the allocator the gaps that the shorter batch at an epoch's end has left, whose tensors are of other sizes.
+std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
+  const std::int64_t units = units_of(training), rest = training.loader.drop_last ? 0 : training.data.size % units;
+  return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
+}
 
 /// Goes through a training on the Meta device, under one way of computing it.
 class TracedTraining {
@@ -38,7 +52,6 @@ class TracedTraining {
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
-    const std::int64_t units = std::min(training_.options.batch_size, training_.data.size);
     StepExecution execution =
         assemble_step(step_, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
     own_network();
@@ -46,14 +59,14 @@ class TracedTraining {
     double flops = 0;             // of a step
     std::int64_t operations = 0;  // likewise
     std::int64_t step = 0;
-    for (const std::int64_t size : traced_batches(units)) {
-      last_step = trace_.events().size();
+    for (const std::int64_t size : traced_batches(training_)) {
+      last_step = events_so_far();
       const double flops_before = trace_.flops();
       const std::int64_t operations_before = trace_.launches();
       make_step(execution, size, ++step);
       flops = trace_.flops() - flops_before;
       operations = trace_.launches() - operations_before;
-      end_of_step = trace_.events().size();
+      end_of_step = events_so_far();
     }
     if (training_.validation) validate_on_meta(execution);
     end(execution);
@@ -63,20 +76,14 @@ class TracedTraining {
     result.operations = operations;
     result.traffic = traffic(last_step, end_of_step);
     result.moved = 2 * static_cast<double>(execution.optimizer().offloaded_bytes());
-    add_read_ahead(result, backend_.device, training_.data, training_.loader, units);
-    add_held_memory(result, context_, {training_.kept_data, training_.kept_validation});
     std::vector<std::string> blocks = blocks_of(*network_);
     for (std::string& path : blocks) path = in_network(path);
     return {std::move(result), profile(trace_, last_step, blocks)};
   }
 
  private:
-  /// The sizes of the batches that are gone through. The last is a whole one, which finds the optimizer's state there,
-  /// and in the allocator the gaps that the shorter batch at an epoch's end has left, whose tensors are of other sizes.
-  std::vector<std::int64_t> traced_batches(std::int64_t units) const {
-    const std::int64_t rest = training_.loader.drop_last ? 0 : training_.data.size % units;
-    return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
-  }
+  /// Without copying them, as a trace gives them out.
+  static std::size_t events_so_far() { return living_recorder()->place().events; }
 
   /// Bytes written between two events: those of all that is made there.
   double traffic(std::size_t first_event, std::size_t end_event) const {
@@ -167,6 +174,32 @@ class TracedTraining {
   const ScopedModuleNames names_;
 };
 
+/// What training under `policy` shows, from another training where one was traced alike.
+TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
+                    Repeated micro_batches, runner::PlanContext& context) {
+  const auto trace = [&] { return TracedTraining(training, policy, backend, micro_batches, context).run(); };
+  const std::optional<std::string> structure = training.step.structure();
+  if (!training.shared_model || !structure || training.step_under) return trace();
+  TracedAs as{.model = training.shared_model,
+              .step = *structure,
+              .options = training.options,
+              .policy = policy,
+              .backend = backend,
+              .micro_batches = micro_batches,
+              .resumes = context.node().resuming,
+              .data = training.data,
+              .network_data = training.network_data,
+              .batches = traced_batches(training),
+              .validation = {}};
+  if (training.validation) {
+    as.validation = *training.validation;
+    // No more than validation_batch_size() may give.
+    as.validated =
+        std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)), training.validation->size);
+  }
+  return context.shelf().of<SharedTraces>().of(as, trace);
+}
+
 /// What the recipe leaves open is settled, as it was before or by a search.
 ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search,
                            const runner::PlanContext& context) {
@@ -215,7 +248,10 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, 
           .has_host = backend.device != at::kCPU,
           .trace =
               [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
-                return TracedTraining(training, policy, backend, micro_batches, context).run();
+                TracedPolicy result = traced(training, policy, backend, micro_batches, context);
+                add_read_ahead(result.plan, backend.device, training.data, training.loader, units_of(training));
+                add_held_memory(result.plan, context, {training.kept_data, training.kept_validation});
+                return result;
               },
           .seconds = [backend](const StepWork& work) { return predicted_seconds(work, backend); }};
 }

@@ -28,6 +28,8 @@ struct TrainingToPlan {
   const MemoryPolicy& policy;
   /// The step as another policy has it, where that makes a difference; null: `step`.
   std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under = {};
+  /// `model`, if dry runs may be shared with other trainings of it whose step has the same structure(); null: not.
+  std::shared_ptr<const Model> shared_model = {};
 };
 
 struct PlannedTraining {
@@ -39,7 +41,8 @@ struct PlannedTraining {
 /// with, a validation and the end of a training on the Meta device, by the code that train() runs. Where the policy
 /// leaves a choice, the quickest way that fits is taken (choose_policy.h), or where the run has started before, the way
 /// that it took then, if that fits. Where the plan does not fit, or the context asks for them, other ways of computing
-/// the same are looked at too. Micro-batches that are all alike are computed until that is shown, and noted from then
+/// the same are looked at too. What a training of the graph has shown before that is traced alike (shared_traces.h) is
+/// not traced again. Micro-batches that are all alike are computed until that is shown, and noted from then
 /// on; to compute them all gives the same plan. Throws runner::StageError where train() would refuse the options.
 PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
                               Repeated micro_batches = Repeated::kNoted);

@@ -14,6 +14,7 @@ namespace stages {
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;
   std::optional<double> minutes;
+  bool operator==(const SaveRule&) const = default;
 };
 
 /// The option `checkpoint` of a training.
@@ -21,6 +22,7 @@ struct SaveOptions {
   SaveRule every;
   std::int64_t keep_last = 1;  ///< of the newest checkpoints, 1 or more
   std::int64_t keep_best = 0;  ///< of those with the best metric
+  bool operator==(const SaveOptions&) const = default;
 };
 
 /// Reads common.schema.json#/definitions/checkpoint.

@@ -13,11 +13,14 @@ namespace stages {
 // rate of each.
 
 /// The same rate throughout.
-struct ConstantSchedule {};
+struct ConstantSchedule {
+  bool operator==(const ConstantSchedule&) const = default;
+};
 
 /// Half a cosine from the learning rate down to a minimum, as torch's CosineAnnealingLR over the whole run.
 struct CosineSchedule {
   double min_learning_rate = 0;
+  bool operator==(const CosineSchedule&) const = default;
 };
 
 /// Half cosines down, each of which begins at the learning rate again: torch's CosineAnnealingWarmRestarts, stepped
@@ -26,6 +29,7 @@ struct CosineRestartsSchedule {
   std::int64_t first_period = 1;   ///< epochs
   std::int64_t period_factor = 1;  ///< each period's length by that of the one before
   double min_learning_rate = 0;
+  bool operator==(const CosineRestartsSchedule&) const = default;
 };
 
 /// A straight rise, then half a cosine: torch's LinearLR followed by CosineAnnealingLR. With start_factor 0 it is
@@ -35,6 +39,7 @@ struct WarmupCosineSchedule {
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
   double start_factor = 0;
   double min_learning_rate = 0;
+  bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
 /// A straight rise from nothing, then a straight fall to nothing: get_linear_schedule_with_warmup of transformers.
@@ -42,23 +47,27 @@ struct WarmupCosineSchedule {
 struct WarmupLinearSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
+  bool operator==(const WarmupLinearSchedule&) const = default;
 };
 
 /// Times gamma after every so many epochs: torch's StepLR.
 struct StepSchedule {
   std::int64_t step_size = 1;  ///< epochs
   double gamma = 1;
+  bool operator==(const StepSchedule&) const = default;
 };
 
 /// Times gamma once each of these numbers of epochs is done: torch's MultiStepLR.
 struct MultiStepSchedule {
   std::vector<std::int64_t> milestones;
   double gamma = 1;
+  bool operator==(const MultiStepSchedule&) const = default;
 };
 
 /// Times gamma after every epoch: torch's ExponentialLR.
 struct ExponentialSchedule {
   double gamma = 1;
+  bool operator==(const ExponentialSchedule&) const = default;
 };
 
 enum class Anneal { kCosine, kLinear };
@@ -74,6 +83,7 @@ struct OneCycleSchedule {
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
   std::int64_t legacy_steps_factor = 1;  ///< so many times the steps that are run are what it is spread over
+  bool operator==(const OneCycleSchedule&) const = default;
 };
 
 /// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau, stepped after every
@@ -85,6 +95,7 @@ struct PlateauSchedule {
   bool relative = true;       ///< the threshold is a share of the best number, else a difference
   std::int64_t cooldown = 0;  ///< validations after a reduction that are not counted
   double min_learning_rate = 0;
+  bool operator==(const PlateauSchedule&) const = default;
 };
 
 using Schedule =

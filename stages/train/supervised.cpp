@@ -35,6 +35,10 @@ class ClassificationStep final : public TrainingStep {
 
   std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
   bool mixes_samples() const override { return model_.mixes_samples(); }
+  std::optional<std::string> structure() const override {
+    if (options_.mixing.mixes()) return std::nullopt;  // where, is drawn from the seed
+    return "supervised " + structure_of(options_.loss, class_weights_.defined());
+  }
 
   std::optional<BadUnit> find_bad_unit(const Batch& batch) const override {
     const at::Tensor labels = batch["label"].contiguous();

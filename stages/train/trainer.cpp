@@ -9,6 +9,7 @@
 #include "runner/disk/fault.h"
 #include "stages/machine/device_error.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/watched_dataset.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/memory/recovery.h"
 #include "stages/memory/retried_loader.h"
@@ -176,6 +177,7 @@ class Training {
     is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
+    if (done_.epochs == 0) tell_strangers({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
     pending_.begin_epoch();
     ++done_.epochs;

@@ -26,6 +26,7 @@ enum class Keep { kAuto, kBest, kLast };
 struct PartTrainedFirst {
   std::int64_t epochs = 0;
   std::string pattern = {};  ///< parameter_pattern.h
+  bool operator==(const PartTrainedFirst&) const = default;
 };
 
 /// What a recipe says about the course of a training, whatever is trained.
@@ -54,6 +55,7 @@ struct TrainerOptions {
   bool begins_anew = false;                  ///< whatever was saved before is not resumed
   std::optional<std::int64_t> planned_peak;  ///< bytes in tensors, as plan_training() predicts them
   std::optional<std::int64_t> planned_need;  ///< bytes of the device in all, likewise
+  bool operator==(const TrainerOptions&) const = default;
 };
 
 /// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions

@@ -67,6 +67,11 @@ class TrainingStep {
   /// all of the loss is over groups: encode() then runs such layers on one group after another.
   virtual bool mixes_samples() const = 0;
 
+  /// A text for all that a dry run of the step depends on beside its model and the shapes of its data: two steps that
+  /// give the same one go through the same operations on tensors of the same sizes, whatever their numbers. nullopt:
+  /// that cannot be told.
+  virtual std::optional<std::string> structure() const { return {}; }
+
   /// Looks at a batch that is still on the host, where that costs nothing. What loss() could only crash on is found
   /// here.
   virtual std::optional<BadUnit> find_bad_unit(const Batch& /*batch*/) const { return {}; }

@@ -53,8 +53,9 @@ class TrainingStage final : public runner::Stage {
     const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
     const Setup setup = set_up(inputs, trained, context.node().seed);
     if (!trained) plan_training_of(setup, inputs, context);
-    setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
     const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
+    if (!kind_.lets_network_go || starts_warm || trained)
+      setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
     if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
     if (kind_.lets_network_go) setup.checkpoint->network.reset();
     return runner::Outputs{{"checkpoint", setup.checkpoint}};
@@ -198,7 +199,8 @@ class TrainingStage final : public runner::Stage {
             .loader = setup.data.train->loader(),
             .options = options,
             .policy = policy,
-            .step_under = std::move(step_under)};
+            .step_under = std::move(step_under),
+            .shared_model = setup.checkpoint->model};
   }
 
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {

@@ -23,6 +23,7 @@ struct WeightAverageOptions {
   double decay = 0;
   bool warmup = false;    ///< after step n the decay is at most (1 + n) / (10 + n)
   bool is_result = true;  ///< it is validated and handed on; false: the weights as trained are
+  bool operator==(const WeightAverageOptions&) const = default;
 };
 
 /// Reads the option `ema`; nullopt where it is null.

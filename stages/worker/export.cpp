@@ -20,6 +20,7 @@
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/worker/export_clip.h"
+#include "stages/worker/export_convolutional.h"
 #include "stages/worker/export_readme.h"
 #include "stages/worker/network_of_run.h"
 
@@ -206,12 +207,16 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
   auto* clip = dynamic_cast<ClipNetwork*>((*loaded)->network.get());
-  if (!network && !clip) {
+  auto* convolutional = dynamic_cast<ConvolutionalClassifierNetwork*>((*loaded)->network.get());
+  if (!network && !clip && !convolutional) {
     refuse_export("other libraries cannot load a network of this kind",
                   "the weights of this run are in '" + (*loaded)->file.string() + "'");
   }
   const torch::NoGradGuard no_graph;
-  if (clip) {
+  if (convolutional) {
+    const auto& model = dynamic_cast<const ConvolutionalClassifier&>(*(*loaded)->model);
+    export_convolutional(folder.draft(), **loaded, model, *convolutional, what);
+  } else if (clip) {
     const std::string names = fields.text("names");
     if (names == "timm" || fields.flag("head_inside"))
       refuse_export("a CLIP of two towers has no form for that", "leave out --names and --head-inside");

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
+#include "tests/support/export_fixture.h"
 
 namespace {
 
@@ -18,77 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// A small backbone: its options, and the library that its exports are for.
-struct Backbone {
-  std::string name, library, options;
-};
-
-const std::string kShape =
-    "model.backbone.hidden_size=48 model.backbone.intermediate_size=96 model.backbone.num_hidden_layers=2 "
-    "model.backbone.num_attention_heads=4 model.backbone.patch_size=8 model.backbone.weights=null ";
-const Backbone kClip = {"clip", "clip", "model/backbone=tiny " + kShape};
-const Backbone kVit = {"vit", "vit", "model/backbone=vit_b16_hf " + kShape};
-const Backbone kTimm = {"timm", "timm", "model/backbone=vit_b16_timm " + kShape};
-
-class Export : public testing::TestWithParam<Backbone> {
- protected:
-  void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q", folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
-  }
-  Ended train(const Backbone& backbone, const std::string& model, const std::string& more, const std::string& name) {
-    return retort(
-        "run finetune data=image_folder data.root=photos data.image_size=32 data.augment.random_resized_crop=null "
-        "data.augment.horizontal_flip=0 data.loader.workers=0 epochs=3 batch_size=8 "
-        "train.gradient_accumulation_steps=1 lr=0.02 model=" +
-            model + " " + backbone.options + more + " run.dir=" + name + " -q",
-        folder_.path());
-  }
-  Ended exported(const std::string& run, const std::string& flags, const std::string& out) {
-    return retort("export " + run + " " + flags + " --out " + out, folder_.path());
-  }
-  /// What `retort predict` says of three images: a row of probabilities in the order of the classes an image.
-  json predicted(const std::string& run) {
-    const Ended ended = retort("predict " + run + " --json --top 3 " + images(), folder_.path());
-    EXPECT_EQ(ended.exit, 0) << ended.err;
-    std::istringstream lines(ended.out);
-    json rows = json::array();
-    for (std::string line; std::getline(lines, line);) {
-      std::map<std::string, double> by_class;
-      const json prediction = json::parse(line);
-      if (prediction.contains("schema")) break;
-      for (const json& item : prediction["classes"]) by_class[item["class"]] = item["probability"];
-      json row = json::array();
-      for (const auto& [name, probability] : by_class) row.push_back(probability);
-      rows.push_back(row);
-    }
-    return rows;
-  }
-  std::string images() const {
-    std::string list;
-    for (const auto& entry : fs::directory_iterator(folder_ / "photos")) {
-      if (entry.is_directory()) list += "photos/" + entry.path().filename().string() + "/00000.jpg ";
-    }
-    return list;
-  }
-  json parsed(const std::string& file) const { return json::parse(file_text(folder_ / file)); }
-  /// The tensors of a safetensors file: name → "F32 [8, 48]".
-  std::map<std::string, std::string> tensors(const std::string& file) const {
-    std::ifstream stream(folder_ / file, std::ios::binary);
-    std::uint64_t size = 0;
-    stream.read(reinterpret_cast<char*>(&size), sizeof size);
-    std::string header(size, '\0');
-    stream.read(header.data(), static_cast<std::streamsize>(size));
-    std::map<std::string, std::string> result;
-    const json described = json::parse(header);
-    for (const auto& [name, tensor] : described.items()) {
-      if (name != "__metadata__") result[name] = tensor["dtype"].get<std::string>() + " " + tensor["shape"].dump();
-    }
-    return result;
-  }
-  TemporaryFolder folder_;
-};
 INSTANTIATE_TEST_SUITE_P(Of, Export, testing::Values(kClip), [](const auto& info) { return info.param.name; });
 
 TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
@@ -210,32 +139,6 @@ TEST_P(Export, WhatCannotBeExportedIsRefused) {
   EXPECT_EQ(retort("export probe --adapter --torchscript", folder_.path()).exit, 64);
 }
 
-/// A Python that has the libraries, RETORT_TEST_PYTHON before that of scripts/bench-python and the first on PATH;
-/// empty: there is none.
-std::string python() {
-  static const std::string found = [] {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* named = std::getenv("RETORT_TEST_PYTHON");
-    const fs::path folder =
-        (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "retort/bench-python-2.11.0";
-    for (const std::string& program :
-         {std::string(named ? named : ""), (folder / "bin/python").string(), std::string("python3")}) {
-      const std::string test = program + " -c 'import torch, transformers, peft, timm'";
-      if (!program.empty() && run_shell(test, ".").exit == 0) return program;
-    }
-    return std::string();
-  }();
-  return found;
-}
-
-constexpr const char* kNoPython =
-    "no Python has transformers, peft and timm: scripts/bench-python makes one, or "
-    "RETORT_TEST_PYTHON names one";
-
-Ended other_libraries(const std::string& arguments, const fs::path& folder) {
-  return run_shell(python() + " " RETORT_SOURCE_DIR "/tests/end_to_end/other_libraries.py " + arguments, folder);
-}
-
 class DeepImport : public Export {};
 INSTANTIATE_TEST_SUITE_P(Deep, DeepImport,
                          testing::Values(Backbone{"clip_folder", "clip", "libraries/clip"},
@@ -271,24 +174,6 @@ TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
   EXPECT_EQ(compared.exit, 0) << compared.err;
 }
 
-class DeepExport : public Export {
- protected:
-  /// Exports `run` and holds what the program in the README says of images against `retort predict`.
-  void expect_the_same_predictions(const std::string& run, const std::string& flags) {
-    const Ended ended = retort("export " + run + " --json " + flags, folder_.path());
-    ASSERT_EQ(ended.exit, 0) << run << ' ' << flags << ended.out << ended.err;
-    const std::string folder = json::parse(ended.out)["result"]["folder"];
-    const Ended program = other_libraries("predict " + folder + " " + images(), folder_.path());
-    ASSERT_EQ(program.exit, 0) << run << flags << program.err;
-    const json theirs = json::parse(program.out.substr(program.out.rfind("[["))), ours = predicted(run);
-    ASSERT_EQ(theirs.size(), ours.size());
-    for (std::size_t row = 0; row < ours.size(); ++row) {
-      for (std::size_t label = 0; label < 3; ++label) {
-        EXPECT_NEAR(theirs[row][label], ours[row][label], 1e-5) << run << flags << row << label;
-      }
-    }
-  }
-};
 INSTANTIATE_TEST_SUITE_P(Deep, DeepExport, testing::Values(kClip, kVit, kTimm),
                          [](const auto& info) { return info.param.name; });
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/report/run_report.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -10,6 +11,7 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 class RecordedEvaluationTest : public testing::Test {
  protected:
@@ -53,6 +55,28 @@ TEST_F(RecordedEvaluationTest, IsWhatTheFilesSay) {
   EXPECT_EQ(result->class_curves.at(0).points.at(1), std::pair(0.0, 1.0));
   EXPECT_EQ(result->bins.at(0).count, 4);
   EXPECT_THAT(evaluated_nodes(folder_.path()), ElementsAre("evaluate"));
+}
+
+TEST_F(RecordedEvaluationTest, BaseModelsAreThoseOfAnEnsembleAlone) {
+  metrics_["models"] = json::parse(R"([{"model": "resnet50", "set": 0, "accuracy": 0.75, "quadratic_kappa": 0.8125},
+                                       {"model": "densenet121", "set": 1, "tied": 0, "abstained": 4}])");
+  const auto result = read();
+  ASSERT_TRUE(result);
+  ASSERT_EQ(result->models.size(), 2u);
+  EXPECT_EQ(result->models[0].accuracy, 0.75);
+  EXPECT_EQ(result->models[0].kappa, 0.8125);
+  EXPECT_FALSE(result->models[1].accuracy);
+  RunReport report;
+  report.evaluations.push_back(*result);
+  EXPECT_THAT(report_text(report),
+              HasSubstr("\n  base models alone: resnet50 75.00 %, kappa 0.8125; densenet121 abstains from all\n"));
+  EXPECT_EQ(to_json(report)["evaluations"][0]["base_models"].dump(),
+            R"([{"model":"resnet50","accuracy":0.75,"quadratic_kappa":0.8125},)"
+            R"({"model":"densenet121","accuracy":null,"quadratic_kappa":null}])");
+  metrics_["models"][0]["quadratic_kappa"] = 2;
+  EXPECT_EQ(damage(), "metrics.json' is damaged: 'quadratic_kappa' of one of its 'models' is not a kappa");
+  metrics_["models"][0]["accuracy"] = 2;
+  EXPECT_EQ(damage(), "metrics.json' is damaged: 'accuracy' is not between 0 and 1");
 }
 
 TEST_F(RecordedEvaluationTest, CurvesMayBeMissing) {

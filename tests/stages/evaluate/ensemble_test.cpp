@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "runner/stage/stage.h"
+#include "stages/artifact/named_model.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -41,6 +42,34 @@ TEST(Ensemble, NetworksComeInTheOrderOfTheirClasses) {
   EXPECT_EQ(ensemble.name_of(ensemble.members[2]), "moderate-severe");
   EXPECT_FALSE(ensemble.members[0].is_turned);
   EXPECT_TRUE(ensemble.members[1].is_turned);
+}
+
+/// A model that has a name.
+class CalledModel final : public Model, public NamedModel {
+ public:
+  explicit CalledModel(std::string name) : name_(std::move(name)) {}
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override { return {}; }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override { return {}; }
+  NamedTensors forward(torch::nn::Module&, const NamedTensors&) const override { return {}; }
+  bool mixes_samples() const override { return false; }
+  std::string architecture() const override { return name_; }
+
+ private:
+  const std::string name_;
+};
+
+TEST(Ensemble, SetsAreCalledAsTheirModels) {
+  std::vector<std::shared_ptr<const Checkpoint>> networks;
+  const std::vector<std::shared_ptr<const Model>> models = {std::make_shared<CalledModel>("resnet50"),
+                                                            std::make_shared<CalledModel>("densenet121"), kOne,
+                                                            std::make_shared<CalledModel>("resnet50")};
+  for (const auto& model : models) {
+    networks.push_back(network(model, "mild", "moderate"));
+    networks.push_back(network(model, "mild", "severe"));
+    networks.push_back(network(model, "moderate", "severe"));
+  }
+  EXPECT_THAT(make_ensemble(networks, kGrades).models,
+              testing::ElementsAre("resnet50.0", "densenet121", "2", "resnet50.3"));
 }
 
 TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {

@@ -137,6 +137,35 @@ TEST(PairwiseEnsemble, VotesOfAllNetworksMakeThePrediction) {
   EXPECT_THAT(run.file("pair_logits.csv"), HasSubstr("image1,b,2,0.5,-1\n"));
 }
 
+TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
+  EnsembleRun alone;
+  alone.run();
+  EXPECT_FALSE(alone.record.contains("models"));
+  EnsembleRun run;
+  const auto other = std::make_shared<ColumnModel>();
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    auto checkpoint = std::make_shared<Checkpoint>(*run.networks[i]);
+    checkpoint->model = other;
+    // Of the other model the network of b and c says what that of a and c is to say.
+    checkpoint->load = [other, i] { return other->build({}, i == 2 ? 1 : i); };
+    run.networks.push_back(std::move(checkpoint));
+  }
+  run.run();
+  const json& models = run.record.at("models");
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models.at(0).at("model"), "0");
+  EXPECT_EQ(models.at(0).at("accuracy"), 0.75);
+  EXPECT_EQ(models.at(0).at("tied"), 1);
+  EXPECT_EQ(models.at(0).at("quadratic_kappa"), alone.record.at("rules").at("majority").at("quadratic_kappa"));
+  // a; c, which wins b's votes too; c; c.
+  EXPECT_EQ(models.at(1).at("set"), 1);
+  EXPECT_EQ(models.at(1).at("accuracy"), 0.5);
+  EXPECT_EQ(models.at(1).at("tied"), 0);
+  EXPECT_EQ(run.context.values("evaluate/accuracy/0"), std::vector<double>{0.75});
+  EXPECT_EQ(run.context.values("evaluate/accuracy/1"), std::vector<double>{0.5});
+  EXPECT_EQ(run.context.values("evaluate/quadratic_kappa/1").size(), 1u);
+}
+
 TEST(PairwiseEnsemble, OneNetworkIsInMemoryAtATime) {
   EnsembleRun run;
   run.run();

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "stages/data/image.h"
+#include "stages/data/image_list.h"
+
+namespace stages {
+
+/// Knows which pictures of a data set look like no photograph of a retina, as far as they have been read. The parts of
+/// a data set share one. Thread-safe.
+class RetinaWatch {
+ public:
+  /// Looks at a picture as it was decoded, unless it has been seen before.
+  void see(Part part, std::int64_t index, const Image& picture);
+
+  enum class Seen { kNothingWrong, kStranger, kToldStranger };
+  /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from then on.
+  Seen tell(Part part, std::int64_t index);
+
+ private:
+  using Key = std::pair<Part, std::int64_t>;
+
+  std::mutex mutex_;
+  std::map<Key, Seen> seen_;
+};
+
+}  // namespace stages
