@@ -22,7 +22,7 @@ bool is_read_as_it_is(char32_t character) {
 }
 
 /// The character whose number `text`, what stands between &# and the semicolon, is.
-std::optional<char32_t> numbered(std::string_view text) {
+std::optional<char32_t> character_numbered(std::string_view text) {
   const bool is_hexadecimal = text.starts_with('x') || text.starts_with('X');
   if (is_hexadecimal) text.remove_prefix(1);
   if (text.empty() || text.size() > kMostDigits) return {};
@@ -41,7 +41,7 @@ std::optional<CodePoint> html_entity(std::string_view text) {
   if (!text.starts_with("&#")) return {};
   const std::size_t end = text.find(';');
   if (end == text.npos) return {};
-  const std::optional<char32_t> character = numbered(text.substr(2, end - 2));
+  const std::optional<char32_t> character = character_numbered(text.substr(2, end - 2));
   if (!character) return {};
   return CodePoint{*character, end + 1};
 }

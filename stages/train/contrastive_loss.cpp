@@ -30,6 +30,7 @@ class TileProducts {
   TileTensor at(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     if (!buffer_.defined()) buffer_ = at::empty({side_ * side_}, images_.options());
     at::Tensor products = buffer_.narrow(0, 0, rows * columns).view({rows, columns});
+    // Autocast leaves alone what writes to a given tensor.
     at::mm_out(products, images_.narrow(0, row, rows), texts_.narrow(0, column, columns).t());
     return {products, row, column};
   }
@@ -96,7 +97,6 @@ at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, c
 
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale,
                             const PairGroups& groups, std::int64_t tile, PairWork work) {
-  const ScopedPrecision full(Precision::kFp32, images.device());
   const auto type = at::promote_types(images.scalar_type(), at::kFloat);
   MaybeTensor group, share;
   if (groups.of_pair.defined()) {
