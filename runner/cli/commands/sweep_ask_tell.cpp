@@ -92,7 +92,6 @@ ExitCode ask_and_tell(SweepFlags flags, Console& console) {
       if (!prepared) return prepared.errors();
       Job& job = prepared->jobs.front();
       job.number = journal.trials().size();
-      if (const Diagnostics errors = schemas.planned_uses(job.recipe); !errors.empty()) return errors;
       if (const Diagnostics errors = write_recipe(job, layout, sources); !errors.empty()) return errors;
       std::vector<std::string> texts;
       for (const std::string& override : overrides) texts.push_back(without_secrets(override));
