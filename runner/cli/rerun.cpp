@@ -123,7 +123,6 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
     return report(console, errors);
   }
   const Value& recipe = prepared->recipe.resolved;
-  if (const Diagnostics errors = schemas.planned_uses(recipe); !errors.empty()) return report(console, errors);
   auto part = recorded_part(prepared->graph, read_record(run_.recipe.parent_path() / RunRecord::kGraph));
   if (!part) return report(console, part.errors());
   Graph graph = *std::move(part);

@@ -45,8 +45,7 @@ Json kind_json(const Kind& kind) {
           {"version", kind.version},
           {"inputs", ports_json(kind.inputs, true)},
           {"outputs", ports_json(kind.outputs, false)},
-          {"cacheable", kind.cacheable},
-          {"planned", kind.planned}};
+          {"cacheable", kind.cacheable}};
 }
 
 std::string stages_text(const SchemaSet& schemas) {
@@ -56,8 +55,7 @@ std::string stages_text(const SchemaSet& schemas) {
   for (const Kind& kind : schemas.kinds()) {
     if (kind.family != family) text += (text.empty() ? "" : "\n") + kind.family + "\n";
     family = kind.family;
-    text += "  " + kind.name + std::string(width - kind.name.size() + 2, ' ') + kind.summary;
-    text += kind.planned ? " (not built yet)\n" : "\n";
+    text += "  " + kind.name + std::string(width - kind.name.size() + 2, ' ') + kind.summary + "\n";
     text += ports_text(kind, "    ");
   }
   return text;

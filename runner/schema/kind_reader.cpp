@@ -70,7 +70,6 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.inputs = read_ports(path, "x-inputs", document, errors);
   kind.outputs = read_ports(path, "x-outputs", document, errors);
   kind.cacheable = document.value("x-cacheable", false);
-  kind.planned = document.value("x-planned", false);
   kind.file = path;
   return kind;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "runner/schema/planned.h"
 #include "runner/schema/schema_node.h"
 #include "runner/schema/schema_phrase.h"
 
@@ -65,8 +64,7 @@ class Listing {
                 "",
                 std::nullopt,
                 "Selects the variant; the other options depend on it.",
-                schema.default_kind.empty(),
-                false};
+                schema.default_kind.empty()};
     if (!schema.default_kind.empty()) kind.fallback = Value{schema.default_kind, {}};
     options.push_back(std::move(kind));
     for (const KindSchema& one : schema.kinds) {
@@ -90,7 +88,6 @@ class Listing {
                   fallback ? std::optional(*fallback) : std::nullopt,
                   description_of(node)};
     option.required = std::ranges::count(mapping.required, property.name) > 0;
-    option.planned = is_planned(node);
     const std::string below = option.key;
     options.push_back(std::move(option));
     visit(node, below, stage, owner, fallback, depth + 1);

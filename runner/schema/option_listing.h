@@ -19,7 +19,6 @@ struct Option {
   std::optional<Value> fallback;  ///< its default
   std::string help;
   bool required = false;
-  bool planned = false;  ///< there is no code for it yet
 };
 
 /// Every option that the schemas declare, in their order: those of the whole run, then of each kind of stage.

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/schema/kind_reader.h"
-#include "runner/schema/planned.h"
 #include "runner/schema/schema_choices.h"
 #include "runner/schema/schema_config.h"
 #include "runner/schema/schema_path.h"
@@ -135,11 +134,6 @@ Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
   if (read_environment_numbers(value, errors)) errors = check(value, *schema);
   if (errors.empty()) fill_in_defaults(value, *schema);
   return errors;
-}
-
-Diagnostics SchemaSet::planned_uses(const Value& recipe) const {
-  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
-  return schema ? runner::planned_uses(recipe, *schema) : Diagnostics();
 }
 
 void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) const {

@@ -39,7 +39,6 @@ struct Kind {
   int version = 1;      ///< counted up when results change
   std::vector<Port> inputs, outputs;
   bool cacheable = false;  ///< x-cacheable: reused by default
-  bool planned = false;    ///< x-planned: the schema is there, the code is not yet
   std::string file;        ///< "train/supervised.schema.json"
 };
 
@@ -57,11 +56,10 @@ std::span<const SchemaFile> embedded_schemas();
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
 /// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-coupling, x-mixes-samples,
 /// x-spans-training, x-resume, x-rules, x-config (of a mapping: the option that names weights, whose config.json has a
-/// say in the others), x-planned (a kind, an option or one of its alternatives that validates and has no code yet), and
-/// x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes stages (kind:
-/// train.supervised is the file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of that folder
-/// (kind: adamw is train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping that names
-/// none.
+/// say in the others), and x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes
+/// stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of
+/// that folder (kind: adamw is train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping
+/// that names none.
 class SchemaSet {
  public:
   /// Reads all files and checks them, and their defaults.
@@ -79,9 +77,6 @@ class SchemaSet {
 
   /// The same against any file, or a definition in it: "common.schema.json#/definitions/device".
   Diagnostics validate(Value& value, std::string_view file) const;
-
-  /// What `recipe`, validated, asks for that is marked x-planned; see runner/schema/planned.h.
-  Diagnostics planned_uses(const Value& recipe) const;
 
   /// Calls `visit` for each mapping in `recipe`, validated, whose schema says x-config.
   void visit_configured(Value& recipe, const VisitConfigured& visit) const;

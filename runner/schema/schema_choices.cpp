@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
-#include "runner/schema/planned.h"
-
 namespace runner {
 namespace {
 
 const Value kNothing{};
-const std::string kNotBuilt = "not built yet";
 
 class Gathering {
  public:
@@ -18,7 +15,7 @@ class Gathering {
   void follow(const SchemaNode& node, const Value* value, std::span<const std::string> path) {
     if (path.empty()) {
       if (result_.description.empty()) result_.description = description_of(node);
-      return take(node, "");
+      return take(node);
     }
     const SchemaNode& schema = followed(node);
     const std::string& key = path.front();
@@ -48,24 +45,24 @@ class Gathering {
     if (std::ranges::none_of(result_.choices, is_same)) result_.choices.push_back({value, description});
   }
 
-  /// Takes what `node` allows, each with `note`.
-  void take(const SchemaNode& node, const std::string& note) {
+  /// Takes what `node` allows.
+  void take(const SchemaNode& node) {
     const SchemaNode& schema = followed(node);
-    for (const Value& example : schema.examples) add(example, note);
+    for (const Value& example : schema.examples) add(example, "");
     if (schema.pointer == "/definitions/path" || schema.pointer == "/definitions/weights") result_.is_path = true;
     if (schema.allowed) {
       result_.takes_scalar = true;
-      for (const Value& value : *schema.allowed) add(value, note);
+      for (const Value& value : *schema.allowed) add(value, "");
       return;
     }
     if (schema.types & kBooleanType) {
-      add({true, {}}, note);
-      add({false, {}}, note);
+      add({true, {}}, "");
+      add({false, {}}, "");
     }
-    if (schema.types & kNullType) add({nullptr, {}}, note);
+    if (schema.types & kNullType) add({nullptr, {}}, "");
     if (schema.types & ~(kObjectType | kArrayType)) result_.takes_scalar = true;
     for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
-      for (const SchemaNode* part : *group) take(*part, is_planned(*part) ? kNotBuilt : note);
+      for (const SchemaNode* part : *group) take(*part);
     }
   }
 
@@ -74,9 +71,7 @@ class Gathering {
     result_.choices.clear();
     result_.takes_scalar = true;
     for (const KindSchema& kind : schema.kinds) {
-      const SchemaNode& node = kind.schema();
-      const std::string note = is_planned(node) ? kNotBuilt + ": " : "";
-      add({kind.name, {}}, note + node.description);
+      add({kind.name, {}}, kind.schema().description);
     }
   }
 

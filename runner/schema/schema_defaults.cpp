@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runner/schema/planned.h"
 #include "runner/schema/validator.h"
 
 namespace runner {
@@ -62,7 +61,7 @@ class Filling {
 
   void fill_mapping(const Value& written, Value& filled, const SchemaNode& schema, bool items) {
     for (const NamedSchema& property : schema.properties) {
-      if (written.find(property.name) || filled.find(property.name) || is_planned(*property.schema)) continue;
+      if (written.find(property.name) || filled.find(property.name)) continue;
       const Value* given = default_of(*property.schema);
       if (!given) continue;
       Value added = *given;
@@ -79,10 +78,6 @@ class Filling {
       if (const SchemaNode* property = schema.property(entry.key)) {
         is_known = true;
         fill(entry.value, value, *property, items);
-        if (is_planned(*property) && says_default(value, *property)) {
-          std::erase_if(*filled.map(), [&](const Entry& one) { return one.key == entry.key; });
-          continue;
-        }
       }
       for (const PatternSchema& property : schema.pattern_properties) {
         if (!property.pattern.matches(entry.key)) continue;
@@ -91,14 +86,6 @@ class Filling {
       }
       if (!is_known && schema.additional_properties) fill(entry.value, value, *schema.additional_properties, items);
     }
-  }
-
-  bool says_default(const Value& filled, const SchemaNode& property) {
-    const Value* given = default_of(property);
-    if (!given) return false;
-    Value whole = *given;
-    fill(*given, whole, property, false);
-    return same_data(filled, whole);
   }
 
   static void make_integer(Value& filled, const SchemaNode& schema) {

@@ -7,8 +7,6 @@ namespace runner {
 /// `value`, which is valid by `schema`, with every default filled in: missing keys come after those written, in the
 /// order of the schema, at the Location of their mapping; of alternatives only the one that fits gives defaults.
 /// Where an integer is asked for, 1.0 becomes 1. `items` as for check().
-/// An option that is x-planned is not filled in, and taken out where it says its default: that is what happens anyway,
-/// and no stage reads it yet.
 void fill_in_defaults(Value& value, const SchemaNode& schema, bool items = false);
 
 }  // namespace runner

@@ -60,7 +60,6 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-coupling", Keyword::kCoupling, Needs::kCoupling},
     {"x-mixes-samples", Keyword::kMixesSamples, Needs::kFlag},
     {"x-spans-training", Keyword::kSpansTraining, Needs::kFlag},
-    {"x-planned", Keyword::kPlanned, Needs::kFlag},
     {"x-resume", Keyword::kResume, Needs::kResumeClass},
     {"x-rules", Keyword::kRules, Needs::kRules},
     {"x-kinds", Keyword::kKinds, Needs::kText},

@@ -51,7 +51,6 @@ enum class Keyword {
   kCoupling,
   kMixesSamples,
   kSpansTraining,
-  kPlanned,
   kResume,
   kRules,
   kKinds,

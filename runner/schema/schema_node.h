@@ -59,12 +59,11 @@ struct SchemaNode {
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit, planned and resume count
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit and resume count
 
   std::string description, unit;
   std::unique_ptr<const Value> default_value;
   std::vector<Value> examples;
-  bool planned = false;               ///< x-planned
   std::optional<ResumeClass> resume;  ///< x-resume
   std::vector<Rule> rules;            ///< x-rules
   std::optional<std::string> config;  ///< x-config

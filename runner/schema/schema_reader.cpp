@@ -276,9 +276,6 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kUnit:
       node.unit = text();
       break;
-    case Keyword::kPlanned:
-      node.planned = json.get<bool>();
-      break;
     case Keyword::kResume:
       node.resume = json == "safe" ? ResumeClass::kSafe : json == "force" ? ResumeClass::kForce : ResumeClass::kRefused;
       break;

@@ -48,7 +48,7 @@ std::set<std::string> words_of(const Json& property) {
     if (value.is_string()) words.insert(value);
   }
   for (const Json& alternative : property.value("anyOf", Json::array())) {
-    if (!alternative.contains("x-planned")) words.merge(words_of(resolved(alternative)));
+    words.merge(words_of(resolved(alternative)));
   }
   return words;
 }
@@ -57,7 +57,6 @@ std::set<std::string> words_of(const Json& property) {
 void add_words(const Json& schema, const Json& options, const Place& place, std::vector<Worded>& all) {
   for (const auto& [key, property] : schema.at("properties").items()) {
     const Json inside = resolved(property);
-    if (property.contains("x-planned") || inside.contains("x-planned")) continue;
     for (const std::string& word : words_of(inside)) {
       Worded& one = all.emplace_back(Worded{options, place / key});
       one.options[one.place] = word;
@@ -67,7 +66,6 @@ void add_words(const Json& schema, const Json& options, const Place& place, std:
       for (const auto& file :
            std::filesystem::directory_iterator(std::string(RETORT_SOURCE_DIR) + "/schemas/" + folder)) {
         const Json kind = schema_in(folder + "/" + file.path().filename().string());
-        if (kind.contains("x-planned")) continue;
         Json with_kind = options;
         with_kind[place / key] = with_defaults(kind, {{"kind", kind["properties"]["kind"]["const"]}});
         all.push_back({with_kind, place / key / "kind"});

@@ -60,7 +60,7 @@ inline runner::SchemaSet small_schemas() {
           "epochs": {"type": "integer", "minimum": 1, "default": 10, "x-unit": "epochs", "description": "Passes."},
           "micro_batch": {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}], "default": "auto", "description": "Part."},
           "optimizer": {"type": "object", "x-kinds": "train/optimizer", "x-default-kind": "adam", "default": {}, "description": "How."},
-          "precision": {"x-planned": true, "description": "Number format."}
+          "precision": {"description": "Number format."}
         }})"},
       {"train/optimizer/adam.schema.json", R"({
         "$id": "train/optimizer/adam.schema.json", "title": "train/optimizer/adam", "description": "Adam.",

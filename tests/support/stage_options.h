@@ -42,7 +42,6 @@ inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema
   for (const auto& [key, written] : properties.items()) {
     std::string place = file;
     const nlohmann::ordered_json property = follow(written, place);
-    if (property.contains("x-planned")) continue;
     if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
     if (!options.contains(key) || !options[key].is_object()) continue;
     nlohmann::ordered_json inside = property.contains("anyOf") ? follow(property["anyOf"][1], place) : property;

@@ -108,8 +108,6 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
-    return report(console, errors);
   auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);

@@ -91,9 +91,9 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
-  if (errors.empty()) errors = schemas.planned_uses(prepared->recipe.resolved);
-  if (!errors.empty()) return report(console, errors);
+  if (const Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
+      !errors.empty())
+    return report(console, errors);
   std::vector<std::string> overrides = flags.overrides;
   const EvaluatedData data =
       data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved, overrides, prepared->graph.working_folder);

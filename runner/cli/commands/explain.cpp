@@ -36,15 +36,13 @@ std::string takes_phrase(const Option& option) {
 }
 
 /// "an integer of at least 1 (epochs); default 10".
-std::string head(const Option& option) {
-  return takes_phrase(option) + default_phrase(option) + (option.planned ? "; not built yet" : "");
-}
+std::string head(const Option& option) { return takes_phrase(option) + default_phrase(option); }
 
 Json option_json(const Option& option) {
   Json json = {{"key", option.key}, {"takes", option.takes}};
   if (!option.unit.empty()) json["unit"] = option.unit;
   if (option.fallback) json["default"] = to_json(*option.fallback);
-  json.update({{"required", option.required}, {"planned", option.planned}, {"help", option.help}});
+  json.update({{"required", option.required}, {"help", option.help}});
   return json;
 }
 
@@ -121,25 +119,21 @@ Explanation explain_key(const std::vector<Option>& options, std::string_view key
 Explanation explain_kind(const SchemaSet& schemas, const std::string& name) {
   const Json& document = *schemas.document(name);
   const std::string summary = document.value("description", "");
-  const bool is_planned = document.value("x-planned", false);
-  Explanation result{name + ": " + summary + (is_planned ? " Not built yet." : "") + "\n", {{"kind", name}}};
+  Explanation result{name + ": " + summary + "\n", {{"kind", name}}};
   if (const Kind* kind = schemas.kind(name)) {
     result.text += ports_text(*kind, "  ");
     result.json.update(kind_json(*kind));
     result.json.erase("name");
   } else {
-    result.json.update({{"summary", summary}, {"planned", is_planned}});
+    result.json["summary"] = summary;
   }
   result.json["options"] = Json::array();
   result.text += "\n";
-  std::string planned;
   for (const Option& option : options_of(schemas, name)) {
-    std::string& text = option.planned ? planned : result.text;
-    text += "  " + option.key + ": " + takes_phrase(option) + default_phrase(option) + "\n";
-    if (!option.help.empty()) text += "      " + option.help + "\n";
+    result.text += "  " + option.key + ": " + takes_phrase(option) + default_phrase(option) + "\n";
+    if (!option.help.empty()) result.text += "      " + option.help + "\n";
     result.json["options"].push_back(option_json(option));
   }
-  if (!planned.empty()) result.text += "\nNot built yet:\n\n" + planned;
   return result;
 }
 
@@ -148,9 +142,8 @@ Explanation explain_kinds(const SchemaSet& schemas, std::string_view what, const
   for (const std::string& name : names) {
     const Json& document = *schemas.document(name);
     const std::string summary = document.value("description", "");
-    result.text += name + ": " + summary + (document.value("x-planned", false) ? " Not built yet." : "") + "\n";
-    result.json["kinds"].push_back(
-        {{"kind", name}, {"summary", summary}, {"planned", document.value("x-planned", false)}});
+    result.text += name + ": " + summary + "\n";
+    result.json["kinds"].push_back({{"kind", name}, {"summary", summary}});
   }
   result.json["in"] = what;
   return result;

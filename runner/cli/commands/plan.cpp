@@ -46,7 +46,6 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
-  if (Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty()) return errors;
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();

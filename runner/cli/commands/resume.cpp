@@ -77,7 +77,6 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
     return ExitCode::kDone;
   }
   if (!prepared->broken_rules.empty()) return report(console, broken_by_record(prepared->broken_rules));
-  if (const Diagnostics errors = schemas.planned_uses(new_recipe); !errors.empty()) return report(console, errors);
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);

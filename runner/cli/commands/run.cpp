@@ -36,8 +36,6 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  if (const Diagnostics errors = schemas.planned_uses(prepared->recipe.resolved); !errors.empty())
-    return report(console, errors);
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return report(console, part.errors());

@@ -372,8 +372,6 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     else print_jobs(prepared->jobs, console.out);
     return ExitCode::kDone;
   }
-  for (const Job& job : prepared->jobs)
-    if (const Diagnostics errors = schemas.planned_uses(job.recipe); !errors.empty()) return report(console, errors);
   const auto here = std::filesystem::current_path();
   const auto folder = make_sweep_folder(prepared->dir);
   if (!folder) return report(console, folder.errors());

@@ -109,7 +109,6 @@ class AskedSweep {
     if (!prepared) return prepared.errors();
     Job& job = prepared->jobs.front();
     job.number = journal_.trials().size();
-    if (const Diagnostics errors = schemas_.planned_uses(job.recipe); !errors.empty()) return errors;
     if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots); !errors.empty())
       return errors;
     std::error_code ignored;

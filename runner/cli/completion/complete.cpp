@@ -59,7 +59,7 @@ Candidates recipes(const NamedRecipe& named, std::string_view typed) {
 Candidates kinds(const SchemaSet& schemas) {
   Candidates found;
   for (const Kind& kind : schemas.kinds()) {
-    found.push_back({kind.name, (kind.planned ? "not built yet: " : "") + kind.summary});
+    found.push_back({kind.name, kind.summary});
   }
   for (const SchemaFile& file : embedded_schemas()) {
     if (std::ranges::count(file.path, '/') != 2) continue;

@@ -29,7 +29,7 @@ TEST(KindListing, JsonHasEveryPort) {
             R"({"name":"train.fit","family":"train","summary":"Fits a model.","version":3,)"
             R"("inputs":[{"name":"data","type":"dataset","optional":false,"many":false},)"
             R"({"name":"others","type":"dataset","optional":true,"many":true}],)"
-            R"("outputs":[{"name":"checkpoint","type":"checkpoint"}],"cacheable":true,"planned":false})");
+            R"("outputs":[{"name":"checkpoint","type":"checkpoint"}],"cacheable":true})");
 }
 
 }  // namespace

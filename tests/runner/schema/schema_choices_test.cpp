@@ -36,18 +36,6 @@ TEST(SchemaChoices, AlternativesAreThoseOfAllParts) {
               ElementsAre("\"cpu\"", "\"cuda\"", "\"cuda:0\"", "\"auto\""));
 }
 
-TEST(SchemaChoices, AlternativesThatAreNotBuiltSaySo) {
-  const auto texts =
-      schema_texts({{"train/part.schema.json", R"({"title": "train.part", "description": "Part.", "type": "object",
-        "properties": {"kind": {"const": "train.part"}, "format": {"anyOf": [{"enum": ["fp32"]},
-          {"const": "bf16", "x-planned": true}], "default": "fp32", "description": "A format."}}})"}});
-  const auto schemas = SchemaSet::load(texts.files);
-  ASSERT_TRUE(schemas);
-  EXPECT_THAT(listed(schemas->choices(written(R"({"schema": 1, "train": {"kind": "train.part"}})"),
-                                      std::vector<std::string>{"train", "format"})),
-              ElementsAre("\"fp32\"", "\"bf16\": not built yet"));
-}
-
 TEST(SchemaChoices, ItemsOfAList) {
   EXPECT_THAT(listed(choices(kFit, {"device", "fallback", "0"})), ElementsAre("\"gpu\"", "\"cpu\""));
   EXPECT_THAT(listed(choices(kFit, {"device", "fallback"})), IsEmpty());

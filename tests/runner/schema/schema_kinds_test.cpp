@@ -103,17 +103,5 @@ TEST(SchemaKinds, KindsFileTakesTheCommonKeysToo) {
               ElementsAre("E0303 /epochs: expected an integer of at least 1 (epochs), got 0"));
 }
 
-TEST(SchemaKinds, PlannedKindValidates) {
-  const auto texts =
-      schema_texts({{"train/later.schema.json", R"({"title": "train.later", "description": "Later.", "x-planned": true,
-      "type": "object", "additionalProperties": false, "properties": {"kind": {"const": "train.later"}, "a": {"type": "integer", "default": 2}}})"}});
-  const auto schemas = SchemaSet::load(texts.files);
-  ASSERT_TRUE(schemas);
-  EXPECT_TRUE(schemas->kind("train.later")->planned);
-  Value value = written(R"({"schema": 1, "train": {"kind": "train.later"}})");
-  EXPECT_THAT(told(schemas->validate(value)), IsEmpty());
-  EXPECT_TRUE(same_data(*value.find("train"), written(R"({"kind": "train.later", "a": 2})")));
-}
-
 }  // namespace
 }  // namespace runner

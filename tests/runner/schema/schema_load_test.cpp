@@ -116,7 +116,6 @@ TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {
   EXPECT_TRUE(kind->inputs[1].many);
   EXPECT_EQ(kind->outputs[0].type, ArtifactType::kCheckpoint);
   EXPECT_TRUE(kind->cacheable);
-  EXPECT_FALSE(kind->planned);
   EXPECT_EQ(kind->file, "train/fit.schema.json");
 }
 

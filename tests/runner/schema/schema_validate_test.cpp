@@ -176,12 +176,6 @@ TEST(SchemaValidate, BadKeyIsNamed) {
               ElementsAre("E0312 /A: the key \"A\" does not have the required form (Small letters.)"));
 }
 
-TEST(SchemaValidate, PlannedOptionIsCheckedLikeAnyOther) {
-  const char* schema = R"({"properties": {"a": {"x-planned": true, "type": "integer"}}})";
-  EXPECT_THAT(checked(schema, R"({"a": 1})"), IsEmpty());
-  EXPECT_THAT(checked(schema, R"({"a": "b"})"), ElementsAre("E0302 /a: expected an integer, got the string \"b\""));
-}
-
 TEST(SchemaValidate, SecretsAreNotShown) {
   Value secret{std::string("hunter2"), {}, "${oc.env:TOKEN}"};
   for (const char* schema :

@@ -48,8 +48,8 @@ void check_properties(const Json& schema, const std::string& where) {
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
-      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "x-planned" ||
-                  key == "x-resume" || key == "$comment")
+      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "x-resume" ||
+                  key == "$comment")
           << where << ": '" << key << "' beside $ref has no effect";
     }
   }

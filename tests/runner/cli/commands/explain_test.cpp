@@ -42,9 +42,9 @@ TEST(Explain, MappingListsTheKeysBelowIt) {
             "Keys below it: kind, learning_rate, betas, nesterov\n");
 }
 
-TEST(Explain, RequiredAndPlannedOptionsSaySo) {
+TEST(Explain, RequiredOptionsSaySo) {
   EXPECT_EQ(told_of("data.root"), "data.root: a string; required\n  The folder to read.\n  in data.folder\n");
-  EXPECT_EQ(told_of("train.precision"), "train.precision: anything; not built yet\n  Number format.\n  in train.fit\n");
+  EXPECT_EQ(told_of("train.precision"), "train.precision: anything\n  Number format.\n  in train.fit\n");
 }
 
 TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
@@ -67,14 +67,6 @@ TEST(Explain, KindTellsPortsAndOptions) {
       "      Wires input ports explicitly: {port: stage.port}, or a list for a port that takes several.\n"
       "  foreach: a mapping\n"
       "      One node per item: {key: [values]}; several keys form their product. Options may use ${item.key}.\n");
-}
-
-TEST(Explain, OptionsThatAreNotBuiltAreListedApart) {
-  const std::string text = told_of("train.fit");
-  const std::size_t apart = text.find("\nNot built yet:\n\n");
-  ASSERT_NE(apart, text.npos) << text;
-  EXPECT_GT(text.find("  precision: anything\n"), apart);
-  EXPECT_LT(text.find("  epochs: "), apart);
 }
 
 TEST(Explain, KindOfASubMapping) {
@@ -122,7 +114,7 @@ TEST(Explain, JsonIsDistinguishedByItsFirstKey) {
   const auto json = [&](const std::string& what) { return explain(schemas, what)->json; };
   EXPECT_EQ(json("train.epochs").dump(),
             R"json({"key":"train.epochs","options":[{"takes":"an integer of at least 1 (epochs)","unit":"epochs",)json"
-            R"json("default":10,"required":false,"planned":false,"help":"Passes.","kinds":["train.fit"],)json"
+            R"json("default":10,"required":false,"help":"Passes.","kinds":["train.fit"],)json"
             R"json("stages":["train.fit"]}]})json");
   EXPECT_EQ(json("train.fit")["kind"], "train.fit");
   EXPECT_EQ(json("train.fit")["version"], 3);
