@@ -2,7 +2,11 @@
 #include <array>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
+#include "runner/disk/new_file.h"
 #include "runner/report/table.h"
+#include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
 #include "runner/text/csv.h"
 #include "runner/text/decimal.h"
@@ -100,6 +104,15 @@ std::string results_csv(const SweepResults& results) {
     text += csv_line(row);
   }
   return text;
+}
+
+nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results) {
+  const SweepLayout layout(journal.folder());
+  nlohmann::ordered_json json = to_json(results);
+  json["folder"] = journal.folder().string();
+  write_atomically(layout.results_csv(), results_csv(results));
+  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return json;
 }
 
 }  // namespace runner

@@ -61,4 +61,7 @@ std::string results_text(const SweepResults& results);
 std::string results_csv(const SweepResults& results);
 nlohmann::ordered_json to_json(const SweepResults& results);
 
+/// results.csv and results.json of a sweep, and what the latter holds. Throws WriteError.
+nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results);
+
 }  // namespace runner

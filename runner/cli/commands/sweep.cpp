@@ -325,13 +325,22 @@ Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sou
   return {};
 }
 
-nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results) {
-  const SweepLayout layout(journal.folder());
-  nlohmann::ordered_json json = to_json(results);
-  json["folder"] = journal.folder().string();
-  write_atomically(layout.results_csv(), results_csv(results));
-  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  return json;
+/// What divides or watches this machine, where the trials run on a cluster.
+Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& sweep) {
+  Diagnostics errors;
+  if (sweep.launcher.is_null()) return errors;
+  const auto refuse = [&](bool is_asked, const std::string& pointer, const std::string& what, const std::string& help) {
+    if (is_asked) errors.push_back({ErrorCode::kUsage, {}, pointer, what, help});
+  };
+  refuse(flags.slots.slots > 1 || flags.slots.is_auto, "",
+         "--slots divides this machine, and the trials run on a cluster",
+         "limit the tasks at work by sweep.launcher.at_once");
+  refuse(flags.reuse.all || flags.reuse.none, "",
+         "--reuse and --no-reuse are for trials on this machine, and these run on a cluster", "leave them out");
+  refuse(sweep.asha.has_value(), "/sweep/asha",
+         "sweep.asha stops trials of this machine early, and these run on a cluster",
+         "leave out sweep.asha (sweep.asha=null), or the launcher");
+  return errors;
 }
 
 ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
@@ -345,27 +354,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
                          : prepare_in_slots(named, schemas, flags.slots, flags.reuse, flags.log, console);
   if (!settled) return report(console, settled.errors());
   const PreparedSweep* const prepared = &settled->sweep;
-  if ((flags.slots.slots > 1 || flags.slots.is_auto) && !prepared->launcher.is_null()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "--slots divides this machine, and the trials run on a cluster",
-                             "limit the tasks at work by sweep.launcher.at_once"}});
-  }
-  if ((flags.reuse.all || flags.reuse.none) && !prepared->launcher.is_null()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "--reuse and --no-reuse are for trials on this machine, and these run on a cluster",
-                             "leave them out"}});
-  }
-  if (prepared->asha && !prepared->launcher.is_null()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "/sweep/asha",
-                             "sweep.asha stops trials of this machine early, and these run on a cluster",
-                             "leave out sweep.asha (sweep.asha=null), or the launcher"}});
-  }
+  if (const Diagnostics errors = misused_on_cluster(flags, *prepared); !errors.empty()) return report(console, errors);
   warn(console, prepared->warnings);
   if (flags.dry_run) {
     if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(prepared->jobs)}});

@@ -35,8 +35,6 @@ Result<std::filesystem::path> make_sweep_folder(const std::string& given);
 /// The recipe of a trial, in its file. A secret that only the command line knows would not be in it: an error. Throws
 /// WriteError.
 Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sources);
-/// results.csv and results.json of a sweep, and what the latter holds. Throws WriteError.
-nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepResults& results);
 
 /// `retort sweep ask-tell NAME`: the trials of a sweep are those that a sampler outside asks for, by lines of JSON on
 /// stdin, and it is told on stdout what they came to (ask_tell.h). `retort sweep ask-tell resume DIR` goes on with one
