@@ -45,7 +45,7 @@ class Export : public testing::TestWithParam<Backbone> {
   }
   /// What `retort predict` says of three images: a row of probabilities in the order of the classes an image.
   nlohmann::json predicted(const std::string& run) {
-    const Ended ended = retort("predict " + run + " --nlohmann::json --top 3 " + images(), folder_.path());
+    const Ended ended = retort("predict " + run + " --json --top 3 " + images(), folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err;
     std::istringstream lines(ended.out);
     nlohmann::json rows = nlohmann::json::array();
@@ -84,6 +84,7 @@ class Export : public testing::TestWithParam<Backbone> {
   }
   TemporaryFolder folder_;
 };
+
 /// A Python that has the libraries, RETORT_TEST_PYTHON before that of scripts/bench-python and the first on PATH;
 /// empty: there is none.
 inline std::string python() {
