@@ -13,11 +13,20 @@ action="$1"
 dir="$2"
 shift 2
 
+# Returns when they have ended, after which they write nothing any more.
 stop() {
-  local pid file
+  local pid file pids=()
   for file in state/ctld.pid state/d.pid; do
     pid=$(cat "$dir/$file" 2>/dev/null || true)
-    if [ -n "$pid" ]; then kill "$pid" 2>/dev/null || true; fi
+    if [ -n "$pid" ]; then pids+=("$pid"); fi
+  done
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do
+    for _ in $(seq 100); do
+      kill -0 "$pid" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill -9 "$pid" 2>/dev/null || true
   done
 }
 
