@@ -155,7 +155,8 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
   while (true) {
     auto sweep = prepare_sweep(named, schemas, console.sources, tried.slots);
     if (!sweep) return sweep.errors();
-    if (!sweep->launcher.is_null()) return SweepInSlots{*std::move(sweep), tried.slots};
+    if (!sweep->launcher.is_null() || (tried.slots == 1 && !wish.is_auto))
+      return SweepInSlots{*std::move(sweep), tried.slots};
     if (wish.is_auto) {  // threads: auto has become a part of the processor
       const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs), slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {
