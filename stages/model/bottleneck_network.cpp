@@ -5,6 +5,8 @@
 
 #include <torch/torch.h>
 
+#include "stages/model/gated_residual.h"
+
 namespace stages {
 namespace {
 
@@ -61,8 +63,8 @@ at::Tensor Bottleneck::compute(const at::Tensor& input) const {
   at::Tensor y = bn1_->forward(conv1_->forward(x)).relu_();
   y = bn2_->forward(conv2_->forward(y)).relu_();
   y = bn3_->forward(conv3_->forward(y));
-  if (se_) y = se_->forward(y);
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
+  if (se_) return gated_residual(y, se_->forward(y), added);
   return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
 }
 

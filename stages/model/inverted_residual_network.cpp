@@ -72,7 +72,7 @@ at::Tensor InvertedResidual::compute(const at::Tensor& input) const {
   const at::Tensor x = own(input);
   at::Tensor y = widen_ ? activated(widen_norm_->forward(widen_->forward(x)), is_silu_) : x;
   y = activated(depthwise_norm_->forward(depthwise_->forward(y)), is_silu_);
-  if (se_) y = se_->forward(y);
+  if (se_) y = y * se_->forward(y);
   y = narrow_norm_->forward(narrow_->forward(y));
   if (!adds_input_) return y;
   return y.scalar_type() == x.scalar_type() ? y.add_(x) : y + x;

@@ -25,7 +25,7 @@ class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,
                     const at::TensorOptions& options);
-  /// Of maps (n, channels, h, w) their gate times themselves.
+  /// Of maps (n, channels, h, w) how much of each channel goes through, (n, channels, 1, 1).
   at::Tensor forward(const at::Tensor& maps) const;
 
  private:
