@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 
 namespace runner {
@@ -81,6 +82,14 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
   return all;
 }
 
+/// A copy of a process has the thread that made it alone, and what other threads held then, the heap's locks among
+/// them, nobody gives back.
+bool has_one_thread() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1;
+}
+
 }  // namespace
 
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
@@ -108,12 +117,13 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   const std::vector<char*> environment = worker_environment(command.variables);
 
   const pid_t parent = getpid();
+  const bool is_copied = command.body && has_one_thread();
   // A program needs no copy of this process' memory, which takes longer to make than all else here.
-  const pid_t child = command.body ? fork() : vfork();
+  const pid_t child = is_copied ? fork() : vfork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) {
     int error = prepare_child(parent, *requests.read, *output.write, *events.write);
-    if (error == 0 && command.body) {
+    if (error == 0 && is_copied) {
       close_inherited(0);  // which tells the parent that all is well
       environ = const_cast<char**>(environment.data());
       _exit(command.body(command.arguments));

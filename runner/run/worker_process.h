@@ -31,7 +31,7 @@ struct WorkerCommand {
   std::vector<std::string> variables = {};
   /// What the child does with `arguments` in place of executing `program`; its exit code. It has a copy of this
   /// process' memory and nothing of its descriptors but 0 to 3, and must throw nothing. What is read already, such as
-  /// the schemas, need not be read again. This process may have no other thread.
+  /// the schemas, need not be read again. Where this process has another thread, `program` is executed all the same.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
 };
 

@@ -15,7 +15,8 @@ namespace runner {
 
 /// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
 /// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A
-/// signal that was ignored when it was made stays so (nohup, background jobs).
+/// signal that was ignored when it was made stays so (nohup, background jobs). No thread may be older than it, but the
+/// one that makes it: such a thread would take the signals itself.
 class SignalSource {
  public:
   SignalSource();

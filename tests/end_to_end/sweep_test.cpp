@@ -279,6 +279,9 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
   EXPECT_THAT(other.err, HasSubstr("error[E0807]: this is not how the sweep was begun: there were 2 trials and would "
                                    "now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
   EXPECT_THAT(other.err, HasSubstr("it was begun as `retort sweep classify data.root=photos "));
+  EXPECT_THAT(resume(begun + "train.epochs=2 train.warm_start=null,nowhere --slots 512").err,
+              HasSubstr("error[E0807]: this is not how the sweep was begun"))
+      << "which is seen before any trial is planned";
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
   EXPECT_THAT(resume("--slots 512").err, HasSubstr("512 trials at a time with 1 threads each are more than the "));

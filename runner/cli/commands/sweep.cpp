@@ -127,13 +127,16 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
   NamedRecipe named = flags.recipe;
   named.name = words.size() > 1 ? words[1] : "";
   named.overrides.erase(named.overrides.begin(), named.overrides.begin() + (words.size() > 1 ? 2 : 1));
-  SweepFlags in_slots = flags;
-  const auto slots = slots_of_resumed_sweep(*journal, flags, console);
+  const bool is_auto = flags.slots.is_auto;
+  Result<std::int64_t> slots = is_auto ? slots_of_resumed_sweep(*journal, flags, console) : flags.slots.slots;
   if (!slots) return report(console, slots.errors());
-  in_slots.slots.slots = *slots;
   const Diagnostics found = check_resumed_sweep(*journal, named, *slots, flags.force, console.sources);
   if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
   warn(console, found);
+  if (!is_auto) slots = slots_of_resumed_sweep(*journal, flags, console);  // after what takes no planning
+  if (!slots) return report(console, slots.errors());
+  SweepFlags in_slots = flags;
+  in_slots.slots.slots = *slots;
   return go_through(*journal, in_slots, console);
 }
 

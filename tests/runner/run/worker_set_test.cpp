@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -28,17 +30,30 @@ TEST(WorkerSet, ProgramThatCannotBeStartedIsReported) {
   EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
 }
 
-std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
-  WorkerSet workers;
-  const auto worker = workers.start({.program = "/usr/bin/env", .arguments = {}, .variables = std::move(variables)});
+struct Ended {
   std::string printed;
+  int exit = -1;
+};
+
+/// What the only worker of a set came to.
+Ended end_of(WorkerSet& workers) {
+  Ended ended;
   for (;;) {
     const auto occurrence = workers.next();
     const auto* of = std::get_if<NewsOf>(&occurrence);
     if (!of) continue;
-    if (const auto* output = std::get_if<OutputText>(&of->news)) printed += output->text;
-    if (std::holds_alternative<WorkerExit>(of->news)) return printed;
+    if (const auto* output = std::get_if<OutputText>(&of->news)) ended.printed += output->text;
+    if (const auto* exit = std::get_if<WorkerExit>(&of->news)) {
+      ended.exit = exit->exit;
+      return ended;
+    }
   }
+}
+
+std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
+  WorkerSet workers;
+  const auto worker = workers.start({.program = "/usr/bin/env", .arguments = {}, .variables = std::move(variables)});
+  return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
 TEST(WorkerSet, ThreadsSleepRatherThanSpinUnlessTheUserSaysOtherwise) {
@@ -89,19 +104,22 @@ TEST(WorkerSet, BodyIsRunAsAProgramWouldBe) {
                                      .variables = {"CUDA_VISIBLE_DEVICES=GPU-1"},
                                      .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;
-  std::string printed;
-  for (;;) {
-    const auto occurrence = workers.next();
-    const auto* of = std::get_if<NewsOf>(&occurrence);
-    if (!of) continue;
-    if (const auto* output = std::get_if<OutputText>(&of->news)) printed += output->text;
-    if (const auto* exit = std::get_if<WorkerExit>(&of->news)) {
-      EXPECT_EQ(exit->exit, 7);
-      break;
-    }
-  }
-  EXPECT_EQ(printed, "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
+  const Ended ended = end_of(workers);
+  EXPECT_EQ(ended.exit, 7);
+  EXPECT_EQ(ended.printed, "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
   EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "its environment is its own";
+}
+
+// Another thread may be in the middle of anything, and in a copy of this process it would stay there.
+TEST(WorkerSet, BesideAnotherThreadTheProgramIsRunInPlaceOfABody) {
+  WorkerSet workers;
+  std::promise<void> end;
+  std::thread other([ended = end.get_future()] { ended.wait(); });  // after the set, whose signals it would take
+  const auto worker = workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
+  ASSERT_TRUE(worker) << worker.errors().at(0).message;
+  EXPECT_EQ(end_of(workers).printed, "a program\n");
+  end.set_value();
+  other.join();
 }
 
 TEST(WorkerSet, DiesWithItsParent) {
