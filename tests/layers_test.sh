@@ -188,26 +188,24 @@ check_program() {
   )"
 }
 
+readonly checks="check_includes check_run_layout check_texts check_one_loop check_kinds check_files check_trust"
+
 check() {
   cd "$1"
-  check_includes
-  check_run_layout
-  check_texts
-  check_one_loop
-  check_kinds
-  check_files
-  check_trust
+  local one
+  for one in $checks; do "$one"; done
   if [ -n "${2:-}" ]; then check_program "$2"; fi
   [ "$found" = no ]
 }
 
 # Plants a mistake by the commands on standard input in a fresh copy of the tree; the rule $1 must be what objects.
+# Only those of $by are asked, which takes a tenth of the time.
 expect() {
   local rule="$1" said
   rm -rf "$copy"
   cp -r "$clean" "$copy"
   (cd "$copy" && bash -euo pipefail -s)
-  if said=$("$self" "$copy" 2>&1); then
+  if said=$(cd "$copy" && found=no && "$by" 2>&1 && [ "$found" = no ]); then
     echo "not found: $rule"
     failed=yes
   elif ! grep -qxF "$rule:" <<<"$said"; then
@@ -217,14 +215,14 @@ expect() {
 }
 
 self_test() {
-  self=$(realpath "$0")
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   clean="$scratch/clean" copy="$scratch/copy" failed=no
   mkdir "$clean"
   (cd "$1" && tracked | tar -cf - -T - --ignore-failed-read) | tar -xf - -C "$clean"
-  "$self" "$clean" || failed=yes
+  (check "$clean") || failed=yes
 
+  local by=check_includes
   expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value/value.h'
   expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/graph/graph.cpp'
   expect "every folder of runner/ is a room" <<<'mkdir runner/misc; touch runner/misc/more.h'
@@ -252,12 +250,15 @@ self_test() {
   expect "SQLite is known to runner/registry/database.cpp alone" \
     <<<'echo "#include <sqlite3.h>" >>runner/registry/run_index.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
+  by=check_run_layout
   expect "the names in a run's folder stand in runner/stage/run_layout alone" \
     <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'
+  by=check_one_loop
   expect "gradients are computed in stages/train/gradient.cpp alone" \
     <<<'echo "void f(at::Tensor loss) { loss.backward(); }" >>stages/train/supervised.cpp'
   expect "the optimizer is stepped in one place alone" \
     <<<'echo "void f(Optimizer& optimizer) { optimizer.step({}); }" >>stages/train/supervised.cpp'
+  by=check_kinds
   expect "a kind that has a schema is in the table" <<<'sed -i "/&kMemoryPolicy/d" stages/stages.cpp'
   expect "a kind that has a schema is declared" <<<'sed -i "/ kMemoryPolicy;/d" stages/stages.h'
   expect "a kind that has a schema has its code" <<<'rm stages/memory/policy.cpp'
@@ -266,14 +267,15 @@ self_test() {
   expect "a schema's title is its kind" <<<'sed -i s/memory.policy/memory.police/ schemas/memory/policy.schema.json'
   expect "the table of kinds is sorted" \
     <<<'sed -i "/&kMemoryPolicy/d; s/&kTrainSupervised/\&kTrainSupervised, \&kMemoryPolicy/" stages/stages.cpp'
+  by=check_files
   expect "no file is larger than 1 MB" <<<'head -c 1000001 /dev/zero >recipes/large.bin'
   expect "no path of one machine is in the tree" <<<'echo "root: /ho""me/me/photos" >>recipes/classify.yaml'
-
+  by=check_trust
   expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch-cpu.txt'
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/disk alone: it never follows links, and knows how to flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
-
+  by=check_texts
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
     <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/weights_source.cpp'
 
