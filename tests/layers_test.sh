@@ -78,8 +78,11 @@ check_includes() {
       code "#include [<\"]stages/(${families/memory|/})/" "stages/$family" | but_not "#include [<\"]stages/$family/"
     )"
   done
-  forbid "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" "$(
-    code '#include [<"]torch/torch\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
+  forbid "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" "$(
+    code '#include [<"]torch/torch\.h' stages tests experiments scripts/templates
+  )"
+  forbid "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" "$(
+    code '#include [<"]torch/(autograd|types|utils)\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
   forbid "stages/text knows no tensor" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
   forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
@@ -240,8 +243,10 @@ self_test() {
     <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in a room before them" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
-  expect "<torch/torch.h> costs ten seconds: only in a .cpp, by the precompiled header" \
-    <<<'echo "#include <torch/torch.h>" >>stages/tensor/batch.h'
+  expect "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" \
+    <<<'echo "#include <torch/torch.h>" >>tests/stages/model/scale_test.cpp'
+  expect "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" \
+    <<<'echo "#include <torch/types.h>" >>stages/tensor/batch.h'
   expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/pieces.h'
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'

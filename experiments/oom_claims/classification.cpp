@@ -1,6 +1,6 @@
 #include "experiments/oom_claims/classification.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "experiments/oom_claims/image_network.h"
 #include "stages/train/loss.h"

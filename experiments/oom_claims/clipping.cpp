@@ -1,6 +1,6 @@
 // What clipping costs, and when it has to come.
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/classification.h"

@@ -1,6 +1,7 @@
 #include "experiments/oom_claims/contrastive.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/exactness.h"
 #include "stages/random/dropout.h"

@@ -1,7 +1,8 @@
 #include <functional>
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/dry_run.h"

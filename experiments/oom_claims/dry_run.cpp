@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/classification.h"
 #include "stages/tensor/module_names.h"

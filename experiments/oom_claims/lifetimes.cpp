@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/classification.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/text.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/classification.h"

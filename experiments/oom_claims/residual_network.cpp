@@ -3,7 +3,9 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
 

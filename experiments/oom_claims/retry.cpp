@@ -1,4 +1,4 @@
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/classification.h"

@@ -1,6 +1,6 @@
 #include <c10/core/AllocatorConfig.h>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/claim.h"
 

@@ -1,7 +1,7 @@
 #include <optional>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "experiments/oom_claims/image_network.h"
 #include "stages/model/attached_lora.h"

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -1,6 +1,6 @@
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/artifact/dataset.h"

@@ -1,6 +1,6 @@
 #include "stages/artifact/checkpoint.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/split_mix.h"
 #include "runner/stage/stage.h"

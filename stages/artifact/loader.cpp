@@ -9,7 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include "stages/machine/cpu_pool.h"
 

@@ -1,6 +1,6 @@
 #include "stages/data/feature_dataset.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

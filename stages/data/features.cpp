@@ -3,7 +3,8 @@
 #include <filesystem>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 #include "runner/stage/image_folder.h"
 #include "runner/stage/plan_context.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

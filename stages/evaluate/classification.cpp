@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/evaluate/class_scores.h"
 

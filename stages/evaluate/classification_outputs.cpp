@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/config_reader.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/text/csv.h"
 #include "runner/text/decimal.h"

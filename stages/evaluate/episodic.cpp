@@ -4,7 +4,7 @@
 #include <optional>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/config_reader.h"

@@ -1,7 +1,7 @@
 #include "stages/evaluate/evaluation_results.h"
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_report.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"

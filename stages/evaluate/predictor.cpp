@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/plan_context.h"
 #include "runner/stage/stage.h"

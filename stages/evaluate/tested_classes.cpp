@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"

@@ -1,6 +1,6 @@
 #include "stages/machine/determinism.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdlib>
 #include <set>

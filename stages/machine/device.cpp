@@ -1,6 +1,6 @@
 #include "stages/machine/device.h"
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 #include <charconv>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "stages/machine/memory_meter.h"
 
 #include <sys/resource.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdlib>

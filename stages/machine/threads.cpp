@@ -1,7 +1,7 @@
 #include "stages/machine/threads.h"
 
 #include <sched.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

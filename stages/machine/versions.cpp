@@ -1,6 +1,6 @@
 #include "stages/machine/versions.h"
 
-#include <torch/torch.h>
+#include <torch/version.h>
 
 #include <ATen/Version.h>
 

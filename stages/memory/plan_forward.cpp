@@ -5,7 +5,8 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/memory/plan_terms.h"
 #include "stages/tensor/module_names.h"

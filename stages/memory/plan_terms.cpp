@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/memory/memory_budget.h"
 

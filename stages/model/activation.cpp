@@ -8,7 +8,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace stages {
 namespace {

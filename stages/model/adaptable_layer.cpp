@@ -2,7 +2,8 @@
 
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace stages {
 

@@ -1,6 +1,7 @@
 #include "stages/model/adapted_clip.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/adapter_layout.h"

@@ -7,7 +7,8 @@
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"

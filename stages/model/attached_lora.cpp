@@ -6,7 +6,8 @@
 #include <set>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/initializer.h"

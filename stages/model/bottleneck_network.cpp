@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/types.h>
 
 #include "stages/model/gated_residual.h"
 

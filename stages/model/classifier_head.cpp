@@ -3,7 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/model/initializer.h"
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"

@@ -1,6 +1,6 @@
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -1,6 +1,7 @@
 #include "stages/model/conv_network.h"
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

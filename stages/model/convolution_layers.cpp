@@ -1,6 +1,6 @@
 #include "stages/model/convolution_layers.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/model/initializer.h"
 

@@ -2,7 +2,9 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/moduledict.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include "stages/model/convolution_layers.h"
 #include "stages/model/episode_network.h"

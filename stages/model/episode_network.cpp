@@ -3,7 +3,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/precision.h"
 

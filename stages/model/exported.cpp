@@ -3,7 +3,7 @@
 #include <cassert>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -1,7 +1,7 @@
 #include "stages/model/exported_clip.h"
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/model/weight_names.h"
 

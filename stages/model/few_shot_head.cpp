@@ -1,6 +1,6 @@
 #include "stages/model/few_shot_head.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/numerics/precision.h"

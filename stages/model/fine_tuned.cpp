@@ -2,7 +2,8 @@
 
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/adapter_layout.h"

@@ -1,6 +1,7 @@
 #include "stages/model/first_adapter.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/adapter_folder.h"

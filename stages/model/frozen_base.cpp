@@ -1,6 +1,6 @@
 #include "stages/model/frozen_base.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 namespace stages {
 

@@ -4,7 +4,9 @@
 #include <stdexcept>
 
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/linear_layer.h"
 

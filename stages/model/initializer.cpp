@@ -3,7 +3,9 @@
 #include <cassert>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/split_mix.h"
 

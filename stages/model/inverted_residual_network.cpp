@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

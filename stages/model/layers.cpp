@@ -1,6 +1,6 @@
 #include "stages/model/layers.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/numerics/linear_layer.h"
 #include "stages/numerics/patches.h"

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

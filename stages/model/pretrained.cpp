@@ -6,7 +6,9 @@
 #include <set>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"

@@ -4,7 +4,8 @@
 #include <stdexcept>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/text/join.h"
 

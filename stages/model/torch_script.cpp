@@ -8,7 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/script.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/image_classifier.h"
 

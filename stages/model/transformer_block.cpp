@@ -5,7 +5,8 @@
 #include <limits>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

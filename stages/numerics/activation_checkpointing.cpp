@@ -4,7 +4,7 @@
 #include <optional>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"

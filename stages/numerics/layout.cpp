@@ -1,6 +1,7 @@
 #include "stages/numerics/layout.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

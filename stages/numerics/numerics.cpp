@@ -1,7 +1,8 @@
 #include "stages/numerics/numerics.h"
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/run_context.h"
 #include "stages/numerics/precision_rules.h"

@@ -2,7 +2,9 @@
 
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/linear_layer.h"
 #include "stages/numerics/precision.h"

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

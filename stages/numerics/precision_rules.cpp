@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"

@@ -1,6 +1,6 @@
 #include "stages/numerics/prepared_network.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 namespace stages {
 

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include <ATen/autocast_mode.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/precision.h"
 #include "stages/random/dropout.h"

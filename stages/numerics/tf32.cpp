@@ -1,6 +1,6 @@
 #include "stages/numerics/tf32.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

@@ -7,7 +7,8 @@
 #include <ATen/OpMathType.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/random/launch_dropout.h"
 

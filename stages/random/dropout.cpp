@@ -5,7 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/random/apply_dropout.h"
 #include "stages/random/random.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 namespace stages {
 namespace {

@@ -1,6 +1,6 @@
 #include "stages/tensor/scoped.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 namespace stages {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/recorder.h"
 

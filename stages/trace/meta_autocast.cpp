@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <torch/library.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"

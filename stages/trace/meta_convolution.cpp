@@ -2,7 +2,7 @@
 #include <array>
 #include <tuple>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"

@@ -1,6 +1,6 @@
 #include "stages/trace/meta_kernels.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"

@@ -1,6 +1,6 @@
 #include <tuple>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/meta_families.h"
 

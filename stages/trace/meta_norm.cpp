@@ -1,7 +1,7 @@
 #include <array>
 #include <tuple>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/meta_families.h"
 

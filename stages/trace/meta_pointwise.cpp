@@ -1,6 +1,6 @@
 #include <ATen/ops/add_meta_dispatch.h>
 #include <ATen/ops/mul_meta_dispatch.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/meta_families.h"
 

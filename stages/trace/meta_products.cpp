@@ -2,7 +2,7 @@
 #include <ATen/ops/baddbmm_meta_dispatch.h>
 #include <ATen/ops/bmm_meta_dispatch.h>
 #include <ATen/ops/mm_meta_dispatch.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/meta_families.h"
 #include "stages/trace/onednn_product.h"

@@ -5,7 +5,8 @@
 #include <string_view>
 
 #include <ATen/record_function.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/module_names.h"

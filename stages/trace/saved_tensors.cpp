@@ -5,7 +5,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
 
 namespace stages {
 namespace {

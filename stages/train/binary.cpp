@@ -2,7 +2,8 @@
 #include <array>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

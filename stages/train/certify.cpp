@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/train/gradient.h"

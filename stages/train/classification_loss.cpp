@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/train/loss.h"

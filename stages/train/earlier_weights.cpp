@@ -5,7 +5,8 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"

@@ -1,6 +1,6 @@
 #include "stages/train/encoded_parts.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 

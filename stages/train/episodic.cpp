@@ -1,7 +1,7 @@
 #include <string>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

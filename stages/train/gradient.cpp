@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/loss_term.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/run_context.h"
 #include "runner/text/bytes.h"

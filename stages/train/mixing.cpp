@@ -4,7 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/random/philox.h"
 #include "stages/tensor/batch.h"

@@ -6,7 +6,7 @@
 #include <ATen/Dispatch.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/train/launch_pair_softmax.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/run_context.h"
 #include "stages/tensor/step_phase.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/train/optimizer.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "runner/disk/fault.h"

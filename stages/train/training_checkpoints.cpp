@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/run_context.h"
 #include "runner/stage/run_layout.h"

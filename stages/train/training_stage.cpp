@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"

@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/memory/retried_loader.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/numerics/precision.h"
 

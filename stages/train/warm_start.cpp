@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/checkpoint_files.h"
 #include "runner/stage/run_context.h"

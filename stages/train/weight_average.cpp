@@ -4,7 +4,9 @@
 #include <stdexcept>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/weights/weights.h"

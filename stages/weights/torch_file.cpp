@@ -12,7 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include "runner/disk/descriptor.h"

@@ -2,7 +2,8 @@
 
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 namespace stages {
 

@@ -1,6 +1,6 @@
 #include "stages/worker/determinism_check.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <fstream>

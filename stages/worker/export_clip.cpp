@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"

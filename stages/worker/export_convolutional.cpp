@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/disk/new_file.h"
 #include "runner/stage/stage.h"

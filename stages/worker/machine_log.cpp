@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <ATen/Version.h>
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "runner/text/bytes.h"

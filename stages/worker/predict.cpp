@@ -5,7 +5,8 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/disk/make_folders.h"
 #include "runner/stage/stage.h"

@@ -6,7 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/run_context.h"
 #include "stages/artifact/dataset.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/data/picture_files.h"

@@ -6,7 +6,10 @@
 
 #include <array>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/checkpoint/checkpoints.h"
 #include "tests/bench/blocks.h"

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/threads.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/artifact/loader.h"
 #include "stages/artifact/model.h"

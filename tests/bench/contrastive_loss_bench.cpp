@@ -1,7 +1,8 @@
 // The contrastive loss in tiles (stages/train/contrastive_loss.h) beside the one that is written with all similarities
 // at once and differentiated by autograd: forward and backward of the loss alone.
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/threads.h"

@@ -2,7 +2,8 @@
 
 #include <numeric>
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/random/dropout.h"

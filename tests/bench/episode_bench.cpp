@@ -1,7 +1,7 @@
 // Training steps on episodes by the real stages, in blocks: what is measured is all that a step of train.episodic does,
 // reading the episode included. The images lie in memory.
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"

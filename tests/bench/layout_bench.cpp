@@ -1,6 +1,8 @@
 // Forward and backward of small networks with their weights and images in either layout, in turns.
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/types.h>
 
 #include "stages/numerics/layout.h"
 #include "stages/machine/threads.h"

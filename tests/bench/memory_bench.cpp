@@ -6,7 +6,7 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"

@@ -1,6 +1,7 @@
 // Optimizer steps in blocks, with the clipping that the trainer does before them.
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/machine/threads.h"
 #include "stages/train/step_execution.h"

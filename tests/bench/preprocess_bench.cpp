@@ -4,7 +4,7 @@
 
 #include <jpeglib.h>
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include "stages/data/image_dataset.h"
 #include "stages/data/image_list.h"

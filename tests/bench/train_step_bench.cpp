@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/artifact/model.h"
 #include "stages/artifact/loader.h"

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/weights/saved_weights.h"
 #include "tests/bench/blocks.h"

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/convolutional_backbone.h"
 #include "stages/model/timm_weights.h"

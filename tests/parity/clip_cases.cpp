@@ -1,7 +1,7 @@
 // Whole CLIPs of transformers, and the same under OpenAI's names: both towers, their loss and its gradients, through
 // the reader of their weights.
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/train/contrastive_loss.h"
 #include "tests/parity/recorded_clip.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/shared_data.h"
 

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/pretrained.h"

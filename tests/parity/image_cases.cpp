@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/data/image_reader.h"
 #include "stages/data/jpeg_reader.h"

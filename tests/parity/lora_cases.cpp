@@ -9,7 +9,10 @@
 #include <set>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/adapter_folder.h"

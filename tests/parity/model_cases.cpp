@@ -2,7 +2,8 @@
 
 #include <set>
 
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/types.h>
 
 #include "tests/parity/recorded_tower.h"
 

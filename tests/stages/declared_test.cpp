@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/graph/legality.h"
 #include "runner/cli/prepare.h"

@@ -3,7 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/artifact/model.h"
 #include "stages/train/loss.h"

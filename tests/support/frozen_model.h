@@ -3,7 +3,9 @@
 #include <cmath>
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "stages/artifact/model.h"
 

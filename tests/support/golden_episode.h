@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 // Numbers that formulas make, for an episode of three ways, two shots and two queries a class: what the few-shot
 // transformer's authors compute from them is known to six decimals.

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "stages/numerics/precision_module.h"
 

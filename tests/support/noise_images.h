@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/artifact/dataset.h"
 

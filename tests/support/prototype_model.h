@@ -2,7 +2,8 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/artifact/model.h"
 #include "tests/support/tiny_dataset.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 /// Every tensor of a recorded safetensors file, by name. It trusts the file: for recorded cases only.
 /// Types: F64 F32 F16 BF16 I64 I32 U8 BOOL. Throws std::runtime_error on another, or when the file cannot be read.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/initializer.h"

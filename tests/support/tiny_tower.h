@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/image_classifier.h"
 

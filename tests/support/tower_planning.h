@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/clip_vision.h"

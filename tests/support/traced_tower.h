@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/layout.h"
 #include "stages/model/attached_lora.h"

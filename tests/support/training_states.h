@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/checkpoint/checkpoint_folder.h"
 

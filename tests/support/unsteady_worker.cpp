@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/artifact/dataset.h"

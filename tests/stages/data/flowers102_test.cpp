@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/data/make_flowers102.h"
 #include "stages/stages.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/pictures.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"

@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"

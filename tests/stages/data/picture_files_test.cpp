@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "tests/support/pictures.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/run_context.h"
 #include "stages/data/make_fundus.h"

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/data/image_reader.h"
 #include "tests/support/pictures.h"

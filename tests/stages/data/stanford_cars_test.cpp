@@ -1,7 +1,7 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/data/make_stanford_cars.h"
 #include "stages/stages.h"

@@ -1,7 +1,7 @@
 #include "stages/evaluate/ensemble.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/stage.h"
 #include "stages/artifact/named_model.h"

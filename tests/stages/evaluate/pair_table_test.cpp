@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/tiny_dataset.h"
 

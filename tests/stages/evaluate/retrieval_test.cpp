@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/text_evaluation.h"
 

@@ -1,7 +1,7 @@
 // That attention is planned by the kernel that a GPU takes.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
 #include "stages/trace/memory_trace.h"

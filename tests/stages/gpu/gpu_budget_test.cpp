@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/memory_budget.h"

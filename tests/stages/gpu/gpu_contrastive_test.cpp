@@ -1,7 +1,7 @@
 // That the contrastive loss on a GPU, by its kernels, is that of the CPU, and takes no more than is planned.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
 #include "stages/train/contrastive_loss.h"

@@ -1,7 +1,8 @@
 // An optimizer whose state lies in the host's memory, beside a GPU.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/machine/memory_meter.h"
 #include "stages/train/optimizer.h"

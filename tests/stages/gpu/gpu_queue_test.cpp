@@ -2,7 +2,10 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "stages/random/dropout.h"
 #include "stages/tensor/batch.h"

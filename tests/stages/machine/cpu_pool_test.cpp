@@ -15,7 +15,7 @@
 
 #include <gmock/gmock.h>
 #include <c10/core/CPUAllocator.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 

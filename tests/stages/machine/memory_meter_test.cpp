@@ -4,7 +4,7 @@
 #include <memory>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"

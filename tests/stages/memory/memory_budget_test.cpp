@@ -1,7 +1,7 @@
 #include "stages/memory/memory_budget.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"

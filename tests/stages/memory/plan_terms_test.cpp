@@ -1,7 +1,7 @@
 #include "stages/memory/plan_terms.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/planning_context.h"
 

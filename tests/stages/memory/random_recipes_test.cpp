@@ -8,7 +8,10 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/functional.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/types.h>
 
 #include "stages/artifact/model.h"
 #include "stages/machine/cpu_pool.h"

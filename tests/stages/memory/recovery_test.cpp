@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/error/stage_error.h"
 #include "stages/machine/counting_allocator.h"

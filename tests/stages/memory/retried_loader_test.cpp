@@ -3,7 +3,7 @@
 #include <new>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tests/support/recording_context.h"
 #include "tests/support/tiny_dataset.h"

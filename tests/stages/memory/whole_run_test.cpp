@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/execute/executor.h"
 #include "runner/graph/run_order.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/weights/safetensors.h"

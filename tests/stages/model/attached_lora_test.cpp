@@ -1,7 +1,9 @@
 #include "stages/model/attached_lora.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/weights/weights.h"

@@ -1,7 +1,9 @@
 #include "stages/model/clip_network.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"

@@ -1,7 +1,7 @@
 #include "stages/model/clip_vision.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

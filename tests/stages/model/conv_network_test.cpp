@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/trace/meta_kernels.h"

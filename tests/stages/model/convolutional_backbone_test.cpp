@@ -6,7 +6,9 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/named_tensors.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/stages.h"
 #include "stages/trace/summarize.h"

@@ -1,7 +1,8 @@
 // That every option of the kind does what it says.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/stages.h"

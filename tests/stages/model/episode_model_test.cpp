@@ -1,7 +1,8 @@
 #include "stages/model/episode_model.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/memory/policy.h"

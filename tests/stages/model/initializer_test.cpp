@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/model/image_classifier.h"
 

@@ -1,7 +1,9 @@
 #include "stages/model/lora_adapter.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/fold.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/random/apply_dropout.h"
 #include "stages/model/layers.h"

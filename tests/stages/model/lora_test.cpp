@@ -1,7 +1,10 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/fine_tuned.h"

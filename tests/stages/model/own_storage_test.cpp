@@ -3,7 +3,9 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

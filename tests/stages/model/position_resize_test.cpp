@@ -1,7 +1,7 @@
 #include "stages/model/position_resize.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -4,7 +4,8 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/clip_network.h"

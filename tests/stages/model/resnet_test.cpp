@@ -1,7 +1,9 @@
 #include "stages/model/resnet.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/trace/meta_kernels.h"

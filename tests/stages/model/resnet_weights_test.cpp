@@ -3,7 +3,9 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/serialize.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/weights/saved_weights.h"
 #include "tests/support/temporary_folder.h"

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/random/dropout.h"

@@ -1,7 +1,10 @@
 #include "stages/model/squeeze_excitation.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace stages {
 namespace {

@@ -1,7 +1,8 @@
 #include "stages/model/text_tower.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace stages {
 namespace {

@@ -1,7 +1,8 @@
 #include "stages/model/timm_weights.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/convolutional_backbone.h"
 #include "stages/weights/saved_weights.h"

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/initializer.h"

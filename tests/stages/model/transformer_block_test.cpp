@@ -3,7 +3,9 @@
 #include <memory>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace stages {
 namespace {

@@ -4,7 +4,8 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/image_classifier.h"
 #include "tests/support/shared_data.h"

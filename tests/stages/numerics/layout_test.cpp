@@ -4,7 +4,11 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/types.h>
 
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"

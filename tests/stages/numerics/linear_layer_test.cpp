@@ -6,7 +6,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/numerics/precision.h"

@@ -1,7 +1,7 @@
 #include "stages/numerics/precision.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -1,7 +1,8 @@
 #include "stages/numerics/prepared_network.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "tests/support/convolutional_networks.h"
 

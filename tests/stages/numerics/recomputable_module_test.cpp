@@ -3,7 +3,13 @@
 #include <stdexcept>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/random/dropout.h"

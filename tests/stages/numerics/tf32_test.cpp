@@ -1,7 +1,7 @@
 #include "stages/numerics/tf32.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

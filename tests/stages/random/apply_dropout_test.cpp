@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -4,7 +4,10 @@
 #include <stdexcept>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/machine/counting_allocator.h"
 

@@ -1,7 +1,7 @@
 #include "stages/tensor/module_names.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/numerics/precision_module.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"

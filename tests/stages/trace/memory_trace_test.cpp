@@ -6,7 +6,8 @@
 #include <utility>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/model/activation.h"
 #include "stages/tensor/loss_term.h"

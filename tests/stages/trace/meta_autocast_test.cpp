@@ -1,7 +1,7 @@
 #include "stages/trace/meta_autocast.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/numerics/precision.h"

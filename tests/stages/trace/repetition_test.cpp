@@ -3,7 +3,7 @@
 #include <optional>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/meta_kernels.h"
 

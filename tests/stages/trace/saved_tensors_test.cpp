@@ -1,7 +1,8 @@
 #include "stages/trace/saved_tensors.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 

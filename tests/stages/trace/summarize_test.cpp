@@ -1,7 +1,7 @@
 #include "stages/trace/summarize.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/trace/backend_terms.h"
 #include "stages/trace/meta_kernels.h"

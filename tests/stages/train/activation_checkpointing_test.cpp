@@ -2,7 +2,9 @@
 // less memory.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/attached_lora.h"

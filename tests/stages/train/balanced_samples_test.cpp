@@ -4,7 +4,7 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "tests/support/tiny_dataset.h"

@@ -1,7 +1,7 @@
 // That models can be made small, and what their certificates say.
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"

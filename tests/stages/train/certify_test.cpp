@@ -1,7 +1,8 @@
 #include "stages/train/certify.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/step_phase.h"

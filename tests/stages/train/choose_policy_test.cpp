@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/trace/time_model.h"

@@ -1,7 +1,7 @@
 #include "stages/train/class_pair.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "tests/support/tiny_dataset.h"

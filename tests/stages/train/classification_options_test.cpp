@@ -1,7 +1,7 @@
 // What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop,
 // and for any number of threads that read; the same gradient in micro-batches.
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -1,7 +1,7 @@
 // train.contrastive of a CLIP with adapters: what a whole CLIP is tested for in contrastive_test.cpp.
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/stage.h"
 #include "stages/model/adapted_clip.h"

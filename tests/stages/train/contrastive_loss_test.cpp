@@ -1,7 +1,7 @@
 #include "stages/train/contrastive_loss.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/numerics/precision.h"
 #include "tests/support/contrastive_formula.h"

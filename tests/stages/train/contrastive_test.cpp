@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

@@ -5,7 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/train/warm_start.h"

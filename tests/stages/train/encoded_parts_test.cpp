@@ -1,7 +1,7 @@
 #include "stages/train/encoded_parts.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

@@ -1,7 +1,7 @@
 #include "stages/train/host_block.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/trace/memory_trace.h"

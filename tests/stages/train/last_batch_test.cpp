@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/train/trainer.h"
 #include "tests/support/distance.h"

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "tests/support/distance.h"

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/types.h>
 
 #include "stages/train/loss.h"
 

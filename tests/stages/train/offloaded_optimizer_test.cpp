@@ -2,7 +2,8 @@
 // all is moved as on a GPU.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "stages/train/step_execution.h"

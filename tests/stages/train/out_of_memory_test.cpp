@@ -1,7 +1,7 @@
 #include "stages/train/out_of_memory.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace stages {
 namespace {

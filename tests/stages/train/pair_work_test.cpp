@@ -4,7 +4,8 @@
 #include <limits>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"

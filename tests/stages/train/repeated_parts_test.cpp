@@ -1,7 +1,8 @@
 // That a plan in which like micro-batches are noted is the one in which all are computed.
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/stages.h"
 #include "stages/train/loss.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/train/step_execution.h"
 #include "tests/support/tower_planning.h"

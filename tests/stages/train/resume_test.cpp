@@ -2,7 +2,9 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/types.h>
 
 #include "tests/support/tiny_training.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/stage.h"
 

@@ -2,7 +2,8 @@
 #include "stages/train/steps_in_backward.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"

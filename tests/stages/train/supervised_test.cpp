@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"

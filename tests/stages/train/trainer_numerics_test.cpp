@@ -1,7 +1,9 @@
 // That a training, its micro-batches and its validation run as the policy says.
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/weights/safetensors.h"

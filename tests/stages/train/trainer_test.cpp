@@ -3,7 +3,7 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"

@@ -7,7 +7,10 @@
 #include <string>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"

@@ -1,7 +1,10 @@
 #include "stages/train/gradient.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/normalization.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/types.h>
 
 #include "tests/support/gradients.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/numerics/precision.h"

@@ -3,7 +3,8 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "stages/weights/safetensors.h"
 #include "tests/support/tiny_training.h"

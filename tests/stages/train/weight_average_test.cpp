@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"

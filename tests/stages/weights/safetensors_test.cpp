@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 #include <unistd.h>
 
 #include "runner/disk/fault.h"

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/disk/digest.h"
 #include "runner/stage/stage.h"

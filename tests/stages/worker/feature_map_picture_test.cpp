@@ -1,7 +1,7 @@
 #include "stages/worker/feature_map_picture.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "runner/stage/stage.h"
 #include "stages/stages.h"

@@ -3,7 +3,7 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"

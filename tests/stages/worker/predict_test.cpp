@@ -4,7 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "runner/stage/config_reader.h"
 #include "runner/graph/graph.h"
