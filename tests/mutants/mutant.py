@@ -32,7 +32,8 @@ class Mutant:
         is_between = before.endswith((";", "{", "}", ":", ")")) and not re.match(r"\s*else\b", text[place.end() :])
         if is_between and is_statements(old) and (not new or is_statements(new)):
             return place, f"if ({awake}) {{ {new} }} else {{ {old} }}"
-        if is_expression(old) and is_expression(new):
+        after = text[place.end() :].lstrip()
+        if is_expression(old) and is_expression(new) and not (is_loose(old) and re.match(r"[-+*/%<>.=!]", after)):
             return place, f"({awake} ? ({new}) : ({old}))"
         return None
 
@@ -92,7 +93,14 @@ def is_expression(text):
         if depth < 0 or (depth == 0 and letter == ","):
             return False
     is_cut = re.match(r"(if|for|while|return|else|case)\b|[-+*/%<>=&|.,?:]", text) or text.endswith(tuple("-+*/%<>=&|.,?:("))
-    return bool(text) and depth == 0 and not is_cut and not re.search(r"[;{}]", text)
+    bare = re.sub(r'"[^"]*"|::', "", text)
+    is_half = bare.count("?") != bare.count(":")  # of a choice, whose other half stands after it
+    return bool(text) and depth == 0 and not is_cut and not is_half and not re.search(r"[;{}]", text)
+
+
+def is_loose(text):
+    """Whether an operator may stand in it that binds less than one after it would: then it is half of a term."""
+    return re.search(r"&&|\|\||\?|[<=]|(?<!-)>", text) is not None
 
 
 def is_statements(text):

@@ -33,7 +33,7 @@ PROGRAMS = {
 TEST_SECONDS = 120  # of processor time: a mutant that makes its tests take more is seen
 ALL_SECONDS = 3600  # for all tests that mutants name, without a mutant
 WAIT = 2  # times as long they may wait besides: a busy machine makes them
-TEST_BYTES = 16 << 30  # of address space: so is one that makes them take more
+TEST_BYTES = 16 << 30  # of memory of its own that a process can write to: so is one that makes them take more
 
 
 def mutants_here():
@@ -214,7 +214,7 @@ class Bench:
         environment = {**os.environ, "GTEST_COLOR": "no", "RETORT_MUTANT": mutant}
         if self.jobs > 1:
             environment["OMP_NUM_THREADS"] = "1"
-        command = ["prlimit", f"--as={TEST_BYTES}", f"--cpu={seconds}", self.build / "bin" / program,
+        command = ["prlimit", f"--data={TEST_BYTES}", f"--cpu={seconds}", self.build / "bin" / program,
                    f"--gtest_filter={patterns}", "--gtest_brief=1"]
         try:
             done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, timeout=WAIT * seconds)

@@ -10,6 +10,7 @@
 
 #include "runner/error/stage_error.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/tensor/step_phase.h"
 #include "tests/support/recording_context.h"
 
 namespace stages {
@@ -109,12 +110,13 @@ TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
   bool was_refused = false;
   rows_.run(1, [&](std::int64_t) {
     if (std::exchange(was_refused, true)) return;
+    const ScopedPhase phase(StepPhase::kEvaluate);
     const at::Tensor half = torch::empty({512 << 10}, torch::kByte);
     torch::empty({1 << 20}, torch::kByte);
   });
   EXPECT_THAT(context_.said,
-              ElementsAre("evaluation: out of memory (1.0 MiB were asked for while 512 KiB of 1.0 MiB were taken): "
-                          "1 row is repeated"));
+              ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB were asked for while 512 KiB of 1.0 "
+                          "MiB were taken): 1 row is repeated"));
   ASSERT_EQ(context_.recoveries.size(), 1);
   EXPECT_EQ(context_.recoveries[0].tried, 1 << 20);
   EXPECT_EQ(context_.recoveries[0].taken, 512 << 10);
@@ -166,7 +168,12 @@ TEST(OtherDevices, AreNamedByWhatIsThrown) {
   }
   EXPECT_THROW(run_or_go_elsewhere(policy, at::kCPU, run_out), c10::OutOfMemoryError);
   EXPECT_THROW(run_or_go_elsewhere({}, kGpu, run_out), c10::OutOfMemoryError);
-  EXPECT_THROW(run_or_go_elsewhere(policy, kGpu, [] { throw std::runtime_error("broken"); }), std::runtime_error);
+  try {
+    run_or_go_elsewhere(policy, kGpu, [] { throw std::runtime_error("broken"); });
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "broken") << "which no other device would mend";
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "stages/tensor/module_names.h"
+#include "stages/tensor/step_phase.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"
 
@@ -68,6 +69,41 @@ TEST(StepProfile, WhatBlocksHoldBeforeTheBackwardPassIsNoNeedOfOtherPhases) {
   const StepProfile kept = profiled({}).profile, recomputed = profiled({.recomputes_blocks = true}).profile;
   ASSERT_GT(kept.blocks[0].held, 2 * recomputed.blocks[0].held);
   EXPECT_LT(kept.elsewhere - recomputed.elsewhere, kept.blocks[2].held / 2);
+}
+
+TEST(StepProfile, ABlockHoldsWhatTheLargestPartOfTheBatchLeavesInIt) {
+  const auto held = [](TowerTraining training) {
+    training.recomputes_blocks = true;
+    return profiled(training).profile.blocks[1].held;
+  };
+  EXPECT_EQ(held({.batch = 8, .micro_batch = 3}), held({.batch = 3}));  // parts of 3, 3 and 2
+}
+
+TEST(StepProfile, AForwardPassWritesAtLeastWhatItKeeps) {
+  const BlockProfile block = profiled({}).profile.blocks[0];
+  EXPECT_GE(block.forward.traffic, static_cast<double>(block.held));
+  EXPECT_GT(block.forward.operations, 0);
+}
+
+TEST(StepProfile, AModuleIsInABlockByWholeNames) {
+  register_meta_kernels();
+  const MemoryTrace trace({.device = at::kCPU, .threads = 2});
+  TowerRun tower({.layers = 1}, at::kMeta);
+  const ScopedModuleNames names(*tower.network, "model");
+  tower.step();
+  EXPECT_EQ(profile(trace, 0, {"model.vision_model.encoder.layers.0"}).blocks.size(), 1U);
+  EXPECT_EQ(profile(trace, 0, {"model.vision_model.encoder.layer"}).blocks.size(), 0U);
+}
+
+TEST(StepProfile, MarginsAreLeftToThePlan) {
+  const MemoryTrace trace({.device = at::kCPU, .threads = 2});
+  {
+    const ScopedPhase phase(StepPhase::kForward);
+    const at::Tensor memory = torch::empty({1000}, at::TensorOptions(at::kMeta).dtype(at::kByte)),
+                     margin = torch::empty({5000}, memory.options());
+    mark_margin(margin);
+  }
+  EXPECT_THAT(profile(trace, 0, {}).between, testing::ElementsAre(1000));
 }
 
 TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
