@@ -54,6 +54,31 @@ TEST(BlockChoice, WhatNothingHelpsIsSaid) {
   EXPECT_EQ(choose_blocks(two.kept, two.recomputed, 10, flops_of), std::nullopt);
 }
 
+TEST(BlockChoice, WhatLiesBetweenBlocksAfterThemAndElsewhereIsNeededToo) {
+  Profiles two = chain({10, 10}, {1, 1});  // each holds nine more where it is kept
+  const auto needed = [&](bool first, bool second) { return bytes_needed(two.kept, two.recomputed, {first, second}); };
+  EXPECT_EQ(needed(false, false), 20);
+  two.kept.between[1] = 50;
+  EXPECT_EQ(needed(false, false), 50);
+  EXPECT_EQ(needed(true, false), 50 - 9);
+  two.kept.between[2] = 70;
+  EXPECT_EQ(needed(false, true), 70 - 9);
+  EXPECT_EQ(needed(true, true), 70 - 18);
+  two.kept.elsewhere = 100;
+  EXPECT_EQ(needed(true, true), 100);
+  two.recomputed.elsewhere = 200;
+  EXPECT_EQ(needed(false, false), 200);
+  EXPECT_EQ(choose_blocks(two.kept, two.recomputed, 199, flops_of), std::nullopt);
+}
+
+TEST(BlockChoice, WhatIsHeldIsRoundedUp) {
+  const Profiles two = chain({40960, 40961}, {1, 2});
+  const std::int64_t budget = 81920;  // in grains of ten bytes
+  ASSERT_EQ(bytes_needed(two.kept, two.recomputed, {false, false}), budget + 1);
+  EXPECT_THAT(choose_blocks(two.kept, two.recomputed, budget, flops_of),
+              testing::Optional(testing::ElementsAre(true, false)));
+}
+
 /// All subsets of a few blocks are tried.
 TEST(BlockChoice, NoSubsetThatFitsIsCheaper) {
   std::mt19937_64 random(3);

@@ -66,6 +66,16 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
+// What a step costs is that of the last one planned, whose optimizer has its state, and not of those before it.
+TEST(PlanTraining, CostIsThatOfOneStep) {
+  TowerPlanning whole(3, {32, 32}), with_rest(3, {40, 32});
+  const runner::MemoryPlan two = whole.plan(), three = with_rest.plan();
+  EXPECT_GT(two.traffic, 0);
+  EXPECT_EQ(two.traffic, three.traffic);
+  EXPECT_EQ(two.flops, three.flops);
+  EXPECT_EQ(two.operations, three.operations);
+}
+
 // Forward, forward again and backward in place of forward and backward; the optimizer's operations are the same.
 TEST(PlanTraining, RecomputedBlocksAreSaidToStartMoreOperations) {
   TowerPlanning planning;
