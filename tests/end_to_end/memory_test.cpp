@@ -84,6 +84,21 @@ TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
   EXPECT_EQ(step(), chosen) << "it is part of the bits";
 }
 
+TEST_F(Memory, RerunComputesItsStepsAsTheRecordSays) {
+  ASSERT_EQ(run("memory=auto").exit, 0);
+  const auto plan = [&](const char* run) { return folder_ / run / "nodes/train/plan.json"; };
+  json recorded = json::parse(file_text(plan("run")));
+  ASSERT_EQ(recorded.at("step").at("micro_batch"), 0) << "all of a batch fits";
+  recorded["step"]["micro_batch"] = 4;  // as on a machine where it did not
+  std::ofstream(plan("run")) << recorded;
+  const Ended again = retort("runs rerun run run.dir=again", folder_.path());
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("train: chosen when the run started: "));
+  EXPECT_EQ(json::parse(file_text(plan("again"))).at("step"), recorded.at("step"));
+  ASSERT_EQ(retort("runs rerun run run.dir=other seed=7", folder_.path()).exit, 0);
+  EXPECT_EQ(json::parse(file_text(plan("other"))).at("step").at("micro_batch"), 0) << "another training has its own";
+}
+
 TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
   const Ended ended = run("memory.budget=512MiB memory.empty_cache_every=2 -v");
   ASSERT_EQ(ended.exit, 0) << ended.err;

@@ -82,6 +82,11 @@ TEST(TimmWeights, AnythingElseIsNamed) {
             "1 missing: layer1.0.se.fc1.bias");
   EXPECT_EQ(report_of(changed(saved_by_timm(), rename("bn1.bias", "bn1.bais"))).misfits(),
             "1 missing: bn1.bias; 1 unknown: bn1.bais");
+  NamedTensors more = saved_by_timm();
+  more.set("layer1.0.gamma", torch::ones({2}));
+  EXPECT_EQ(report_of(more).misfits(), "1 unknown: layer1.0.gamma");
+  EXPECT_FALSE(report_of(more).fits());
+  EXPECT_EQ(report_of(more).taken, 0);
   NamedTensors wide = saved_by_timm();
   wide.set("conv1.weight", torch::ones({4, 3, 7, 7}));
   EXPECT_EQ(report_of(wide).misfits(), "1 of another shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");

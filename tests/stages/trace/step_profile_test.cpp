@@ -106,6 +106,15 @@ TEST(StepProfile, MarginsAreLeftToThePlan) {
   EXPECT_THAT(profile(trace, 0, {}).between, testing::ElementsAre(1000));
 }
 
+TEST(StepProfile, WhatOtherPhasesNeedIsKnownToo) {
+  const MemoryTrace trace({.device = at::kCPU, .threads = 2});
+  for (const std::int64_t bytes : {7000, 3000}) {
+    const ScopedPhase phase(StepPhase::kOptimizer);
+    torch::empty({bytes}, at::TensorOptions(at::kMeta).dtype(at::kByte));
+  }
+  EXPECT_EQ(profile(trace, 0, {}).elsewhere, 7000);
+}
+
 TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
   const TowerTraining training{.batch = 8, .image_size = 64, .patch = 16, .width = 64};
   const StepProfile profile = profiled({.batch = 8, .recomputes_blocks = true}).profile;

@@ -5,7 +5,8 @@
 namespace stages {
 namespace {
 
-constexpr StepWork kCompute = {.flops = 1e12}, kMemory = {.traffic = 1e9}, kLaunches = {.operations = 1e6};
+constexpr StepWork kCompute = {.flops = 1e12}, kMemory = {.traffic = 1e9}, kLaunches = {.operations = 1e6},
+                   kCopies = {.moved = 1e9};
 
 double on_cpu(const StepWork& work, int threads) {
   return predicted_seconds(work, {.device = at::kCPU, .threads = threads});
@@ -29,9 +30,14 @@ TEST(TimeModel, OperationsAreStartedOneAfterAnother) {
 }
 
 TEST(TimeModel, TimesAreAddedUp) {
-  const StepWork all{.flops = 1e12, .traffic = 1e9, .operations = 1e6};
+  const StepWork all{.flops = 1e12, .traffic = 1e9, .operations = 1e6, .moved = 1e9};
   EXPECT_DOUBLE_EQ(on_cpu(all, 2), on_cpu(kCompute, 2) + on_cpu(kMemory, 2) + on_cpu(kLaunches, 2));
-  EXPECT_DOUBLE_EQ(on_gpu(all), on_gpu(kCompute) + on_gpu(kMemory) + on_gpu(kLaunches));
+  EXPECT_DOUBLE_EQ(on_gpu(all), on_gpu(kCompute) + on_gpu(kMemory) + on_gpu(kLaunches) + on_gpu(kCopies));
+}
+
+TEST(TimeModel, CopiesBetweenHostAndGpuTakeTimeAndThereAreNoneOnACpu) {
+  EXPECT_GT(on_gpu(kCopies), on_gpu(kMemory));
+  EXPECT_EQ(on_cpu(kCopies, 1), 0);
 }
 
 TEST(TimeModel, GpuComputesFasterThanItStarts) {
