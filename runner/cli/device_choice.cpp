@@ -39,7 +39,7 @@ namespace {
 Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked, Console& console) {
   Nvml nvml;
   SignalWait wait;
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(use.recipe));
   NeedOf need = use.need ? use.need : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
   if (use.reuse) {
     need = planned_need({.graph = use.graph,

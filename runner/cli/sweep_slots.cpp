@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/device_choice.h"
+#include "runner/cli/weights_source.h"
 #include "runner/devices/choose_device.h"
 #include "runner/devices/device_wish.h"
 #include "runner/devices/nvml.h"
@@ -63,10 +64,10 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas, 
                       .node_index = node_index_folder()};
   const DeviceUse use{.recipe = recipe->resolved, .graph = request.graph, .worker = *worker};
   if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(recipe->resolved));
   const auto answer = ask_for_plan(*worker, request, display);
-  if (!answer) return answer.errors();
-  Diagnostics errors = answer->diagnostics;
+  if (!answer) return placed(answer.errors(), recipe->resolved);
+  Diagnostics errors = placed(answer->diagnostics, recipe->resolved);
   std::erase_if(errors, [](const Diagnostic& one) { return one.severity != Severity::kError; });
   if (!errors.empty()) return errors;
   TrialPeak peak{.memory = answer->memory.value_or(NamedBytes{})};

@@ -120,7 +120,9 @@ std::string path_for(const Graph& graph, const std::string& path) {
 }
 
 Diagnostics placed(Diagnostics errors, const Value& recipe) {
+  const SecretTexts secrets(recipe);
   for (Diagnostic& error : errors) {
+    error = secrets.hidden_in(std::move(error));
     if (!error.pointer.empty()) error.where = nearest(recipe, error.pointer).where;
   }
   return errors;

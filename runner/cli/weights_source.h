@@ -58,7 +58,7 @@ bool is_of_machine(const std::string& override);
 /// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
 std::string path_for(const Graph& graph, const std::string& path);
 
-/// The same errors with the places of their pointers.
+/// The same errors with the places of their pointers, and without the recipe's secrets.
 Diagnostics placed(Diagnostics errors, const Value& recipe);
 
 }  // namespace runner

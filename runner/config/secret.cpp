@@ -86,6 +86,12 @@ std::string SecretTexts::hidden_in(std::string text) const {
   return text;
 }
 
+Diagnostic SecretTexts::hidden_in(Diagnostic diagnostic) const {
+  for (std::string* const text : {&diagnostic.message, &diagnostic.help}) *text = hidden_in(std::move(*text));
+  for (Note& note : diagnostic.notes) note.message = hidden_in(std::move(note.message));
+  return diagnostic;
+}
+
 bool is_lost_secret(const Value& value) { return value.text() && *value.text() == kMask; }
 
 Diagnostics lost_secrets(const Value& options, const std::string& pointer) {

@@ -27,17 +27,21 @@ namespace runner {
 /// Such a Value has Value::secret_as. It is marked where it comes in: of a file in Composer::compose(), of an override
 /// in apply_alias(), of the environment in interpolation_call.cpp. Interpolations hand the mark on
 /// (interpolation_*.cpp). to_json(), write_yaml(), describe() and element_text() show it instead of the data, so that
-/// no record has to ask but that of the graph (LiveRecord), which the worker gets whole; SecretTexts takes the data out
-/// of what the worker says, prints and reports.
+/// two records alone have to ask: that of the graph (LiveRecord), which the worker gets whole, and that of the
+/// environment (is_recorded_variable()). SecretTexts takes the data out of what the worker says, prints and reports,
+/// in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics (placed()).
 
 /// The secrets of a recipe, to take them out of texts that name them by chance, such as what a stage says of its
 /// folder.
 class SecretTexts {
  public:
+  /// None.
+  SecretTexts() = default;
   /// Of a recipe whose interpolations are resolved. Texts below four bytes are left out: they stand everywhere.
   explicit SecretTexts(const Value& recipe);
   /// `text` with each secret shown as the recipe shows it.
   std::string hidden_in(std::string text) const;
+  Diagnostic hidden_in(Diagnostic diagnostic) const;
 
  private:
   std::vector<std::pair<std::string, std::string>> shown_;  // a secret and what stands for it, the longest first

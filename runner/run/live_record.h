@@ -58,6 +58,7 @@ class LiveRecord {
   void see(const Event& event);
   /// `text` without the recipe's secrets, which the worker knows.
   std::string without_secrets(std::string text) const { return secrets_.hidden_in(std::move(text)); }
+  Diagnostic without_secrets(Diagnostic diagnostic) const { return secrets_.hidden_in(std::move(diagnostic)); }
   /// A line of log.txt, without secrets; kept until the folder is open. `node`: empty for the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Has everything measured so far on the disk.

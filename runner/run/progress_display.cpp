@@ -79,8 +79,8 @@ DisplayOptions standard_error_display(Verbosity verbosity) {
   return options;
 }
 
-ProgressDisplay::ProgressDisplay(std::ostream& out, DisplayOptions options)
-    : out_(out), options_(std::move(options)), last_draw_(options_.clock()) {}
+ProgressDisplay::ProgressDisplay(std::ostream& out, DisplayOptions options, SecretTexts secrets)
+    : out_(out), options_(std::move(options)), secrets_(std::move(secrets)), last_draw_(options_.clock()) {}
 
 ProgressDisplay::~ProgressDisplay() { clear(); }
 
@@ -92,7 +92,7 @@ void ProgressDisplay::progress(const std::string& node, const Progress& progress
 
 void ProgressDisplay::say(std::string_view node, std::string_view line) {
   if (options_.verbosity == Verbosity::kQuiet) return;
-  std::string text = printable(line);
+  std::string text = shown(line);
   if (!node.empty()) {
     const std::string name = printable(node);
     text = (options_.color ? "\x1b[1m" + name + "\x1b[0m" : name) + ": " + text;
@@ -101,11 +101,15 @@ void ProgressDisplay::say(std::string_view node, std::string_view line) {
 }
 
 void ProgressDisplay::log(LogLevel level, std::string_view node, std::string_view line) {
-  write_line(std::string(name(level)) + ": " + (node.empty() ? "" : printable(node) + ": ") + printable(line));
+  write_line(std::string(name(level)) + ": " + (node.empty() ? "" : printable(node) + ": ") + shown(line));
 }
 
 void ProgressDisplay::detail(std::string_view line) {
-  if (options_.verbosity == Verbosity::kVerbose) write_line(printable(line));
+  if (options_.verbosity == Verbosity::kVerbose) write_line(shown(line));
+}
+
+std::string ProgressDisplay::shown(std::string_view text) const {
+  return printable(secrets_.hidden_in(std::string(text)));
 }
 
 void ProgressDisplay::write_line(std::string_view text) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/config/secret.h"
 #include "runner/error/log_level.h"
 #include "runner/error/verbosity.h"
 #include "runner/stage/run_context.h"
@@ -29,7 +30,8 @@ DisplayOptions standard_error_display(Verbosity verbosity);
 /// Never hides the cursor, and leaves only whole lines once cleared.
 class ProgressDisplay {
  public:
-  ProgressDisplay(std::ostream& out, DisplayOptions options);
+  /// No line shows `secrets`.
+  ProgressDisplay(std::ostream& out, DisplayOptions options, SecretTexts secrets = {});
   ~ProgressDisplay();
 
   void progress(const std::string& node, const Progress& progress);
@@ -48,10 +50,13 @@ class ProgressDisplay {
   std::optional<std::chrono::milliseconds> tick();
 
  private:
+  /// `text` as it is shown.
+  std::string shown(std::string_view text) const;
   void write_line(std::string_view text);
 
   std::ostream& out_;
   const DisplayOptions options_;
+  const SecretTexts secrets_;
   std::string node_;
   std::optional<Progress> latest_;  // of the running node
   bool is_stale_ = false;           // latest_ is not what is shown

@@ -33,7 +33,7 @@ class Run {
   Run(const RunRequest& request, const RunSurroundings& surroundings)
       : request_(request),
         surroundings_(surroundings),
-        display_(surroundings.talk, surroundings.display),
+        display_(surroundings.talk, surroundings.display, SecretTexts(request.recipe.resolved)),
         summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
         record_(request, surroundings, summary_),
         worker_(surroundings.worker),
@@ -218,8 +218,7 @@ class Run {
 
   /// `diagnostic` without secrets, and with the place in the recipe that its pointer names.
   Diagnostic placed(Diagnostic diagnostic) const {
-    for (std::string* const text : {&diagnostic.message, &diagnostic.help}) *text = record_.without_secrets(*text);
-    for (Note& note : diagnostic.notes) note.message = record_.without_secrets(note.message);
+    diagnostic = record_.without_secrets(std::move(diagnostic));
     if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
       diagnostic.where = nearest(request_.recipe.resolved, diagnostic.pointer).where;
     }

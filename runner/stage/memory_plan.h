@@ -80,7 +80,7 @@ struct MemoryPlan {
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes> owners;    ///< of what is live at the peak: parameter, gradient, optimizer_state, …
-  std::vector<NamedBytes> terms;     ///< what the backend adds to the trace, by name
+  std::vector<NamedBytes> terms;     ///< of `predicted`, by name; a note tells which are parts of `live` or `reserved`
   std::string terms_version;         ///< of these
   std::vector<NamedBytes> held;      ///< what earlier nodes have put out and keep meanwhile: "train.1.checkpoint"
   std::vector<AliveTensor> largest;  ///< the ten largest that are alive at the peak

@@ -54,8 +54,9 @@ enum class BatchUse { kTraining, kValidation };
 
 /// How one logical batch becomes a loss. Said once: the trainer runs it, the planner traces it, the certificate
 /// compares it. It knows nothing of micro-batches, precision or devices.
-/// Who calls it: StepExecution (step_execution.cpp) arranges, weighs and prepares a batch, Accumulation (gradient.cpp)
-/// encodes its parts and takes loss and scores; in a validation measure() (validation.cpp) does all of it.
+/// Who calls it: refuse_bad_unit() (step_error.cpp) looks at a batch, StepExecution (step_execution.cpp) arranges,
+/// weighs and prepares it, and constrains the network after the step; Accumulation (gradient.cpp) encodes its parts and
+/// takes loss and scores; in a validation measure() (validation.cpp) does all of it. TrainingStage shows the notes.
 class TrainingStep {
  public:
   virtual ~TrainingStep() = default;

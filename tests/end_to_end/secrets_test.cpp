@@ -40,6 +40,19 @@ class LostSecret : public testing::Test {
   std::string image_;
 };
 
+TEST_F(LostSecret, IsNotShownByAVerbThatFailsOnIt) {
+  for (const char* verb : {"plan", "plan --json", "run -v", "doctor determinism"}) {
+    const Ended ended = retort(std::string(verb) +
+                                   " finetune data=image_folder data.root=photos data.image_size=24 model=linear_probe "
+                                   "model/backbone=local '+vars.secret_base=hidden-base' "
+                                   "'model.backbone.weights=${vars.secret_base}/a' epochs=1",
+                               folder_.path());
+    EXPECT_EQ(ended.exit, 66) << verb << ended.err;
+    EXPECT_THAT(ended.out + ended.err, HasSubstr("there is no '${vars.secret_base}/a'")) << verb;
+    EXPECT_THAT(ended.out + ended.err, Not(HasSubstr("hidden-base"))) << verb;
+  }
+}
+
 TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
   run_on_secret_weights();
   const std::string given = " model.backbone.weights=hidden-base";

@@ -48,6 +48,7 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
   else if (what == "ready") emit(runner::Ready{text.empty() ? "cpu" : text, 2});
   else if (what == "read") read_line();
   else if (what == "echo") emit(runner::Said{"fake", read_line()});
+  else if (what == "told") emit(runner::Said{"fake", read_line().find(text) != text.npos ? "is told" : "is not told"});
   else if (what == "answer") emit(runner::Answer{{{"given", text}}});
   else if (what == "line") write_all(3, text + "\n");
   else if (what == "half") write_all(3, text);

@@ -44,7 +44,8 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(prepared->recipe.resolved));
   const Json request = {
       {"protocol", kProtocolVersion}, {"request", "check_data"}, {"graph", to_json(graph)}, {"distance", distance}};
   const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));

@@ -6,6 +6,7 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/commands/doctor.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/weights_source.h"
 #include "runner/disk/installation.h"
 #include "runner/disk/write_error.h"
 #include "runner/record/run_summary.h"
@@ -119,15 +120,10 @@ ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, cons
   if (!device) return report(console, device.errors());
 
   const ScratchFolder scratch;
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(prepared->recipe.resolved));
   auto found = check_determinism(prepared->graph, steps, *worker, scratch.path(), display);
-  if (!found) {
-    Diagnostics errors = found.errors();
-    for (Diagnostic& error : errors) {
-      if (!error.pointer.empty()) error.where = nearest(prepared->recipe.resolved, error.pointer).where;
-    }
-    return report(console, errors);
-  }
+  if (!found) return report(console, placed(found.errors(), prepared->recipe.resolved));
   if (console.json) print_result(console, "doctor_determinism/1", *found);
   else console.out << text_of(*found) << '\n';
   return (*found)["difference"].is_null() ? ExitCode::kDone : ExitCode::kRunFailed;

@@ -52,7 +52,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
                         {"out", path_for(request->graph, out)},
                         {"names", flags.names},
                         {"head_inside", flags.head_inside}});
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(request->recipe));
   const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));
   if (console.json) print_result(console, "export/1", *answer);

@@ -66,7 +66,8 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
     const DeviceUse use{.recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
     if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
   }
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(prepared->recipe.resolved));
   auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
   Diagnostics errors, warnings;

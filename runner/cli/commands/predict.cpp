@@ -105,10 +105,10 @@ struct NobodyReads : std::exception {};
 
 /// Asks the worker for the predictions that `request` names and writes them as they come.
 Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
-                 PredictionOutput& output) {
+                 PredictionOutput& output, const Value& recipe) {
   // Results and a live line on one terminal would write over each other.
   const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(recipe));
   std::optional<std::string> nonsense;
   Conversation conversation = shown_conversation(display, "predict");
   conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
@@ -143,7 +143,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   show_notice(recipe, console);
   PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
                           console.color);
-  const auto answer = ask(worker, request, flags, console, output);
+  const auto answer = ask(worker, request, flags, console, output, recipe);
   if (!answer) return report(console, placed_for(flags, answer.errors(), recipe));
   if (file) file->commit();
   if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
@@ -199,7 +199,7 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   if (!flags.labels.empty()) request->json["labels"] = flags.labels;
   if (!flags.explain.empty()) request->json["explain"] = path_for(request->graph, flags.explain);
   if (auto errors = of_no_ensemble(request->json); !errors.empty()) return report(console, errors);
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(request->recipe));
   const auto device = take_own_device({.recipe = request->recipe,
                                        .graph = request->graph,
                                        .worker = *worker,

@@ -39,6 +39,13 @@ TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
   EXPECT_EQ(secrets.hidden_in("making images in '/srv/hunter2'"), "making images in '${oc.env:KEY_FOLDER}'");
   EXPECT_EQ(secrets.hidden_in("hunter2hunter2, swordfish, 1"), "******, ***, 1");
   EXPECT_EQ(secrets.hidden_in(""), "");
+  Diagnostic found{ErrorCode::kStageFailed, {}, "/data", "no swordfish", "make hunter2"};
+  found.notes.push_back({{}, "it printed: hunter2"});
+  const Diagnostic hidden = secrets.hidden_in(found);
+  EXPECT_EQ(hidden.message, "no ***");
+  EXPECT_EQ(hidden.help, "make ***");
+  EXPECT_EQ(hidden.notes.at(0).message, "it printed: ***");
+  EXPECT_EQ(SecretTexts().hidden_in("hunter2"), "hunter2");
 }
 
 TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {

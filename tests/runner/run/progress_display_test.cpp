@@ -117,6 +117,15 @@ TEST_F(ProgressDisplayTest, SaidLineIsAboveTheLiveLineWhichComesBack) {
   EXPECT_EQ(shown(), "\r\x1b[K" + kLine);
 }
 
+TEST_F(ProgressDisplayTest, NoLineShowsASecret) {
+  const Value recipe{Value::List{{std::string("hunter2"), {}, "***"}}, {}};
+  ProgressDisplay display(out_, options(false, Verbosity::kVerbose), SecretTexts(recipe));
+  display.say("data", "in hunter2/a");
+  display.detail("read hunter2");
+  display.log(LogLevel::kDebug, "data", "hunter2 it was");
+  EXPECT_EQ(shown(), "data: in ***/a\nread ***\ndebug: data: *** it was\n");
+}
+
 TEST_F(ProgressDisplayTest, NothingIsLeftAtTheEnd) {
   {
     ProgressDisplay display(out_, options(true));

@@ -431,12 +431,14 @@ TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
 }
 
 TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
-  run_script({"hello", "echo", "ready", "read", kStarted,
-              R"(line:{"event":"say","node":"data","line":"making pictures in 'hunter2'"})",
+  run_script({"hello", "told:hunter2", "ready", "read", kStarted,
+              R"(line:{"event":"say","node":"data","line":"making pictures in 'hunter2'"})", "out:hunter2",
               R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
               R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
               "finished:66"});
-  EXPECT_THAT(talk_.str(), HasSubstr("hunter2"));  // the request, echoed
+  EXPECT_THAT(talk_.str(), HasSubstr("fake: is told\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("data: making pictures in '${oc.env:API_KEY}'\n"));
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("hunter2"))) << "a terminal's text is recorded too, by whoever redirects it";
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("making pictures in '${oc.env:API_KEY}'"));
   for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
     if (!file.is_regular_file()) continue;
