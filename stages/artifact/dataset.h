@@ -61,7 +61,8 @@ class Dataset : public runner::Artifact {
 
   virtual DatasetDescription describe() const = 0;
   /// The tensors of sample `index`. Thread-safe. Throws runner::StageError for a sample that cannot be read, and
-  /// returns nullopt for one that the recipe says to skip.
+  /// returns nullopt for one that the recipe says to skip. Takes no memory of tensors besides those that it returns,
+  /// or of an episode one of its images: a plan counts so much for each thread that reads (add_read_ahead()).
   virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
   /// For messages and records: the file below the root, say.
   virtual std::string sample_name(std::int64_t index) const = 0;

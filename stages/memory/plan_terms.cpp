@@ -6,6 +6,7 @@
 
 #include <torch/types.h>
 
+#include "stages/artifact/episode_set.h"
 #include "stages/memory/memory_budget.h"
 
 namespace stages {
@@ -48,7 +49,11 @@ void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const Datas
   const std::int64_t all = loader.drop_last ? data.size - data.size % units : data.size;
   const std::int64_t after_the_first = std::max<std::int64_t>(all - units, 0);
   const std::int64_t ahead = std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
-  add_term(plan, {"loader", (ahead + loader.workers) * sample_bytes(data),
+  const std::int64_t bytes = sample_bytes(data);
+  // What reads an episode has one of its images beside it.
+  const auto episode = episode_shape(data);
+  const std::int64_t image = episode ? bytes / episode->samples() : 0;
+  add_term(plan, {"loader", ahead * bytes + loader.workers * (bytes + image),
                   std::to_string(ahead) + " samples read ahead, and one for each of " + std::to_string(loader.workers) +
                       " workers"});
 }

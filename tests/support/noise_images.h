@@ -22,9 +22,10 @@ class NoiseImages final : public stages::Dataset {
     return description;
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
+    // In place: a plan counts one sample for each thread that reads.
     return stages::NamedTensors{{"image", torch::arange(3 * image_size_ * image_size_, torch::kFloat)
-                                              .add(index * 31)
-                                              .sin()
+                                              .add_(index * 31)
+                                              .sin_()
                                               .reshape({3, image_size_, image_size_})},
                                 {"label", torch::tensor(index % classes_)}};
   }

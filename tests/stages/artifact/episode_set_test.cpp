@@ -7,6 +7,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/artifact/loader.h"
+#include "stages/machine/counting_allocator.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {
@@ -58,6 +59,17 @@ std::string refusal(std::shared_ptr<const Dataset> data, const EpisodeShape& sha
     return runner::name(error.code) + " " + error.option + ": " + error.what() + " | " + error.help;
   }
   return "taken";
+}
+
+TEST(EpisodeSet, ReadingAnEpisodeHasOneImageBesideIt) {
+  const EpisodeSet set = episodes();
+  const CountingAllocator counter;
+  const NamedTensors episode = *set.sample(3, 0);
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : episode) bytes += tensor.nbytes();
+  constexpr std::int64_t kImage = 8 + 8;  // and its label
+  EXPECT_GT(counter.peak_bytes(), static_cast<std::int64_t>(bytes));
+  EXPECT_LE(counter.peak_bytes(), static_cast<std::int64_t>(bytes) + kImage);
 }
 
 TEST(EpisodeSet, HasSupportsClassByClassAndThenQueries) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "stages/machine/counting_allocator.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -115,6 +116,17 @@ TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
   EXPECT_FALSE(image_of(data, 0).equal(image_of(data, 1)));
   for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(cached, epoch).equal(image_of(data, epoch)));
   EXPECT_TRUE(data.describe().augmented);
+}
+
+TEST_F(ImageDatasetTest, ReadingASampleTakesNoTensorsBesideIt) {
+  for (const Part part : {Part::kTrain, Part::kTest}) {
+    const ImageDataset data = dataset(part, Box{2, 3, 40, 40});
+    const CountingAllocator counter;
+    const std::optional<NamedTensors> sample = data.sample(0, 0);
+    std::size_t bytes = 0;
+    for (const auto& [name, tensor] : *sample) bytes += tensor.nbytes();
+    EXPECT_EQ(counter.peak_bytes(), static_cast<std::int64_t>(bytes));
+  }
 }
 
 TEST_F(ImageDatasetTest, OtherPartsAreNeverChanged) {

@@ -48,6 +48,18 @@ TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
             1000 + (40 + 1) * kSampleBytes);
 }
 
+TEST(PlanTerms, AnEpisodeThatIsReadHasAnImageBesideIt) {
+  DatasetDescription episodes;
+  episodes.size = 100;
+  episodes.tensors = {
+      {"image", {6, 3, 4, 4}, torch::kFloat}, {"support", {2, 1}, torch::kLong}, {"label", {4}, torch::kLong}};
+  const std::int64_t bytes = 4 * 6 * 48 + 8 * 6;
+  runner::MemoryPlan plan;
+  add_read_ahead(plan, at::kCPU, episodes, {.workers = 3, .prefetch = 2}, 1);
+  EXPECT_EQ(plan.predicted, 2 * bytes + 3 * (bytes + bytes / 6));
+  EXPECT_GE(bytes / 6, 4 * 48);
+}
+
 TEST(PlanTerms, WhatEarlierNodesKeepIsCountedBesideTheTerms) {
   PlanningContext context;
   context.kept_by_others = {{"train.1.checkpoint", 700}, {"train.2.checkpoint", 300}};
