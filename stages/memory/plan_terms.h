@@ -18,8 +18,8 @@ namespace stages {
 /// 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
-/// Adds to `plan` what stands beside the trace that summarize() has made it of. Only this and
-/// add_held_memory() change its prediction from then on.
+/// Adds to `plan` what stands beside the trace that summarize() has made it of. Only this and add_held_memory() change
+/// its prediction from then on.
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 
 /// Adds to `plan` what a Loader of batches of `units` holds besides the batch that is computed, where that is the

@@ -61,14 +61,15 @@ TEST(OneDnnProduct, OfFloat32WithoutASumNeedsNoPlaceForSums) {
   EXPECT_GT(product_scratch(shape, cpu), product_scratch(without, cpu) + 2 * 4 * 16 * 64);
 }
 
-// As measured with one, two, three and eight threads by a processor with AVX-512 and bfloat16.
+// What the model says with one, two, three and eight threads for a processor with AVX-512 and bfloat16, on any machine;
+// where this one is such a processor, TakesWhatIsMeasured holds the model against it.
 TEST(OneDnnProduct, IsThatOfTheProcessorThatAPlanIsFor) {
-  const std::pair<ProductShape, std::array<std::int64_t, 4>> measured[] = {
+  const std::pair<ProductShape, std::array<std::int64_t, 4>> expected[] = {
       {{.rows = 17, .inner = 512, .columns = 128}, {70912, 141440, 211200, 562560}},
       {{.rows = 1024, .inner = 4096, .columns = 64}, {738432, 1476352, 1610432, 3479040}},
       {{.rows = 768, .inner = 197, .columns = 768, .is_turned = true}, {210048, 329472, 629120, 775680}},
       {{.rows = 100, .inner = 2048, .columns = 50, .is_turned = true}, {195488, 390464, 330416, 1125120}}};
-  for (const auto& [shape, bytes] : measured) {
+  for (const auto& [shape, bytes] : expected) {
     std::size_t i = 0;
     for (const std::int64_t threads : {1, 2, 3, 8}) {
       EXPECT_EQ(product_scratch(shape, {Processor{}, threads}), bytes[i++]) << shape.rows << ", " << threads;
