@@ -84,6 +84,9 @@ check_includes() {
   forbid "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" "$(
     code '#include [<"]torch/(autograd|types|utils)\.h' stages | but_not '^stages/([^:]*\.(cpp|cu)|torch_pch\.h):'
   )"
+  forbid "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" "$(
+    code 'at::parallel_(for|reduce)\(' stages
+  )"
   forbid "stages/text knows no tensor" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
   forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
     code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/config/yaml_reader\.cpp:'
@@ -247,6 +250,8 @@ self_test() {
     <<<'echo "#include <torch/torch.h>" >>tests/stages/model/scale_test.cpp'
   expect "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" \
     <<<'echo "#include <torch/types.h>" >>stages/tensor/batch.h'
+  expect "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" \
+    <<<'echo "void f() { at::parallel_for(0, 9, 1, {}); }" >>stages/model/activation.cpp'
   expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/pieces.h'
   expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'

@@ -6,11 +6,12 @@
 #include <stdexcept>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+
+#include "stages/tensor/parallel.h"
 
 namespace stages {
 namespace {
@@ -32,7 +33,7 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
   });
   if (!first.is_cpu() || !lie_alike) return work(tensors);
   const std::int64_t count = first.numel(), pieces = (count + kPieceElements - 1) / kPieceElements;
-  at::parallel_for(0, pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(pieces, /*grain=*/1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece) {
       const std::int64_t from = piece * kPieceElements;
       Tensors parts;

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <ATen/Parallel.h>
 #include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "stages/numerics/linear_layer.h"
+#include "stages/tensor/parallel.h"
 
 namespace stages {
 namespace {
@@ -34,7 +34,7 @@ class Parts {
 
   template <typename Work>
   void each(const Work& work) const {
-    at::parallel_for(0, images_ * of_image(), 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(images_ * of_image(), /*grain=*/1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t part = begin; part < end; ++part) {
         const std::int64_t image = part / of_image(), first = part % of_image() * kPixelsOfPart;
         const std::int64_t until = std::min(first + kPixelsOfPart, pixels_);

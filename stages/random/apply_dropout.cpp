@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 
 #include "stages/random/launch_dropout.h"
+#include "stages/tensor/parallel.h"
 
 namespace stages {
 namespace {
@@ -80,7 +81,7 @@ void run_loop(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& sa
   T* to = y.mutable_data_ptr<T>();
   const auto* sample = samples.const_data_ptr<std::int64_t>();
   const auto threshold = static_cast<std::uint32_t>(mask.threshold());
-  at::parallel_for(0, rows * pieces, at::internal::GRAIN_SIZE / kElements, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(rows * pieces, at::internal::GRAIN_SIZE / kElements, [&](std::int64_t begin, std::int64_t end) {
     std::uint32_t words[kElements];
     for (std::int64_t piece = begin; piece < end; ++piece) {
       const std::int64_t row = piece / pieces, first = piece % pieces * kElements;
