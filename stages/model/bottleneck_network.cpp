@@ -61,8 +61,8 @@ Bottleneck::Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& op
 at::Tensor Bottleneck::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  at::Tensor y = bn1_->forward(conv1_->forward(x)).relu_();
-  y = bn2_->forward(conv2_->forward(y)).relu_();
+  at::Tensor y = bn1_->forward_relu(conv1_->forward(x));
+  y = bn2_->forward_relu(conv2_->forward(y));
   y = bn3_->forward(conv3_->forward(y));
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
   if (se_) return gated_residual(y, se_->forward(y), added);
@@ -92,7 +92,7 @@ BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network, const at:
 
 at::Tensor BottleneckNetwork::forward(const at::Tensor& images) const {
   const OwnPrecision own(*this);
-  at::Tensor x = bn1_->forward(conv1_->forward(own(images))).relu_();
+  at::Tensor x = bn1_->forward_relu(conv1_->forward(own(images)));
   x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   for (const auto& block : blocks_) x = block->forward(x);
   return x;

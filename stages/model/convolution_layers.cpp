@@ -2,7 +2,25 @@
 
 #include <torch/types.h>
 
+#include "stages/model/normalize_batch.h"
+#include "stages/numerics/linear_layer.h"
+
 namespace stages {
+namespace {
+
+/// A kernel of one pixel whose steps are of one pixel multiplies a matrix where the pixels of `x` lie one after
+/// another. Products of matrices need no copies in blocks, as oneDNN's convolutions do.
+bool is_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
+  return shape.size == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1 &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && has_own_linear(x, weight);
+}
+
+/// (n, in, h, w) to (n, out, h, w).
+at::Tensor product_of_pixels(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return linear_layer(x.permute({0, 2, 3, 1}), weight.flatten(1), bias).permute({0, 3, 1, 2});
+}
+
+}  // namespace
 
 Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options)
     : weight(register_parameter("weight",
@@ -13,7 +31,9 @@ Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions&
 
 at::Tensor Convolution::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::conv2d(own(input), weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
+  const at::Tensor x = own(input);
+  if (is_product(x, weight, shape_)) return product_of_pixels(x, weight, bias);
+  return torch::conv2d(x, weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
 }
 
 BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options)
@@ -24,17 +44,24 @@ BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics, cons
       num_batches_tracked_(register_buffer("num_batches_tracked", torch::zeros({}, options.dtype(torch::kLong)))),
       statistics_(statistics) {}
 
-at::Tensor BatchNorm::forward(const at::Tensor& input) const {
-  constexpr double kMomentum = 0.1, kEpsilon = 1e-5;
+at::Tensor BatchNorm::forward(const at::Tensor& x) const { return compute(x, /*has_relu=*/false); }
+
+at::Tensor BatchNorm::forward_relu(const at::Tensor& x) const { return compute(x, /*has_relu=*/true); }
+
+at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   const OwnPrecision own(*this);
+  const at::Tensor x = own(input);
   const bool has_spread = input.numel() > weight.numel();
   const bool collects = statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
   const bool sees_collected = collects || !is_by_batch;
   if (collects) num_batches_tracked_.add_(1);
-  return torch::batch_norm(own(input), weight, bias, sees_collected ? running_mean_ : at::Tensor(),
-                           sees_collected ? running_var_ : at::Tensor(), is_by_batch, kMomentum, kEpsilon,
-                           at::globalContext().userEnabledCuDNN());
+  const BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
+                                 sees_collected ? running_var_ : at::Tensor()};
+  if (is_by_batch && can_normalize_batch(x, weight)) return normalize_batch(x, tensors, has_relu);
+  const at::Tensor y = torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var, is_by_batch,
+                                         kBatchNormMomentum, kBatchNormEpsilon, at::globalContext().userEnabledCuDNN());
+  return has_relu ? y.relu_() : y;
 }
 
 }  // namespace stages

@@ -45,12 +45,16 @@ class BatchNorm : public PrecisionModule {
   /// One number a channel has no spread: where statistics are collected, those that have been collected are used for
   /// it, and nothing is.
   at::Tensor forward(const at::Tensor& x) const;
+  /// relu of it.
+  at::Tensor forward_relu(const at::Tensor& x) const;
   /// From now on its statistics are kFixed.
   void fix_statistics() { statistics_ = BatchNormStatistics::kFixed; }
 
   at::Tensor weight, bias;
 
  private:
+  at::Tensor compute(const at::Tensor& x, bool has_relu) const;
+
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
   BatchNormStatistics statistics_;
 };

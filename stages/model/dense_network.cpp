@@ -33,8 +33,8 @@ class DenseBlock::Layer : public RecomputableModule {
 
   at::Tensor compute(const at::Tensor& input) const override {
     const OwnPrecision own(*this);
-    const at::Tensor narrow = conv1_->forward(norm1_->forward(own(input)).relu_());
-    return conv2_->forward(norm2_->forward(narrow).relu_());
+    const at::Tensor narrow = conv1_->forward(norm1_->forward_relu(own(input)));
+    return conv2_->forward(norm2_->forward_relu(narrow));
   }
 
   std::shared_ptr<BatchNorm> norm1_;
@@ -64,7 +64,7 @@ DenseTransition::DenseTransition(std::int64_t in, const at::TensorOptions& optio
 
 at::Tensor DenseTransition::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::avg_pool2d(conv_->forward(norm_->forward(own(input)).relu_()), /*kernel_size=*/2, /*stride=*/2);
+  return torch::avg_pool2d(conv_->forward(norm_->forward_relu(own(input))), /*kernel_size=*/2, /*stride=*/2);
 }
 
 DenseNetwork::DenseNetwork(const DenseOptions& network, const at::TensorOptions& options) {
@@ -93,13 +93,13 @@ DenseNetwork::DenseNetwork(const DenseOptions& network, const at::TensorOptions&
 
 at::Tensor DenseNetwork::forward(const at::Tensor& images) const {
   const OwnPrecision own(*this);
-  at::Tensor x = norm0_->forward(conv0_->forward(own(images))).relu_();
+  at::Tensor x = norm0_->forward_relu(conv0_->forward(own(images)));
   x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   for (std::size_t block = 0; block < blocks_.size(); ++block) {
     x = blocks_[block]->forward(x);
     if (block < transitions_.size()) x = transitions_[block]->forward(x);
   }
-  return norm5_->forward(x).relu_();
+  return norm5_->forward_relu(x);
 }
 
 std::optional<MapShape> DenseNetwork::shape(std::int64_t height, std::int64_t width) const {

@@ -54,7 +54,7 @@ BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, B
 at::Tensor BasicBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  const at::Tensor y = bn2_->forward(conv2_->forward(bn1_->forward(conv1_->forward(x)).relu_()));
+  const at::Tensor y = bn2_->forward(conv2_->forward(bn1_->forward_relu(conv1_->forward(x))));
   const at::Tensor added = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x)) : x;
   return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
 }
@@ -80,7 +80,7 @@ ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) :
 
 at::Tensor ResNet::forward(const at::Tensor& images) const {
   const OwnPrecision own(*this);
-  at::Tensor x = bn1_->forward(conv1_->forward(own(images))).relu_();
+  at::Tensor x = bn1_->forward_relu(conv1_->forward(own(images)));
   if (options_.stem == ResNetStem::kImageNet) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   for (const auto& block : blocks_) x = block->forward(x);
   return options_.stem == ResNetStem::kFeti ? pooled_to(x, options_.pooled_size) : x;
