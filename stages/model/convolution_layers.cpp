@@ -8,16 +8,14 @@
 namespace stages {
 namespace {
 
-/// A kernel of one pixel whose steps are of one pixel multiplies a matrix where the pixels of `x` lie one after
-/// another. Products of matrices need no copies in blocks, as oneDNN's convolutions do.
+/// A row of channels for each pixel, where they lie one after another.
+at::Tensor pixels_of(const at::Tensor& x) { return x.permute({0, 2, 3, 1}); }
+
+/// A kernel of one pixel whose steps are of one pixel multiplies a matrix: a product needs no copies in blocks, as
+/// oneDNN's convolutions do.
 bool is_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
   return shape.size == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1 &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast) && has_own_linear(x, weight);
-}
-
-/// (n, in, h, w) to (n, out, h, w).
-at::Tensor product_of_pixels(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return linear_layer(x.permute({0, 2, 3, 1}), weight.flatten(1), bias).permute({0, 3, 1, 2});
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) && has_torch_product(pixels_of(x), weight.flatten(1));
 }
 
 }  // namespace
@@ -32,7 +30,7 @@ Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions&
 at::Tensor Convolution::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  if (is_product(x, weight, shape_)) return product_of_pixels(x, weight, bias);
+  if (is_product(x, weight, shape_)) return linear_layer(pixels_of(x), weight.flatten(1), bias).permute({0, 3, 1, 2});
   return torch::conv2d(x, weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
 }
 

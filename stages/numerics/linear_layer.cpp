@@ -143,6 +143,13 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
   }
 };
 
+/// Whether the functions above compute it.
+bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
+  const at::ScalarType type = x.scalar_type();
+  return (type == at::kFloat || type == at::kDouble) && weight.scalar_type() == type && is_on_cpu(x) &&
+         current_precision(x.device()) == Precision::kFp32;
+}
+
 }  // namespace
 
 bool is_on_cpu(const at::Tensor& x) {
@@ -150,20 +157,18 @@ bool is_on_cpu(const at::Tensor& x) {
   return !traced_backend() || traced_backend()->device == at::kCPU;
 }
 
-bool has_own_linear(const at::Tensor& x, const at::Tensor& weight) {
-  const at::ScalarType type = x.scalar_type();
-  return (type == at::kFloat || type == at::kDouble) && weight.scalar_type() == type && is_on_cpu(x) &&
-         current_precision(x.device()) == Precision::kFp32;
+bool has_torch_product(const at::Tensor& x, const at::Tensor& weight) {
+  return is_ours(x, weight) && !is_for_onednn(x, weight);
 }
 
 bool takes_adapter(const at::Tensor& x, const at::Tensor& weight, at::ScalarType adapter) {
-  return has_own_linear(x, weight) && adapter == x.scalar_type();
+  return is_ours(x, weight) && adapter == x.scalar_type();
 }
 
 at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                         const std::optional<LowRank>& adapter) {
   assert(!adapter || takes_adapter(x, weight, adapter->a.scalar_type()));
-  if (!has_own_linear(x, weight)) return torch::linear(x, weight, bias);
+  if (!is_ours(x, weight)) return torch::linear(x, weight, bias);
   const MaybeTensor maybe_bias = bias.defined() ? MaybeTensor(bias) : std::nullopt;
   if (!adapter) return LinearFunction::apply(x, weight, maybe_bias);
   return AdaptedLinearFunction::apply(x, weight, adapter->a, adapter->b, maybe_bias, adapter->scaling);

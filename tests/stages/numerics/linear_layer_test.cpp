@@ -166,11 +166,30 @@ TEST(LinearLayerTest, ScratchIsThatOfTheProcessorThatAPlanIsFor) {
   }
 }
 
+TEST(LinearLayerTest, ALargeProductIsOneDnnsOnProcessorsOfWhichThatIsSo) {
+  const at::Tensor x = torch::empty({800, 768}, at::kMeta), few = x.slice(0, 0, 7),
+                   weight = torch::empty({3072, 768}, at::kMeta);
+  for (const bool multiplies : {true, false}) {
+    Backend backend{.threads = 2};
+    backend.processor.onednn_multiplies = multiplies;
+    const MemoryTrace trace(backend);
+    EXPECT_EQ(has_torch_product(x, weight), !multiplies);
+    EXPECT_TRUE(has_torch_product(few, weight));
+    EXPECT_TRUE(has_torch_product(x.to(torch::kDouble), weight.to(torch::kDouble)));
+    EXPECT_FALSE(has_torch_product(x.to(torch::kBFloat16), weight.to(torch::kBFloat16)));
+  }
+  Backend gpu{.threads = 2};
+  gpu.device = at::kCUDA;
+  const MemoryTrace trace(gpu);
+  EXPECT_FALSE(has_torch_product(few, weight));
+}
+
 TEST(LinearLayerTest, UnderAutocastItIsTorchs) {
   const at::Tensor x = noise({4, 8}, 1, torch::kFloat), weight = noise({5, 8}, 2, torch::kFloat);
   const ScopedPrecision precision(Precision::kBf16, at::kCPU);
   EXPECT_EQ(linear_layer(x, weight, {}).scalar_type(), torch::kBFloat16);
   EXPECT_FALSE(takes_adapter(x, weight, torch::kFloat));
+  EXPECT_FALSE(has_torch_product(x, weight));
 }
 
 TEST(LinearLayerTest, AGradientOfTheGradientIsThatOfTheProduct) {
