@@ -36,6 +36,12 @@ const std::vector<ConvolutionSizes> kConvolutions = {
     {.in = 24, .out = 40, .size = 1, .padding = 1},
     {.in = 24, .out = 40, .size = 1, .groups = 8},
     {.in = 24, .out = 40, .size = 3, .padding = 1, .has_bias = true},
+    {.in = 24, .out = 48, .size = 3, .padding = 1, .groups = 6},
+    {.in = 24, .out = 24, .size = 3, .padding = 1, .groups = 24},
+    {.in = 32, .out = 32, .size = 3, .padding = 1, .groups = 8},
+    {.in = 32, .out = 32, .size = 3, .padding = 1, .has_bias = true, .groups = 8},
+    {.in = 32, .out = 32, .size = 3, .padding = 0, .groups = 8},
+    {.in = 32, .out = 32, .size = 3, .stride = 2, .padding = 1, .groups = 4},
 };
 
 /// The result, and the gradients of the input, the weight and the bias.
@@ -62,7 +68,7 @@ TEST(ConvolutionTest, ComputesTorchsConvolutionInEitherLayout) {
       return torch::conv2d(x, weight, bias, sizes.stride, sizes.padding, 1, sizes.groups);
     };
     for (const auto format : {kByPixel, kByRow}) {
-      const at::Tensor x = random({3, 24, 7, 5}, 1).contiguous(format);
+      const at::Tensor x = random({3, sizes.in, 7, 5}, 1).contiguous(format);
       const Convolution like = *convolution;
       const Tensors expected = with_gradients(torchs, x, like, torch::kDouble),
                     found = with_gradients(ours, x, like, torch::kFloat);

@@ -1,0 +1,174 @@
+#include "stages/model/grouped_convolution.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "stages/numerics/linear_layer.h"
+#include "stages/numerics/precision.h"
+#include "stages/tensor/parallel.h"
+#include "stages/trace/memory_trace.h"
+
+namespace stages {
+namespace {
+
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
+/// Rows of the result that are added up in float32.
+constexpr std::int64_t kRowsOfPart = 8;
+
+// Channels of one pixel that are computed at a time.
+constexpr std::int64_t kLanes = 16;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using LanesInMemory = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+#define RETORT_INLINE __attribute__((always_inline)) inline
+// Compiled for several processors; the loader takes the best. Where one multiplies and adds at once, bits differ.
+#define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+
+RETORT_INLINE const LanesInMemory& lanes_at(const float* numbers) {
+  return *reinterpret_cast<const LanesInMemory*>(numbers);
+}
+
+/// A row of the result's gradient and one of the maps that it saw, all channels of one pixel after another.
+struct RowPair {
+  const float *slopes, *maps;
+  std::int64_t result_width, width, stride, channels;
+};
+
+/// Adds what each channel of a group, set in all lanes of the group, contributes at one place of the kernel.
+template <int kOfGroup, int kOne = 0>
+RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums) {
+  constexpr auto of = [](int lane) { return lane / kOfGroup * kOfGroup + kOne; };
+  sums[kOne] += slopes * __builtin_shufflevector(x, x, of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8),
+                                                 of(9), of(10), of(11), of(12), of(13), of(14), of(15));
+  if constexpr (kOne + 1 < kOfGroup) add_products<kOfGroup, kOne + 1>(slopes, x, sums);
+}
+
+/// Adds to `sums`, (kSide, kOfGroup, channels), the weight's gradient of one row of the kernel.
+template <int kOfGroup>
+RETORT_INLINE void add_rows(const RowPair& rows, float* sums) {
+  for (std::int64_t first = 0; first < rows.channels; first += kLanes) {
+    Lanes of_chunk[kSide][kOfGroup] = {};
+    const auto add = [&](std::int64_t pixel, std::int64_t column) __attribute__((always_inline)) {
+      const std::int64_t seen = pixel * rows.stride + column - 1;
+      add_products<kOfGroup>(lanes_at(rows.slopes + pixel * rows.channels + first),
+                             lanes_at(rows.maps + seen * rows.channels + first), of_chunk[column]);
+    };
+    const auto add_at_edge = [&](std::int64_t pixel) {
+      for (std::int64_t column = 0; column < kSide; ++column) {
+        const std::int64_t seen = pixel * rows.stride + column - 1;
+        if (seen >= 0 && seen < rows.width) add(pixel, column);
+      }
+    };
+    add_at_edge(0);
+    for (std::int64_t pixel = 1; pixel + 1 < rows.result_width; ++pixel) {
+      add(pixel, 0);
+      add(pixel, 1);
+      add(pixel, 2);
+    }
+    if (rows.result_width > 1) add_at_edge(rows.result_width - 1);
+    for (std::int64_t column = 0; column < kSide; ++column) {
+      for (std::int64_t one = 0; one < kOfGroup; ++one) {
+        float* const sum = sums + (column * kOfGroup + one) * rows.channels + first;
+        *reinterpret_cast<LanesInMemory*>(sum) += of_chunk[column][one];
+      }
+    }
+  }
+}
+
+RETORT_FOR_EACH_PROCESSOR void add_rows_of_fours(const RowPair& rows, float* sums) { add_rows<4>(rows, sums); }
+RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* sums) { add_rows<8>(rows, sums); }
+
+/// The gradient of the weight, in its layout.
+at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& slopes,
+                           std::int64_t stride) {
+  const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1), of_group = weight.size(1);
+  const std::int64_t result_height = slopes.size(2), result_width = slopes.size(3);
+  const std::int64_t rows = maps.size(0) * result_height, parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
+  const std::int64_t of_row = kSide * of_group * channels;  // numbers of a row of the kernel
+  const at::Tensor sums = at::zeros({parts, kSide, of_row}, weight.options()), result = at::empty_like(weight);
+  if (maps.is_meta()) {
+    count_flops(2.0 * static_cast<double>(slopes.numel() * weight[0].numel()));
+    return result;
+  }
+
+  const auto *const x = maps.const_data_ptr<float>(), *const dy = slopes.const_data_ptr<float>();
+  auto* const all_sums = sums.mutable_data_ptr<float>();
+  parallel_for(parts, /*grain=*/1, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin * kRowsOfPart; row < std::min(rows, end * kRowsOfPart); ++row) {
+      for (std::int64_t of_kernel = 0; of_kernel < kSide; ++of_kernel) {
+        const std::int64_t image = row / result_height, seen = row % result_height * stride + of_kernel - 1;
+        if (seen < 0 || seen >= height) continue;
+        const RowPair pair{dy + row * result_width * channels,
+                           x + (image * height + seen) * width * channels,
+                           result_width,
+                           width,
+                           stride,
+                           channels};
+        float* const to = all_sums + (row / kRowsOfPart * kSide + of_kernel) * of_row;
+        of_group == 4 ? add_rows_of_fours(pair, to) : add_rows_of_eights(pair, to);
+      }
+    }
+  });
+  auto* const gradient = result.mutable_data_ptr<float>();
+  const std::int64_t strides[] = {result.stride(0), result.stride(1), result.stride(2), result.stride(3)};
+  parallel_for(kSide * of_row, /*grain=*/1024, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t number = begin; number < end; ++number) {
+      double sum = 0;
+      for (std::int64_t part = 0; part < parts; ++part) sum += all_sums[part * kSide * of_row + number];
+      const std::int64_t channel = number % channels, one = number / channels % of_group,
+                         place = number / channels / of_group;
+      gradient[channel * strides[0] + one * strides[1] + place / kSide * strides[2] + place % kSide * strides[3]] =
+          static_cast<float>(sum);
+    }
+  });
+  return result;
+}
+
+class GroupedConvolution : public torch::autograd::Function<GroupedConvolution> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps, const at::Tensor& weight,
+                            std::int64_t stride) {
+    context->save_for_backward({maps, weight});
+    context->saved_data["stride"] = stride;
+    return at::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1, maps.size(1) / weight.size(1));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (torch::GradMode::is_enabled()) throw std::logic_error("a grouped convolution has no gradient of its gradient");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &maps = saved[0], &weight = saved[1];
+    const std::int64_t stride = context->saved_data.at("stride").toInt();
+    const at::Tensor slopes = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    variable_list result(3);
+    if (context->needs_input_grad(0)) {
+      result[0] = std::get<0>(at::convolution_backward(slopes, maps, weight, {}, {stride, stride}, {1, 1}, {1, 1},
+                                                       /*transposed=*/false, {0, 0}, maps.size(1) / weight.size(1),
+                                                       {true, false, false}));
+    }
+    if (context->needs_input_grad(1)) result[1] = weight_gradient(maps, weight, slopes, stride);
+    return result;
+  }
+};
+
+}  // namespace
+
+bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
+  const auto is_plain = [](const at::Tensor& x) { return x.dim() == 4 && x.scalar_type() == at::kFloat; };
+  if (!is_plain(maps) || !is_plain(weight) || !is_on_cpu(maps)) return false;
+  const std::int64_t of_group = weight.size(1);
+  return (of_group == 4 || (of_group == 8 && stride == 2)) && weight.size(2) == kSide && weight.size(3) == kSide &&
+         weight.size(0) == maps.size(1) && maps.size(1) % kLanes == 0 && maps.numel() > 0 &&
+         maps.is_contiguous(at::MemoryFormat::ChannelsLast) && current_precision(maps.device()) == Precision::kFp32;
+}
+
+at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
+  return GroupedConvolution::apply(maps, weight, stride);
+}
+
+}  // namespace stages

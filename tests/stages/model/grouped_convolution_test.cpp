@@ -1,0 +1,140 @@
+#include "stages/model/grouped_convolution.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "stages/numerics/precision.h"
+#include "stages/trace/memory_trace.h"
+#include "stages/trace/meta_kernels.h"
+#include "tests/support/scoped_threads.h"
+
+namespace stages {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
+
+at::Tensor random(at::IntArrayRef shape, std::uint64_t seed) {
+  return torch::randn(shape, at::detail::createCPUGenerator(seed));
+}
+
+struct Sizes {
+  std::vector<std::int64_t> maps;
+  std::int64_t of_group, stride;
+
+  at::Tensor input() const { return random(maps, 1).contiguous(kByPixel); }
+  at::Tensor weight() const { return random({maps[1], of_group, 3, 3}, 2); }
+  std::string text() const {
+    return std::to_string(maps[2]) + " by " + std::to_string(maps[3]) + ", stride " + std::to_string(stride);
+  }
+};
+
+/// Of rows that are a part, some parts and a piece of one; of one pixel, and of as many as the kernel is wide.
+const std::vector<Sizes> kSizes = {{{1, 16, 1, 1}, 4, 1},  {{2, 32, 9, 7}, 4, 1},  {{3, 48, 3, 2}, 4, 1},
+                                   {{5, 16, 8, 3}, 4, 1},  {{2, 32, 9, 7}, 4, 2},  {{1, 16, 1, 2}, 4, 2},
+                                   {{2, 32, 10, 6}, 8, 2}, {{3, 64, 23, 5}, 8, 2}, {{2, 16, 2, 1}, 8, 2}};
+
+at::Tensor by_torch(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
+  return torch::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1, maps.size(1) / weight.size(1));
+}
+
+/// The result, and the gradients of maps and weight.
+template <typename Function>
+Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type) {
+  const at::Tensor maps = sizes.input().to(type).requires_grad_(true),
+                   weight = sizes.weight().to(type).requires_grad_(true);
+  const at::Tensor y = function(maps, weight, sizes.stride);
+  Tensors result = torch::autograd::grad({y}, {maps, weight}, {random(y.sizes(), 3).to(type)});
+  result.insert(result.begin(), y.detach());
+  return result;
+}
+
+TEST(GroupedConvolutionTest, HasTheResultAndTheGradientsOfTorch) {
+  for (const Sizes& sizes : kSizes) {
+    ASSERT_TRUE(can_convolve_groups(sizes.input(), sizes.weight(), sizes.stride)) << sizes.text();
+    const Tensors expected = with_gradients(by_torch, sizes, torch::kDouble),
+                  found = with_gradients(grouped_convolution, sizes, torch::kFloat);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(found[i].to(torch::kDouble).allclose(expected[i], 1e-5, 1e-5)) << sizes.text() << ": " << i;
+    }
+  }
+}
+
+TEST(GroupedConvolutionTest, NoBitOfTheWeightsGradientDependsOnTheThreads) {
+  const auto gradient = [](const Sizes& sizes, int threads) {
+    const ScopedThreads some(threads);
+    return with_gradients(grouped_convolution, sizes, torch::kFloat)[2];
+  };
+  for (const Sizes& sizes : kSizes) {
+    for (const int threads : {2, 3}) EXPECT_TRUE(gradient(sizes, threads).equal(gradient(sizes, 1))) << sizes.text();
+  }
+}
+
+TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
+  const Sizes sizes = kSizes[1];
+  const auto gradient = [&](at::MemoryFormat format) {
+    const at::Tensor weight = sizes.weight().contiguous(format).requires_grad_(true);
+    return torch::autograd::grad({grouped_convolution(sizes.input(), weight, sizes.stride).square().sum()},
+                                 {weight})[0];
+  };
+  const at::Tensor by_pixel = gradient(kByPixel), by_row = gradient(torch::MemoryFormat::Contiguous);
+  EXPECT_TRUE(by_pixel.is_contiguous(kByPixel));
+  EXPECT_TRUE(by_row.is_contiguous());
+  EXPECT_TRUE(by_pixel.equal(by_row));
+}
+
+TEST(GroupedConvolutionTest, WhatNeedsNoGradientGetsNone) {
+  const at::Tensor maps = kSizes[1].input(), weight = kSizes[1].weight();
+  for (const bool of_maps : {true, false}) {
+    const at::Tensor x = maps.clone().requires_grad_(of_maps), w = weight.clone().requires_grad_(!of_maps);
+    grouped_convolution(x, w, 1).sum().backward();
+    EXPECT_EQ(x.grad().defined(), of_maps);
+    EXPECT_EQ(w.grad().defined(), !of_maps);
+  }
+}
+
+TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
+  register_meta_kernels();
+  const auto flops = [](const auto& function) {
+    const MemoryTrace trace({.threads = 2});
+    const at::TensorOptions outline = at::TensorOptions(at::kMeta).requires_grad(true);
+    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel)),
+                     weight = torch::empty({32, 4, 3, 3}, outline);
+    function(maps, weight, 1).sum().backward();
+    return trace.flops();
+  };
+  EXPECT_EQ(flops(grouped_convolution), flops(by_torch));
+}
+
+TEST(GroupedConvolutionTest, AGradientOfItsGradientIsRefused) {
+  const at::Tensor maps = kSizes[1].input().requires_grad_(true);
+  const at::Tensor y = grouped_convolution(maps, kSizes[1].weight(), 1).sum();
+  EXPECT_THROW(torch::autograd::grad({y}, {maps}, {}, /*retain_graph=*/true, /*create_graph=*/true), std::logic_error);
+}
+
+TEST(GroupedConvolutionTest, TakesNarrowGroupsOfFloat32ThatLiePixelByPixel) {
+  const at::Tensor maps = kSizes[1].input(), fours = kSizes[1].weight(), eights = random({32, 8, 3, 3}, 2);
+  EXPECT_TRUE(can_convolve_groups(maps, fours, 1));
+  EXPECT_TRUE(can_convolve_groups(maps, eights, 2));
+  EXPECT_FALSE(can_convolve_groups(maps, eights, 1)) << "oneDNN is quicker";
+  EXPECT_FALSE(can_convolve_groups(maps, random({32, 16, 3, 3}, 2), 2));
+  EXPECT_FALSE(can_convolve_groups(maps, random({64, 4, 3, 3}, 2), 1)) << "two results a channel";
+  EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 5, 3}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 3, 5}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kByPixel), random({24, 4, 3, 3}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(maps.contiguous(), fours, 1));
+  EXPECT_FALSE(can_convolve_groups(maps.slice(0, 0, 0), fours, 1));
+  EXPECT_FALSE(can_convolve_groups(maps.to(torch::kDouble), fours.to(torch::kDouble), 1));
+  EXPECT_FALSE(can_convolve_groups(maps, fours.to(torch::kBFloat16), 1));
+  const ScopedPrecision precision(Precision::kBf16, at::kCPU);
+  EXPECT_FALSE(can_convolve_groups(maps, fours, 1));
+}
+
+}  // namespace
+}  // namespace stages
