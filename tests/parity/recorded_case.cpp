@@ -30,7 +30,7 @@ void Expectation::expect_near(const std::string& name, const at::Tensor& actual)
   const at::Tensor& expected = tensors_.at(key(name));
   ASSERT_EQ(expected.sizes(), actual.sizes()) << name;
   const double size = std::max(1.0, expected.abs().max().item<double>());
-  EXPECT_LT((expected - actual).abs().max().item<double>(), (type_ == at::kDouble ? 1e-10 : 1e-4) * size) << key(name);
+  EXPECT_LT((expected - actual).abs().max().item<double>(), tolerance_ * size) << key(name);
 }
 
 std::vector<std::string> Expectation::uncompared() const {

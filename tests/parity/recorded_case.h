@@ -59,13 +59,16 @@ inline constexpr std::uint64_t kPixelStream = 1000000, kProbeStream = 2000000;
 /// The recorded tensors of one precision: "f64." or "f32." before their names; what is compared is counted.
 class Expectation {
  public:
-  Expectation(RecordedTensors tensors, at::ScalarType type) : tensors_(std::move(tensors)), type_(type) {}
+  Expectation(RecordedTensors tensors, at::ScalarType type)
+      : Expectation(std::move(tensors), type, type == at::kDouble ? 1e-10 : 1e-4) {}
+  Expectation(RecordedTensors tensors, at::ScalarType type, double tolerance)
+      : tensors_(std::move(tensors)), type_(type), tolerance_(tolerance) {}
 
   at::ScalarType type() const { return type_; }
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
   const at::Tensor& operator[](const std::string& name) const { return tensors_.at(key(name)); }
-  /// The largest difference to `actual` is within 1e-10 of the largest number in float64, 1e-4 in float32; numbers
-  /// below 1 are compared as they are, since what is zero in exact arithmetic is only rounding.
+  /// The largest difference to `actual` is within the tolerance of the largest number, 1e-10 in float64 and 1e-4 in
+  /// float32; numbers below 1 are compared as they are, since what is zero in exact arithmetic is only rounding.
   void expect_near(const std::string& name, const at::Tensor& actual);
   /// Every name recorded in this precision that nothing was compared with.
   std::vector<std::string> uncompared() const;
@@ -74,5 +77,6 @@ class Expectation {
   std::string key(const std::string& name) const { return (type_ == at::kDouble ? "f64." : "f32.") + name; }
   RecordedTensors tensors_;
   at::ScalarType type_;
+  double tolerance_;
   std::map<std::string, int> compared_;
 };
