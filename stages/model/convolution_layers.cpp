@@ -19,11 +19,6 @@ bool is_product(const at::Tensor& x, const at::Tensor& weight, const Convolution
          x.is_contiguous(at::MemoryFormat::ChannelsLast) && has_torch_product(pixels_of(x), weight.flatten(1));
 }
 
-bool is_grouped(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
-  return shape.groups > 1 && shape.in == shape.out && shape.padding == 1 && !shape.has_bias &&
-         can_convolve_groups(x, weight, shape.stride);
-}
-
 }  // namespace
 
 Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options)
@@ -37,7 +32,9 @@ at::Tensor Convolution::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   if (is_product(x, weight, shape_)) return linear_layer(pixels_of(x), weight.flatten(1), bias).permute({0, 3, 1, 2});
-  if (is_grouped(x, weight, shape_)) return grouped_convolution(x, weight, shape_.stride);
+  if (shape_.padding == 1 && !shape_.has_bias && can_convolve_groups(x, weight, shape_.stride)) {
+    return grouped_convolution(x, weight, shape_.stride);
+  }
   return torch::conv2d(x, weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
 }
 

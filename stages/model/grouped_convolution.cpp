@@ -84,50 +84,58 @@ RETORT_INLINE void add_rows(const RowPair& rows, float* sums) {
 RETORT_FOR_EACH_PROCESSOR void add_rows_of_fours(const RowPair& rows, float* sums) { add_rows<4>(rows, sums); }
 RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* sums) { add_rows<8>(rows, sums); }
 
+/// Adds up the parts of `sums`, (parts, kSide, kSide, channels of a group, channels).
+void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
+  const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3), channels = sums.size(4);
+  const auto* const all_sums = sums.const_data_ptr<float>();
+  auto* const to = gradient.mutable_data_ptr<float>();
+  const at::IntArrayRef strides = gradient.strides();
+  parallel_for(of_part, /*grain=*/1024, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t number = begin; number < end; ++number) {
+      double sum = 0;
+      for (std::int64_t part = 0; part < parts; ++part) sum += all_sums[part * of_part + number];
+      const std::int64_t channel = number % channels, one = number / channels % of_group,
+                         place = number / channels / of_group;
+      to[channel * strides[0] + one * strides[1] + place / kSide * strides[2] + place % kSide * strides[3]] =
+          static_cast<float>(sum);
+    }
+  });
+}
+
 /// The gradient of the weight, in its layout.
 at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& slopes,
                            std::int64_t stride) {
   const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1), of_group = weight.size(1);
   const std::int64_t result_height = slopes.size(2), result_width = slopes.size(3);
   const std::int64_t rows = maps.size(0) * result_height, parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
-  const std::int64_t of_row = kSide * of_group * channels;  // numbers of a row of the kernel
-  const at::Tensor sums = at::zeros({parts, kSide, of_row}, weight.options()), result = at::empty_like(weight);
+  const at::Tensor sums = at::zeros({parts, kSide, kSide, of_group, channels}, weight.options()),
+                   gradient = at::empty_like(weight);
   if (maps.is_meta()) {
     count_flops(2.0 * static_cast<double>(slopes.numel() * weight[0].numel()));
-    return result;
+    return gradient;
   }
 
   const auto *const x = maps.const_data_ptr<float>(), *const dy = slopes.const_data_ptr<float>();
   auto* const all_sums = sums.mutable_data_ptr<float>();
+  const auto add_row = [=](std::int64_t row) {
+    for (std::int64_t of_kernel = 0; of_kernel < kSide; ++of_kernel) {
+      const std::int64_t image = row / result_height, seen = row % result_height * stride + of_kernel - 1;
+      if (seen < 0 || seen >= height) continue;
+      const RowPair pair{.slopes = dy + row * result_width * channels,
+                         .maps = x + (image * height + seen) * width * channels,
+                         .result_width = result_width,
+                         .width = width,
+                         .stride = stride,
+                         .channels = channels};
+      float* const to = all_sums + (row / kRowsOfPart * kSide + of_kernel) * kSide * of_group * channels;
+      of_group == 4 ? add_rows_of_fours(pair, to) : add_rows_of_eights(pair, to);
+    }
+  };
   parallel_for(parts, /*grain=*/1, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin * kRowsOfPart; row < std::min(rows, end * kRowsOfPart); ++row) {
-      for (std::int64_t of_kernel = 0; of_kernel < kSide; ++of_kernel) {
-        const std::int64_t image = row / result_height, seen = row % result_height * stride + of_kernel - 1;
-        if (seen < 0 || seen >= height) continue;
-        const RowPair pair{dy + row * result_width * channels,
-                           x + (image * height + seen) * width * channels,
-                           result_width,
-                           width,
-                           stride,
-                           channels};
-        float* const to = all_sums + (row / kRowsOfPart * kSide + of_kernel) * of_row;
-        of_group == 4 ? add_rows_of_fours(pair, to) : add_rows_of_eights(pair, to);
-      }
-    }
+    for (std::int64_t row = begin * kRowsOfPart; row < std::min(rows, end * kRowsOfPart); ++row) add_row(row);
   });
-  auto* const gradient = result.mutable_data_ptr<float>();
-  const std::int64_t strides[] = {result.stride(0), result.stride(1), result.stride(2), result.stride(3)};
-  parallel_for(kSide * of_row, /*grain=*/1024, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t number = begin; number < end; ++number) {
-      double sum = 0;
-      for (std::int64_t part = 0; part < parts; ++part) sum += all_sums[part * kSide * of_row + number];
-      const std::int64_t channel = number % channels, one = number / channels % of_group,
-                         place = number / channels / of_group;
-      gradient[channel * strides[0] + one * strides[1] + place / kSide * strides[2] + place % kSide * strides[3]] =
-          static_cast<float>(sum);
-    }
-  });
-  return result;
+  put_together(sums, gradient);
+  return gradient;
 }
 
 class GroupedConvolution : public torch::autograd::Function<GroupedConvolution> {

@@ -26,8 +26,8 @@ at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at:
 /// Whether a CPU computes with it, or is planned to.
 bool is_on_cpu(const at::Tensor& x);
 
-/// Whether linear_layer() multiplies such tensors, float32 or float64 on a CPU and not under autocast, by torch's
-/// product: quickly, then, and without the copies in blocks that a convolution by oneDNN needs.
+/// Whether linear_layer() multiplies such tensors by torch's product: float32 or float64 on a CPU, not under autocast,
+/// and none of the large products that are oneDNN's.
 bool has_torch_product(const at::Tensor& x, const at::Tensor& weight);
 
 /// Whether linear_layer() takes such tensors with an adapter of the type `adapter`.
