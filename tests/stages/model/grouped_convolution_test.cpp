@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -101,15 +102,18 @@ TEST(GroupedConvolutionTest, WhatNeedsNoGradientGetsNone) {
 
 TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
   register_meta_kernels();
-  const auto flops = [](const auto& function) {
+  const auto flops = [](const auto& function, bool of_maps, bool of_weight) {
     const MemoryTrace trace({.threads = 2});
-    const at::TensorOptions outline = at::TensorOptions(at::kMeta).requires_grad(true);
-    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel)),
-                     weight = torch::empty({32, 4, 3, 3}, outline);
+    const at::TensorOptions outline(at::kMeta);
+    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel)).requires_grad_(of_maps),
+                     weight = torch::empty({32, 4, 3, 3}, outline).requires_grad_(of_weight);
     function(maps, weight, 1).sum().backward();
     return trace.flops();
   };
-  EXPECT_EQ(flops(grouped_convolution), flops(by_torch));
+  for (const auto& [of_maps, of_weight] : {std::pair(true, true), {true, false}, {false, true}}) {
+    EXPECT_EQ(flops(grouped_convolution, of_maps, of_weight), flops(by_torch, of_maps, of_weight))
+        << of_maps << of_weight;
+  }
 }
 
 TEST(GroupedConvolutionTest, AGradientOfItsGradientIsRefused) {
