@@ -30,7 +30,7 @@ class Batch {
   at::Device device() const { return tensors_.begin()->second.device(); }
   bool grouped() const { return !offsets_.empty(); }
   const NamedTensors& tensors() const { return tensors_; }
-  const at::Tensor& operator[](std::string_view name) const { return tensors_.at(name); }
+  at::Tensor operator[](std::string_view name) const { return tensors_.at(name); }
 
   /// The first row of tensor `name` that is of units [begin, end), and the one after the last.
   std::pair<std::int64_t, std::int64_t> rows(const std::string& name, std::int64_t begin, std::int64_t end) const;

@@ -11,7 +11,7 @@ void NamedTensors::set(std::string_view name, at::Tensor tensor) {
   else items_.emplace_back(name, std::move(tensor));
 }
 
-const at::Tensor& NamedTensors::at(std::string_view name) const {
+at::Tensor NamedTensors::at(std::string_view name) const {
   const auto found = std::ranges::find(items_, name, &Item::first);
   if (found != items_.end()) return found->second;
   std::string known;

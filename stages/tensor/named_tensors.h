@@ -21,8 +21,8 @@ class NamedTensors {
 
   /// Replaces a tensor of that name, or appends.
   void set(std::string_view name, at::Tensor tensor);
-  /// The tensor of that name; throws std::out_of_range naming those there are.
-  const at::Tensor& at(std::string_view name) const;
+  /// The tensor of that name, which stays whatever is set() later; throws std::out_of_range naming those there are.
+  at::Tensor at(std::string_view name) const;
   bool contains(std::string_view name) const;
 
   auto begin() const { return items_.begin(); }

@@ -107,13 +107,12 @@ class ContrastiveStep final : public TrainingStep {
       encoded = model_.forward(network, {{"image", part["image"]}});
     }
     const ScopedInput texts(network, "tokens");
-    const at::Tensor& tokens = part["tokens"];
-    const at::Tensor& embeddings = encoded.at("image_embeddings");
+    const at::Tensor tokens = part["tokens"], embeddings = encoded.at("image_embeddings");
     encoded.set("text_embeddings", tokens.size(0) > 0
                                        ? model_.forward(network, {{"tokens", tokens}}).at("text_embeddings")
                                        : embeddings.new_empty({0, embeddings.size(1)}));
     if (part.tensors().contains("more_tokens")) {
-      const at::Tensor& classes = part["more_tokens"];
+      const at::Tensor classes = part["more_tokens"];
       encoded.set("class_embeddings", classes.size(0) > 0
                                           ? model_.forward(network, {{"tokens", classes}}).at("text_embeddings")
                                           : embeddings.new_empty({0, embeddings.size(1)}));

@@ -105,6 +105,84 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")));
 }
 
+/// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.
+class WholeEpoch : public testing::TestWithParam<std::string> {
+ protected:
+  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called "class_0" and so on.
+  void make_folders(const std::string& root, int classes, int per_class) const {
+    const Ended made =
+        retort("data make image_folder --out drawn --classes 2 --per-class 12 --size 32 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+    std::vector<std::filesystem::path> pictures;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "drawn")) {
+      if (entry.path().extension() == ".jpg") pictures.push_back(entry.path());
+    }
+    std::ranges::sort(pictures);
+    std::size_t next = 0;
+    for (int label = 0; label < classes; ++label) {
+      const std::filesystem::path folder = folder_ / (root + "/class_" + std::to_string(label));
+      std::filesystem::create_directories(folder);
+      for (int i = 0; i < per_class; ++i) {
+        std::filesystem::copy_file(pictures[next++ % pictures.size()],
+                                   folder / (std::to_string(100 * label + i) + ".jpg"));
+      }
+    }
+  }
+  /// The recipe on such data, small.
+  std::string prepared() const {
+    const std::string& recipe = GetParam();
+    constexpr const char* kQuarters = "'data.split={train: 0.5, validation: 0.25, test: 0.25}' ";
+    if (recipe == "quickstart") return "train.batch_size=48 ";  // 640 pictures
+    if (std::ranges::count(kOfListing, recipe)) {
+      EXPECT_EQ(make_car_listing(folder_.path(), 24, 12).exit, 0);
+      return std::string("data.root=. data.loader.drop_last=false train.batch_size=16 ") + kSmallClip;
+    }
+    if (recipe.starts_with("diabetic_retinopathy")) {
+      const Ended made = retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
+      EXPECT_EQ(made.exit, 0) << made.err;
+      return "data.root=retinas data.image_size=32 data.loader.workers=0 data.loader.drop_last=false "
+             "model.weights=null "
+             "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 ";
+    }
+    if (recipe.starts_with("fsct")) {
+      make_folders("mini/train", 64, 3);
+      make_folders("mini/val", 16, 3);
+      make_folders("mini/test", 20, 3);
+      return "backbone=Conv4 data.root=mini data.train=train data.validation=val data.test=test data.image_size=32 "
+             "k_shot=1 n_query=2 train.episodes=6 train.validation_episodes=3 test_iter=5 ";
+    }
+    if (recipe.starts_with("finetune")) {
+      make_folders("photos", 102, 4);
+      return std::string(
+                 "data=image_folder data.root=photos model/backbone=tiny data.image_size=28 device.select=cpu ") +
+             kQuarters;
+    }
+    if (recipe == "clip_flowers") {
+      make_folders("photos", 12, 12);
+      return std::string("data.root=photos ") + kSmallClip;
+    }
+    if (recipe.starts_with("clip_cars")) {
+      make_folders("photos", 196, 4);
+      const bool has_captions = recipe == "clip_cars_flyp";
+      return std::string("data=image_folder data.root=photos ") + kQuarters + kSmallClip +
+             (has_captions ? "train.schedule.warmup_steps=1 " : "data.caption='a photo of a {name} car' ");
+    }
+    make_folders("photos", 10, 9);
+    return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatch) {
+  const std::string options = prepared();
+  if (HasFatalFailure()) return;
+  const Ended ended = retort("run " + GetParam() + " train.epochs=1 run.dir=run " + options, folder_.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WholeEpoch, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
+
 INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
 
 TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {

@@ -66,7 +66,7 @@ class Expectation {
 
   at::ScalarType type() const { return type_; }
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
-  const at::Tensor& operator[](const std::string& name) const { return tensors_.at(key(name)); }
+  at::Tensor operator[](const std::string& name) const { return tensors_.at(key(name)); }
   /// The largest difference to `actual` is within the tolerance of the largest number, 1e-10 in float64 and 1e-4 in
   /// float32; numbers below 1 are compared as they are, since what is zero in exact arithmetic is only rounding.
   void expect_near(const std::string& name, const at::Tensor& actual);

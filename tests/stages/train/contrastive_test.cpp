@@ -28,6 +28,21 @@ TEST(Contrastive, LearnsWhichCaptionIsWhose) {
   EXPECT_EQ(training.context.values("validation/accuracy").back(), 1);
 }
 
+TEST(Contrastive, ModelWithoutAClassHeadLearnsByCaptionsAlone) {
+  Json clip = Json::parse(kTinyClip);
+  clip["class_head"] = "none";
+  for (const std::int64_t micro_batch : {0, 3}) {
+    ContrastiveRun training;
+    training.model = model_of(kModelClip, clip);
+    training.options["monitor"] = "zero_shot_accuracy";
+    training.policy->two_pass = micro_batch > 0;
+    if (micro_batch > 0) training.policy->micro_batch = micro_batch;
+    training.run();
+    EXPECT_EQ(training.context.values("validation/zero_shot_accuracy").size(), 2u) << micro_batch;
+    EXPECT_TRUE(training.context.values("validation/accuracy").empty()) << micro_batch;
+  }
+}
+
 TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
   for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
     ContrastiveRun whole, cut, accumulated;
