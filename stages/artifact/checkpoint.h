@@ -35,6 +35,7 @@ class Checkpoint : public runner::Artifact {
   std::string model_stage;   ///< the stage that the model comes from, as memory.precision names it
   NumericsOptions numerics;  ///< of its training; a prediction computes so too
   std::vector<std::string> classes;
+  std::vector<std::string> class_words;      ///< what texts call them
   std::int64_t pair_of = 0;                  ///< as of DatasetDescription: above 0, one logit tells two classes apart
   std::vector<TensorSpec> inputs;            ///< of the samples it was trained on
   std::string transform;                     ///< of its training data

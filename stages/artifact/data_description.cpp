@@ -78,6 +78,16 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   return classes.get<std::int64_t>();
 }
 
+/// A list of names, one a class.
+std::vector<std::string> names_from(const std::map<std::string, std::string>& about, const std::string& key) {
+  std::vector<std::string> names;
+  for (const json& name : parsed(about, key)) {
+    if (!name.is_string()) refuse(key, "has an invalid name");
+    names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> describe_data(const DatasetDescription& data) {
@@ -87,16 +97,17 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
   const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
   std::map<std::string, std::string> about = {
       {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
+  if (words_of(data) != data.classes) about["class_words"] = text(data.class_words);
   if (data.pair_of > 0) about["pair_of"] = std::to_string(data.pair_of);
   return about;
 }
 
 DatasetDescription described_data(const std::map<std::string, std::string>& about) {
   DatasetDescription data;
-  for (const json& name : parsed(about, "classes")) {
-    if (!name.is_string()) refuse("classes", "has an invalid name");
-    data.classes.push_back(name);
-  }
+  data.classes = names_from(about, "classes");
+  if (about.contains("class_words")) data.class_words = names_from(about, "class_words");
+  if (!data.class_words.empty() && data.class_words.size() != data.classes.size())
+    refuse("class_words", "names another number of classes");
   const json tensors = parsed(about, "tensors");
   if (tensors.size() > kMaxTensors) refuse("tensors", "is too long");
   for (const json& tensor : tensors) data.tensors.push_back(tensor_from(tensor));

@@ -8,7 +8,8 @@
 namespace stages {
 
 /// What weights are to remember of the data that they were trained on, as texts for their file's metadata: "classes",
-/// "tensors" and "transform", and of a pair "pair_of", each JSON. The size is not among it.
+/// "tensors" and "transform", of a pair "pair_of", and "class_words" where texts call classes otherwise, each JSON. The
+/// size is not among it.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
 /// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::runtime_error saying

@@ -30,12 +30,18 @@ struct DatasetDescription {
   bool augmented = false;      ///< a sample depends on the epoch
   std::vector<std::string> captions = {};  ///< the distinct captions that samples may have, in a fixed order; "caption"
                                            ///< int64 {} of a sample is a position here; empty: none
+  std::vector<std::string> class_words = {};  ///< what texts call the classes, as captions do; empty: `classes`
   /// Above 0: the classes are two of so many, and one logit, that of the second, tells them apart. Checkpoints remember
   /// that, as they do the classes.
   std::int64_t pair_of = 0;
   /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
   std::shared_ptr<const DatasetDescription> source = {};
 };
+
+/// What texts call each class.
+inline const std::vector<std::string>& words_of(const DatasetDescription& data) {
+  return data.class_words.empty() ? data.classes : data.class_words;
+}
 
 /// What the samples were before their features were computed; `data` itself where they are no features.
 inline const DatasetDescription& source_of(const DatasetDescription& data) { return data.source ? *data.source : data; }

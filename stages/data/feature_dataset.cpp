@@ -11,7 +11,8 @@ FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTab
                   .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
                   .classes = images->classes,
                   .transform = images->transform,
-                  .captions = images->captions};
+                  .captions = images->captions,
+                  .class_words = images->class_words};
   for (const TensorSpec& spec : kept_beside_features(*images)) description_.tensors.push_back(spec);
   description_.source = std::move(images);
 }

@@ -81,7 +81,8 @@ DatasetDescription ImageDataset::describe() const {
       .classes = list_->classes,
       .transform = transform_json(options_),
       .augmented = part_ == Part::kTrain && (changes_images(options_.augment) || templates > 1),
-      .captions = list_->captions.texts};
+      .captions = list_->captions.texts,
+      .class_words = list_->class_words};
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
 }

@@ -9,6 +9,7 @@
 #include "stages/data/image_stage.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/shapes.h"
+#include "stages/text/class_text.h"
 
 namespace stages {
 namespace {
@@ -27,13 +28,10 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Lets captions call a class what its folder is called, with spaces for '_' and '-'.
+/// Lets texts call a class what its folder is called, in words.
 ImageList with_names(ImageList list) {
-  std::vector<std::string> names = list.classes;
-  for (std::string& name : names)
-    std::ranges::replace_if(
-        name, [](char letter) { return letter == '_' || letter == '-'; }, ' ');
-  add_names(list, std::move(names));
+  for (const std::string& folder : list.classes) list.class_words.push_back(words_of_folder(folder));
+  add_names(list, list.class_words);
   return list;
 }
 

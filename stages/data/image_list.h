@@ -35,6 +35,7 @@ struct ImageFile {
 struct ImageList {
   std::filesystem::path root;
   std::vector<std::string> classes;                       ///< names; a label is a position here
+  std::vector<std::string> class_words;                   ///< what texts call the classes; empty: by their names
   std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< their order is that of the samples
   std::string annotations;                                ///< SHA-256 of the files that say all this; empty: folders do
   bool divided = false;                                   ///< root has train, validation or test folders

@@ -46,7 +46,7 @@ class TextLabels {
 /// CLIP's authors do it (Radford et al. 2021, arXiv:2103.00020, section 3.1.4).
 class TextClasses {
  public:
-  /// `names` of the classes in order; each template has {name} in it.
+  /// What texts call the classes, in order (words_of()); each template has {name} in it.
   TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
               const std::vector<std::string>& templates);
 

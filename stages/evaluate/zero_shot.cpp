@@ -49,7 +49,7 @@ at::Tensor captions_of_classes(const Dataset& test) {
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
-      : model_(*checkpoint.model), classes_(checkpoint, test.describe().classes, config.templates) {
+      : model_(*checkpoint.model), classes_(checkpoint, words_of(test.describe()), config.templates) {
     has_head_ = config.measures_head && text_model_of(checkpoint).has_class_head();
     if (!config.measures_within_class) return;
     own_captions_.emplace(checkpoint, test.describe().captions);

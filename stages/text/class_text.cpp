@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "runner/text/printable.h"
+
 namespace stages {
 
-std::string class_text(std::string_view text, std::string name) {
+std::string words_of_folder(std::string folder) {
+  std::ranges::replace_if(
+      folder, [](char letter) { return letter == '_' || letter == '-'; }, ' ');
+  return folder;
+}
+
+std::string class_text(std::string_view text, std::string_view name) {
   constexpr std::string_view kField = "{name}";
-  std::ranges::replace(name, '_', ' ');
   std::string result;
   std::size_t from = 0;
   for (std::size_t at = text.find(kField); at != text.npos; at = text.find(kField, from)) {
@@ -15,7 +22,7 @@ std::string class_text(std::string_view text, std::string name) {
     from = at + kField.size();
   }
   if (from == 0) throw std::invalid_argument("the text '" + std::string(text) + "' has no {name}");
-  return result.append(text.substr(from));
+  return runner::printable(result.append(text.substr(from)));
 }
 
 }  // namespace stages

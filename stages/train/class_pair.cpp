@@ -17,7 +17,10 @@ namespace {
 /// A description of the whole, about two of its classes.
 DatasetDescription about_pair(DatasetDescription whole, const std::array<std::int64_t, 2>& pair) {
   whole.pair_of = static_cast<std::int64_t>(whole.classes.size());
-  whole.classes = {whole.classes[static_cast<std::size_t>(pair[0])], whole.classes[static_cast<std::size_t>(pair[1])]};
+  for (std::vector<std::string>* names : {&whole.classes, &whole.class_words}) {
+    if (names->empty()) continue;
+    *names = {(*names)[static_cast<std::size_t>(pair[0])], (*names)[static_cast<std::size_t>(pair[1])]};
+  }
   return whole;
 }
 

@@ -260,7 +260,7 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
   }
   if (options.asks_for_classes) {
     std::vector<std::string> captions;
-    for (const std::string& name : data.train->describe().classes)
+    for (const std::string& name : words_of(data.train->describe()))
       captions.push_back(class_text("a photo of a {name}.", name));
     classes.captions = texts.tokenized(captions);
   }

@@ -115,6 +115,7 @@ class TrainingStage final : public runner::Stage {
     setup.checkpoint->model_stage = inputs.source("model");
     setup.checkpoint->numerics = inputs.get<MemoryPolicy>("memory")->numerics();
     setup.checkpoint->classes = setup.network_data.classes;
+    setup.checkpoint->class_words = words_of(setup.network_data);
     setup.checkpoint->pair_of = setup.network_data.pair_of;
     setup.checkpoint->inputs = setup.network_data.tensors;
     setup.checkpoint->transform = setup.network_data.transform;

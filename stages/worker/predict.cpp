@@ -241,7 +241,7 @@ runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::stri
   }
   if (labels.empty() && model->has_class_head()) return std::shared_ptr<TextLabels>();
   std::vector<std::string> texts = labels;
-  for (const std::string& name : labels.empty() ? checkpoint.classes : std::vector<std::string>())
+  for (const std::string& name : labels.empty() ? checkpoint.class_words : std::vector<std::string>())
     texts.push_back(class_text("a photo of a {name}.", name));
   for (auto label = labels.begin(); label != labels.end(); ++label) {
     if (std::find(labels.begin(), label, *label) == label) continue;

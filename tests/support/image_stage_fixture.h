@@ -5,12 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/dataset.h"
+#include "stages/text/class_text.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
@@ -86,6 +87,18 @@ class ImageStageTest : public testing::Test {
     for (const std::int64_t place : data.captions())
       result.push_back(data.describe().captions.at(static_cast<std::size_t>(place)));
     return result;
+  }
+
+  /// With captions such as `text`, which has {name} in it, every class is asked for by one that a caption has.
+  void expect_asked_as_captioned(const std::string& text, Json options) {
+    options["caption"] = text;
+    for (const auto& [port, artifact] : run(options)) {
+      const auto data = std::dynamic_pointer_cast<const stages::Dataset>(artifact);
+      if (!data) continue;
+      const stages::DatasetDescription described = data->describe();
+      for (const std::string& words : stages::words_of(described))
+        EXPECT_THAT(described.captions, testing::Contains(stages::class_text(text, words))) << port;
+    }
   }
 
   const runner::StageKind& kind_;

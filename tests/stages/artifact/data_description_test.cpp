@@ -62,11 +62,24 @@ TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
   EXPECT_EQ(logits_for(pictures()), 2);
 }
 
+TEST(DataDescription, WordsOfClassesAreRememberedWhereTheyAreNotTheirNames) {
+  DatasetDescription folders = pictures();
+  EXPECT_EQ(words_of(folders), folders.classes);
+  folders.class_words = folders.classes;
+  EXPECT_EQ(describe_data(folders).count("class_words"), 0u);
+  folders.class_words = {"cat", "the dog"};
+  EXPECT_EQ(words_of(folders), folders.class_words);
+  EXPECT_EQ(described_data(describe_data(folders)).class_words, folders.class_words);
+  EXPECT_EQ(described_data(describe_data(folders)).classes, folders.classes);
+}
+
 TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "{}"), "its 'classes' is not a list");
   EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has an invalid name");
   EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is not a list");
   EXPECT_EQ(refusal("tensors", "[1]"), "one of its 'tensors' is not a JSON object");
+  EXPECT_EQ(refusal("class_words", "[\"cat\"]"), "its 'class_words' names another number of classes");
+  EXPECT_EQ(refusal("class_words", "[1]"), "its 'class_words' has an invalid name");
   const auto tensor = [](const std::string& name, const std::string& shape, const std::string& type) {
     return refusal("tensors", R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
   };

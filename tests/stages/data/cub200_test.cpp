@@ -147,6 +147,7 @@ TEST_F(Cub200, CaptionsCallClassesByTheirNames) {
   const auto validation = part(outputs, "validation");
   EXPECT_EQ(validation->describe().captions[0], "a photo of a Stripes horizontal, a type of bird");
   EXPECT_EQ(validation->captions(), validation->labels());
+  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}});
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ TEST_F(Flowers102, CaptionsCallClassesByTheirNames) {
   EXPECT_EQ(train->describe().captions[2], "a photo of a disc, a type of flower");
   EXPECT_EQ(train->captions(), train->labels());
   EXPECT_EQ(part(outputs, "test")->captions(), part(outputs, "test")->labels());
+  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}});
 }
 
 }  // namespace

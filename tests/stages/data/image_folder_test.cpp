@@ -305,6 +305,12 @@ TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
   EXPECT_THAT(context_.said, testing::Contains("2 captions, the first: 'a photo of a colts foot'"));
 }
 
+TEST_F(ImageFolder, ClassesAreAskedForAsCaptionsCallThem) {
+  folder_.add("data/black-eyed_susan/1.jpg", 1);
+  folder_.add("data/caf\xE9/1.jpg", 2);
+  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}, {"split", {{"train", 1}, {"test", 0}}}});
+}
+
 TEST_F(ImageFolder, WithoutACaptionSamplesHaveNone) {
   add_photos();
   const auto train = part(run({{"image_size", 8}}), "train");

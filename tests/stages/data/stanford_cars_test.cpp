@@ -59,6 +59,10 @@ TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {
   EXPECT_EQ(drawn.size(), 2u);
 }
 
+TEST_F(StanfordCars, ClassesAreAskedForAsCaptionsCallThem) {
+  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}});
+}
+
 TEST_F(StanfordCars, CropsToTheBox) {
   const Json plain = {{"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}, {"image_size", 15}};
   Json cropped = plain;
