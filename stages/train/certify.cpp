@@ -19,7 +19,22 @@ namespace {
 
 using runner::Certificate;
 
-constexpr std::int64_t kCertifiedSamples = 5, kPart = 2;  // the last part is a smaller one
+constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is a smaller one
+
+/// The samples of the largest group that a loss is over; 0: none is over groups of samples.
+std::int64_t group_of(const TrainingStep& step) {
+  std::int64_t group = 0;
+  for (const LossTerm& term : step.terms()) group = std::max(group, term.samples_in_group);
+  return group;
+}
+
+/// A whole group and the beginning of another.
+std::int64_t certified_samples(const TrainingStep& step) { return std::max(kFewestSamples, group_of(step) + kPart); }
+
+/// Parts in which a policy's cut is certified: what is over groups is cut between them, but for two passes.
+std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
+  return plan.two_pass ? kPart : std::max(kPart, group_of(step));
+}
 
 /// A gradient below this share of the whole one is compared with that share: what is zero except for rounding, as that
 /// of the biases of an attention's keys is, has no relative error.
@@ -119,18 +134,18 @@ void randomise(torch::nn::Module& network, at::Generator generator) {
   }
 }
 
-Batch random_batch(const DatasetDescription& data, at::Generator generator) {
+Batch random_batch(const DatasetDescription& data, std::int64_t samples, at::Generator generator) {
   const auto classes = std::max<std::int64_t>(2, static_cast<std::int64_t>(data.classes.size()));
   NamedTensors tensors;
   for (const TensorSpec& one : data.tensors) {
-    std::vector<std::int64_t> shape = {kCertifiedSamples};
+    std::vector<std::int64_t> shape = {samples};
     shape.insert(shape.end(), one.shape.begin(), one.shape.end());
     const std::int64_t numbers = one.name == "caption" ? static_cast<std::int64_t>(data.captions.size()) : classes;
     tensors.set(one.name, at::isFloatingType(one.dtype)
                               ? torch::randn(shape, generator, torch::kDouble)
                               : torch::randint(numbers, shape, generator, torch::TensorOptions(one.dtype)));
   }
-  return Batch(tensors, kCertifiedSamples);
+  return Batch(tensors, samples);
 }
 
 /// Puts torch's generators back, which building a network may draw from.
@@ -153,7 +168,7 @@ StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network, run
   policy.layout = Layout::kContiguous;
   StepPlan plan =
       assemble_step(training.step, network, training.data.size, training.options, policy, at::kCPU, context).plan();
-  if (plan.micro_batch > 0) plan.micro_batch = kPart;
+  if (plan.micro_batch > 0) plan.micro_batch = certified_part(training.step, plan);
   return plan;
 }
 
@@ -205,7 +220,8 @@ Certificate certify(const TrainingToPlan& training, runner::PlanContext& context
     at::Generator generator = at::detail::createCPUGenerator(seed);
     randomise(*network, generator);
     const StepPlan plan = plan_of(training, *network, context);
-    return compare_gradients(training.step, *network, random_batch(data, generator), plan, seed);
+    const Batch batch = random_batch(data, certified_samples(training.step), generator);
+    return compare_gradients(training.step, *network, batch, plan, seed);
   } catch (const runner::StageError& error) {
     return {.refused = error.what()};
   }

@@ -12,7 +12,8 @@ namespace stages {
 
 /// Computes a gradient as the policy asks for and at once as a whole, in float64 on shapes as small as the model can be
 /// made (Shrunken), on random data and with random weights, all of them functions of the context's seed. Of a batch
-/// that the policy cuts five samples are taken, in parts of two. What is dropped is dropped, and what is frozen gets no
+/// that the policy cuts five samples are taken, in parts of two; of one that is cut between the groups that a loss is
+/// over, a group and two samples more. What is dropped is dropped, and what is frozen gets no
 /// gradient. Other number formats than float64 are not compared: they change a training and are only ever asked for.
 /// Nothing is changed, but weights are read where a model cannot be made small. A policy that is none for this
 /// training comes back as `refused`.

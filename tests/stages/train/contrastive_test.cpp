@@ -128,6 +128,22 @@ TEST(Contrastive, EveryCutIsCertified) {
   }
 }
 
+TEST(Contrastive, GroupsThatAreComparedByThemselvesAreCertifiedWhole) {
+  for (const bool two_pass : {false, true}) {
+    ContrastiveRun training;
+    training.options["loss"] = Json::parse(R"({"negatives": "micro_batch", "targets": "same_caption"})");
+    training.options["batch_size"] = 4;
+    training.options["gradient_accumulation_steps"] = 3;
+    training.policy->two_pass = two_pass;
+    const auto planning = training.plan(/*certifies=*/true);
+    ASSERT_TRUE(planning->certified);
+    EXPECT_EQ(planning->certified->refused, "");
+    EXPECT_TRUE(planning->certified->holds()) << planning->certified->compared;
+    EXPECT_THAT(planning->certified->compared, HasSubstr(two_pass ? "micro_batch 2, two_pass on against the whole"
+                                                                  : "micro_batch 4 against the whole batch of 6"));
+  }
+}
+
 TEST(Contrastive, CaptionsThatAreTrimmedAndEncodedOnceGiveTheSame) {
   ContrastiveRun economical, literal;
   literal.options["trim_captions"] = false;
