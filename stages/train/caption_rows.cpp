@@ -17,6 +17,7 @@ using Numbers = std::vector<std::int64_t>;
 struct Distinct {
   Numbers captions;  // in the order in which they occur
   Numbers rows;      // of each sample, in `captions`
+  Numbers first;     // of each sample, the first row of an equal caption
   Numbers offsets;   // of each sample's own rows, and the end
 };
 
@@ -24,14 +25,15 @@ Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto 
   Distinct result;
   std::map<std::int64_t, std::int64_t> row_of;
   for (std::int64_t sample = 0; sample < samples; ++sample) {
-    const bool begins = options.within > 0 && sample % options.within == 0;
-    if (begins || !options.encodes_once) row_of.clear();
+    if (options.within > 0 && sample % options.within == 0) row_of.clear();
     const auto next = static_cast<std::int64_t>(result.captions.size());
     result.offsets.push_back(next);
     const std::int64_t caption = caption_of(sample);
     const auto [entry, is_new] = row_of.try_emplace(caption, next);
-    if (is_new) result.captions.push_back(caption);
-    result.rows.push_back(entry->second);
+    const bool has_row = is_new || !options.encodes_once;
+    if (has_row) result.captions.push_back(caption);
+    result.rows.push_back(has_row ? next : entry->second);
+    result.first.push_back(entry->second);
   }
   result.offsets.push_back(static_cast<std::int64_t>(result.captions.size()));
   return result;
@@ -76,6 +78,7 @@ Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides, con
   }
   for (const auto& [name, tensor] : besides) add(name, tensor, each);
   add("caption_row", is_meta ? numbers : torch::tensor(texts.rows), each);
+  add("equal_caption", is_meta ? torch::empty_like(numbers) : torch::tensor(texts.first), each);
   add("tokens", tokens, texts.offsets);
   if (more.defined()) {
     Numbers all(each.size(), more.size(0));

@@ -137,11 +137,9 @@ class ContrastiveStep final : public TrainingStep {
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     NamedTensors sums;
     if (classes_.are_learned) sums.set("accuracy", correct_count(encoded.at("logits"), part["label"]));
-    const at::Tensor& images = encoded.at("image_embeddings");
-    const at::Tensor& texts = encoded.at("text_embeddings");
-    const at::Tensor found = nearest(images, texts, contrastive_tile(images));
-    sums.set("recall_at_1", found.eq(rows_of(part)).sum());
+    sums.set("recall_at_1", recalled_count(encoded, part));
     if (encoded.contains("class_embeddings")) {
+      const at::Tensor images = encoded.at("image_embeddings");
       const at::Tensor named = nearest(images, encoded.at("class_embeddings"), contrastive_tile(images));
       sums.set("zero_shot_accuracy", named.eq(part["label"]).sum());
     }
@@ -169,41 +167,60 @@ class ContrastiveStep final : public TrainingStep {
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
 
  private:
-  /// Of each pair the row of its caption among the embeddings of the part.
-  static at::Tensor rows_of(const Batch& part) {
-    const at::Tensor& rows = part["caption_row"];
-    return rows - rows[0];
+  /// Pairs that are compared with one another: all of a batch, or a group of it, whatever it is computed in.
+  struct Compared {
+    std::int64_t begin, end;   // in the part
+    at::Tensor images, texts;  // (n, width): row i of both is a pair
+    at::Tensor equal;          // (n): of equal captions the same number, below that of the part's texts
+  };
+
+  /// The sum of `measure` over the groups of a part.
+  template <typename Measure>
+  at::Tensor sum_over_groups(const NamedTensors& encoded, const Batch& part, const Measure& measure) const {
+    const at::Tensor images = encoded.at("image_embeddings"), texts = encoded.at("text_embeddings");
+    const at::Tensor rows = part["caption_row"], first = rows[0];
+    const std::int64_t compared = options_.compared > 0 ? options_.compared : part.units();
+    at::Tensor sum;
+    for (std::int64_t begin = 0; begin < part.units(); begin += compared) {
+      const std::int64_t end = std::min(begin + compared, part.units());
+      const auto of_group = [&](const at::Tensor& tensor) { return tensor.slice(0, begin, end); };
+      const at::Tensor here =
+          measure(Compared{begin, end, of_group(images), texts.index_select(0, of_group(rows) - first),
+                           of_group(part["equal_caption"]) - first});
+      sum = sum.defined() ? sum + here : here;
+    }
+    return sum;
   }
 
-  PairGroups groups_of(const at::Tensor& caption_rows, const Batch& part, std::int64_t begin, std::int64_t end,
-                       std::int64_t texts) const {
+  PairGroups right_of(const Compared& pairs, const Batch& part, std::int64_t texts) const {
     switch (options_.right) {
       case RightCaptions::kOwn:
         return {};
       case RightCaptions::kEqual:
-        return {caption_rows, texts};
+        return {pairs.equal, texts};
       case RightCaptions::kOfClass:
-        return {part["label"].slice(0, begin, end), classes_.count};
+        return {part["label"].slice(0, pairs.begin, pairs.end), classes_.count};
     }
     return {};
   }
 
   at::Tensor contrastive_sum(const NamedTensors& encoded, const Batch& part) const {
-    const at::Tensor& images = encoded.at("image_embeddings");
-    const at::Tensor& texts = encoded.at("text_embeddings");
-    const at::Tensor rows = rows_of(part);
-    const std::int64_t compared = options_.compared > 0 ? options_.compared : part.units();
-    at::Tensor sum;
-    for (std::int64_t begin = 0; begin < part.units(); begin += compared) {
-      const std::int64_t end = std::min(begin + compared, part.units());
-      const at::Tensor own = rows.slice(0, begin, end);
-      const at::Tensor loss =
-          contrastive_loss(images.slice(0, begin, end), texts.index_select(0, own), encoded.at("logit_scale"),
-                           groups_of(own, part, begin, end, texts.size(0)), contrastive_tile(images));
-      const at::Tensor here = loss * static_cast<double>(end - begin);
-      sum = sum.defined() ? sum + here : here;
-    }
-    return sum;
+    const at::Tensor scale = encoded.at("logit_scale");
+    const std::int64_t texts = encoded.at("text_embeddings").size(0);
+    const std::int64_t tile = contrastive_tile(encoded.at("image_embeddings"));
+    return sum_over_groups(encoded, part, [&](const Compared& pairs) {
+      return contrastive_loss(pairs.images, pairs.texts, scale, right_of(pairs, part, texts), tile) *
+             static_cast<double>(pairs.end - pairs.begin);
+    });
+  }
+
+  /// How many images have a caption equal to their own as the nearest of those that they are compared with.
+  at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
+    const torch::NoGradGuard no_graph;
+    return sum_over_groups(encoded, part, [](const Compared& pairs) {
+      const at::Tensor found = nearest(pairs.images, pairs.texts, contrastive_tile(pairs.images));
+      return pairs.equal.index_select(0, found).eq(pairs.equal).sum();
+    });
   }
 
   const Model& model_;

@@ -79,10 +79,10 @@ class EpisodicStep final : public TrainingStep {
     return sums;
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
-    const at::Tensor& logits = encoded.at("logits");
-    return {{"accuracy",
-             correct_count(logits.flatten(0, 1), part["label"].flatten()) / static_cast<double>(logits.size(1))}};
+    return {{"accuracy", correct_count(encoded.at("logits").flatten(0, 1), part["label"].flatten())}};
   }
+  /// Queries.
+  std::int64_t scored(const Batch& batch) const override { return batch["label"].numel(); }
 
  private:
   /// The sum of a term over the support features (ways, shots, width) of each episode, times its weight.

@@ -72,7 +72,7 @@ class Accumulation {
         before_backward_(before_backward),
         size_(plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units()),
         weight_(weight),
-        numbers_(weight, batch.units()) {}
+        numbers_(weight, step.scored(batch)) {}
 
   StepNumbers run() && {
     const ScopedActivationCheckpointing recomputed(network_.module(), plan_.activation_checkpointing);

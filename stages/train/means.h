@@ -12,7 +12,7 @@ struct Means {
   using Named = std::vector<std::pair<std::string, double>>;
 
   double weight = 0;  ///< of the samples so far, in the loss
-  double units = 0;   ///< samples or groups so far
+  double units = 0;   ///< what the scores so far count among: samples, or the queries of episodes
   double loss = 0;
   Named terms;  ///< their sum is the loss
   Named scores;

@@ -133,7 +133,7 @@ class TracedTraining {
     const ScopedPhase phase(StepPhase::kEvaluate);
     const StepPlan& plan = execution.plan();
     const std::int64_t units =
-        std::min(validation_batch_size(plan, training_.options.batch_size), training_.validation->size);
+        std::min(validation_batch_size(step_, plan, training_.options.batch_size), training_.validation->size);
     if (units > 0) measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
   }
 

@@ -1,5 +1,6 @@
 #include "stages/train/step_numbers.h"
 
+#include <cassert>
 #include <cmath>
 
 #include <c10/core/Event.h>
@@ -8,7 +9,7 @@
 
 namespace stages {
 
-StepNumbers::StepNumbers(double weight, std::int64_t units) : weight_(weight), units_(static_cast<double>(units)) {}
+StepNumbers::StepNumbers(double weight, std::int64_t scored) : weight_(weight), scored_(static_cast<double>(scored)) {}
 StepNumbers::~StepNumbers() = default;
 StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
 StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
@@ -61,17 +62,27 @@ void StepNumbers::wait() const {
   if (copied_) copied_->synchronize();
 }
 
-Means StepNumbers::means() const {
+void StepNumbers::add_sums(std::vector<double>& sums) const {
   wait();
   const double* value = host_values_.const_data_ptr<double>();
-  std::vector<double> sums(term_names_.size() + score_names_.size(), 0.0);
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     for (double& sum : sums) sum += *value++;
   }
-  Means means{.weight = weight_, .units = units_};
+}
+
+Means StepNumbers::means(std::span<const StepNumbers> batches) {
+  const StepNumbers& first = batches.front();
+  std::vector<double> sums(first.term_names_.size() + first.score_names_.size(), 0.0);
+  Means means;
+  for (const StepNumbers& batch : batches) {
+    assert(batch.term_names_ == first.term_names_ && batch.score_names_ == first.score_names_);
+    batch.add_sums(sums);
+    means.weight += batch.weight_;
+    means.units += batch.scored_;
+  }
   auto sum = sums.begin();
-  for (const std::string& name : term_names_) means.terms.emplace_back(name, *sum++ / weight_);
-  for (const std::string& name : score_names_) means.scores.emplace_back(name, *sum++ / units_);
+  for (const std::string& name : first.term_names_) means.terms.emplace_back(name, *sum++ / means.weight);
+  for (const std::string& name : first.score_names_) means.scores.emplace_back(name, *sum++ / means.units);
   for (const auto& [name, mean] : means.terms) means.loss += mean;
   return means;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ namespace stages {
 /// long arrived when they are called a step later.
 class StepNumbers {
  public:
-  /// `weight` of the whole batch in the loss, and its units.
-  StepNumbers(double weight, std::int64_t units);
+  /// `weight` of the whole batch in the loss, and what its scores count among (TrainingStep::scored()).
+  StepNumbers(double weight, std::int64_t scored);
   ~StepNumbers();
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
@@ -43,7 +44,10 @@ class StepNumbers {
   /// A float32 scalar on the device: 1 if the loss or the gradient is not finite, else 0. After fetch().
   at::Tensor broken() const;
 
-  Means means() const;
+  Means means() const { return means({this, 1}); }
+  /// Over some batches, at least one, that the same step has measured. Their sums are added up before anything is
+  /// divided: equal counts give equal shares, however the samples were divided among batches and parts.
+  static Means means(std::span<const StepNumbers> batches);
   /// Absent too for a skipped step, whose gradient is none.
   std::optional<double> gradient_norm() const;
   std::optional<double> loss_scale() const;
@@ -54,10 +58,12 @@ class StepNumbers {
 
  private:
   void wait() const;
+  /// Adds up the rows.
+  void add_sums(std::vector<double>& sums) const;
   /// Number `index` of the host's, counted from the end for a negative one.
   double value(std::int64_t index) const;
 
-  double weight_, units_;
+  double weight_, scored_;
   std::vector<std::string> term_names_, score_names_;
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
   at::Tensor norm_;               // (1) float64

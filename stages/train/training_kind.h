@@ -101,8 +101,13 @@ class TrainingStep {
   /// host.
   virtual double weight(const Batch& batch) const { return static_cast<double>(batch.units()); }
 
-  /// Sums over the units to be reported besides the loss, by name and as their mean, e.g. {"accuracy": correct}.
+  /// Sums over the units to be reported besides the loss, by name, e.g. {"accuracy": correct}; each is divided by
+  /// scored().
   virtual NamedTensors score(const NamedTensors& /*encoded*/, const Batch& /*part*/) const { return {}; }
+
+  /// What the scores of a batch count among: its units, or what these are made of. A score is then a share of counts,
+  /// which is the same whatever the batch is cut into.
+  virtual std::int64_t scored(const Batch& batch) const { return batch.units(); }
 
   /// Of each unit of a validation what scores_of_all() looks at once all of them are there, rows first, without a
   /// graph. Undefined: nothing.

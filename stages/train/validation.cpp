@@ -30,15 +30,26 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
 
 }  // namespace
 
-std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size) {
+bool couples_samples(const TrainingStep& step) {
+  return std::ranges::any_of(step.terms(), [](const LossTerm& term) {
+    return term.coupling == Coupling::kWholeBatch || term.samples_in_group > 0;
+  });
+}
+
+std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan, std::int64_t batch_size) {
   const bool is_cut = plan.micro_batch > 0 && !plan.two_pass;
-  return is_cut ? plan.micro_batch : batch_size;
+  return is_cut && !couples_samples(step) ? plan.micro_batch : batch_size;
+}
+
+SampleOrder validation_order(const TrainingStep& step, std::int64_t size) {
+  constexpr std::uint64_t kSeed = 1;
+  return couples_samples(step) ? shuffled_order(size, kSeed, /*epoch=*/0) : sequential_order(size);
 }
 
 StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
                     RowsAtOnce* rows, at::Tensor* kept) {
   const auto measure_in = [&](std::int64_t micro_batch) {
-    StepNumbers numbers(step.weight(batch), batch.units());
+    StepNumbers numbers(step.weight(batch), step.scored(batch));
     const Batch placed = network.placed(step.arrange(batch, BatchUse::kValidation));
     const ScopedInference inference(network);
     const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
@@ -56,8 +67,8 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
 
 Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
                const ValidationOptions& options, RowsAtOnce& rows) {
-  RetriedLoader loader({dataset, sequential_order(dataset->describe().size),
-                        validation_batch_size(options.plan, options.batch_size), options.epoch},
+  RetriedLoader loader({dataset, validation_order(step, dataset->describe().size),
+                        validation_batch_size(step, options.plan, options.batch_size), options.epoch},
                        rows.policy(), rows.context());
   const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
   std::vector<at::Tensor> kept;       // of each batch
@@ -72,8 +83,7 @@ Means validate(const TrainingStep& step, const PreparedNetwork& network, std::sh
   if (measured.empty()) {
     throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");
   }
-  Means means;
-  for (const StepNumbers& numbers : measured) means.add(numbers.means());
+  Means means = StepNumbers::means(measured);
   if (kept.front().defined()) {
     for (auto& score : step.scores_of_all(torch::cat(kept).cpu())) means.scores.push_back(std::move(score));
   }

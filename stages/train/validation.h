@@ -24,9 +24,16 @@ struct ValidationOptions {
   std::function<void(std::int64_t batch, std::int64_t batches)> before_batch = {};  ///< 1-based; may throw to stop
 };
 
-/// Units that are measured at once where a training of such batches is cut by such a plan. A loss over the whole batch
-/// is measured over batches as large as in training.
-std::int64_t validation_batch_size(const StepPlan& plan, std::int64_t batch_size);
+/// Is a sample's loss another one in other company: over the whole batch, or over groups of samples?
+bool couples_samples(const TrainingStep& step);
+
+/// Units that are measured at once where a training of such batches is cut by such a plan. What couples samples is
+/// measured over batches as large as in training, so that the same ones are compared whatever the plan.
+std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan, std::int64_t batch_size);
+
+/// The order in which `size` samples are measured, always the same. What couples samples gets them mixed: data lie
+/// class by class, and a batch of neighbours would have few classes to tell apart.
+SampleOrder validation_order(const TrainingStep& step, std::int64_t size);
 
 /// What `step` measures on one batch, encoded in parts where the plan cuts it, without a graph and in eval mode. Where
 /// `rows` are given, in parts as small as memory asks for. What the step keeps of it goes to `kept`.

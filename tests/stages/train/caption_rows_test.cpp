@@ -33,6 +33,7 @@ TEST(CaptionRows, EachCaptionStandsWhereItOccursFirst) {
   EXPECT_EQ(batch.units(), 5);
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 0, 1, 0, 1}));
   EXPECT_EQ(numbers(batch["tokens"]), (Numbers{8, 2, 3, 9, 8, 1, 9, 9}));  // cut to the longest
+  EXPECT_EQ(numbers(batch["equal_caption"]), numbers(batch["caption_row"]));
   EXPECT_FALSE(batch.tensors().contains("caption"));
   const Batch first = batch.part(0, 2), second = batch.part(2, 4), third = batch.part(4, 5);
   EXPECT_EQ(numbers(first["tokens"]), (Numbers{8, 2, 3, 9}));
@@ -45,6 +46,15 @@ TEST(CaptionRows, NeitherTrimsNorJoinsWhereThatIsNotWanted) {
   const Batch batch = CaptionRows(three_captions(), {.trims = false, .encodes_once = false}).arranged(batch_of({0, 0}));
   EXPECT_EQ(numbers(batch["tokens"]), (Numbers{8, 1, 9, 9, 9, 9, 9, 8, 1, 9, 9, 9, 9, 9}));
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1}));
+}
+
+TEST(CaptionRows, EqualCaptionsAreKnownWhetherTheyShareARowOrNot) {
+  const CaptionRows apart(three_captions(), {.encodes_once = false});
+  const Batch batch = apart.arranged(batch_of({2, 0, 2, 0, 1}));
+  EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(numbers(batch["equal_caption"]), (Numbers{0, 1, 0, 1, 4}));
+  const CaptionRows within(three_captions(), {.encodes_once = false, .within = 3});
+  EXPECT_EQ(numbers(within.arranged(batch_of({2, 0, 2, 0, 2}))["equal_caption"]), (Numbers{0, 1, 0, 3, 4}));
 }
 
 TEST(CaptionRows, PartsThatAreComparedByThemselvesHaveTheirOwnRows) {

@@ -151,6 +151,37 @@ TEST(Contrastive, CaptionsThatAreTrimmedAndEncodedOnceGiveTheSame) {
   EXPECT_LT(difference(*economical.run(), *literal.run()), 1e-6);
 }
 
+TEST(Contrastive, EqualCaptionsAreEqualHoweverTheyAreEncoded) {
+  for (const char* negatives : {"batch", "micro_batch"}) {
+    ContrastiveRun once, apart;
+    for (ContrastiveRun* one : {&once, &apart}) {
+      one->options["loss"] = {{"targets", "same_caption"}, {"negatives", negatives}};
+      one->options["batch_size"] = 4;
+      one->options["gradient_accumulation_steps"] = 2;
+      one->policy->two_pass = true;
+    }
+    apart.options["encode_captions_once"] = false;
+    EXPECT_LT(difference(*once.run(), *apart.run()), 1e-6) << negatives;
+    for (const char* metric : {"train/epoch_recall_at_1", "validation/recall_at_1"})
+      EXPECT_EQ(once.context.values(metric), apart.context.values(metric)) << negatives << " " << metric;
+  }
+}
+
+TEST(Contrastive, GroupsThatAreComparedByThemselvesAreMeasuredSoInEveryPass) {
+  ContrastiveRun one_pass, two_passes;
+  for (ContrastiveRun* one : {&one_pass, &two_passes}) {
+    one->options["loss"] = {{"negatives", "micro_batch"}};
+    one->options["batch_size"] = 2;
+    one->options["gradient_accumulation_steps"] = 4;
+  }
+  two_passes.policy->two_pass = true;
+  EXPECT_LT(difference(*one_pass.run(), *two_passes.run()), 1e-6);
+  for (const char* metric : {"train/epoch_recall_at_1", "validation/recall_at_1"}) {
+    ASSERT_EQ(one_pass.context.values(metric).size(), 2u) << metric;
+    EXPECT_EQ(one_pass.context.values(metric), two_passes.context.values(metric)) << metric;
+  }
+}
+
 TEST(Contrastive, EveryWeightHasAGradientInHalfPrecision) {
   ContrastiveRun training;
   training.options.update(Json::parse(R"({"epochs": 1, "batch_size": 23})"));
