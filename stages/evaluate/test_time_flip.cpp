@@ -13,6 +13,7 @@ at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
   if (flip == TestTimeFlip::kVertical || flip == TestTimeFlip::kBoth) mirrors.push_back({2});
   if (flip == TestTimeFlip::kBoth) mirrors.push_back({2, 3});
   at::Tensor sum = logits(inputs);
+  if (!mirrors.empty()) sum = sum.to(at::promote_types(sum.scalar_type(), at::kFloat));
   for (const auto& dimensions : mirrors) {
     NamedTensors mirrored = inputs;
     mirrored.set("image", inputs.at("image").flip(dimensions));

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "runner/stage/stage.h"
+#include "stages/numerics/precision.h"
 #include "stages/text/class_text.h"
 
 namespace stages {
@@ -22,7 +23,14 @@ std::vector<std::string> texts_of(const std::vector<std::string>& names, const s
   return texts;
 }
 
+at::Tensor at_least_float(const at::Tensor& x) { return x.to(at::promote_types(x.scalar_type(), at::kFloat)); }
+
 }  // namespace
+
+at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale) {
+  const ScopedPrecision full(Precision::kFp32, images.device());
+  return at_least_float(images).matmul(at_least_float(texts).t()) * at_least_float(logit_scale).exp();
+}
 
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
@@ -51,7 +59,7 @@ at::Tensor TextLabels::logits(torch::nn::Module& network, const at::Tensor& pixe
   const bool is_seen = embeddings_.defined() && embeddings_.device() == pixels.device();
   if (!is_seen) embeddings_ = texts_.embeddings(network, pixels.device(), std::max<std::int64_t>(1, pixels.size(0)));
   const NamedTensors seen = model_.forward(network, {{"image", pixels}});
-  return seen.at("image_embeddings").matmul(embeddings_.t()) * seen.at("logit_scale").exp();
+  return text_logits(seen.at("image_embeddings"), embeddings_, seen.at("logit_scale"));
 }
 
 TextClasses::TextClasses(const Checkpoint& checkpoint, const std::vector<std::string>& names,
@@ -60,8 +68,8 @@ TextClasses::TextClasses(const Checkpoint& checkpoint, const std::vector<std::st
 
 at::Tensor TextClasses::embeddings(torch::nn::Module& network, at::Device device, std::int64_t at_once) const {
   const at::Tensor all = texts_.embeddings(network, device, at_once);
-  const at::Tensor means =
-      all.view({-1, templates_, all.size(1)}).to(at::promote_types(all.scalar_type(), at::kFloat)).mean(1);
+  const ScopedPrecision full(Precision::kFp32, device);
+  const at::Tensor means = at_least_float(all).view({-1, templates_, all.size(1)}).mean(1);
   return means / means.norm(2, /*dim=*/1, /*keepdim=*/true);
 }
 

@@ -13,6 +13,11 @@ namespace stages {
 /// The model of a checkpoint as one that reads texts. Throws runner::StageError where it is none.
 const ImageTextModel& text_model_of(const Checkpoint& checkpoint);
 
+/// The similarities (n, m) of embeddings of images and texts, (n, width) and (m, width), as logits: in float32 at
+/// least, in whatever precision the embeddings were computed, so that which one is the nearest is not a matter of
+/// rounding.
+at::Tensor text_logits(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& logit_scale);
+
 /// Texts as a network reads them, cut to the longest of them.
 class TextRows {
  public:

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +26,8 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
+
+constexpr double kFarthest = -std::numeric_limits<double>::infinity();
 
 struct ZeroShotConfig {
   Predictor::Options predictor;
@@ -60,13 +63,15 @@ class ImageVerdict {
     const at::Tensor& pixels = inputs.at("image");
     if (!class_embeddings_.defined()) embed_texts(network, pixels);
     const NamedTensors seen = model_.forward(network, {{"image", pixels}});
-    const at::Tensor images = seen.at("image_embeddings").to(class_embeddings_.scalar_type());
-    std::vector<at::Tensor> columns = {images.matmul(class_embeddings_.t()) * seen.at("logit_scale").exp()};
-    if (has_head_) columns.push_back(seen.at("logits").to(images.scalar_type()));
+    const at::Tensor images = seen.at("image_embeddings"), scale = seen.at("logit_scale");
+    std::vector<at::Tensor> columns = {text_logits(images, class_embeddings_, scale)};
+    const at::ScalarType type = columns.front().scalar_type();
+    if (has_head_) columns.push_back(seen.at("logits").to(type));
     if (own_captions_) {
       const at::Tensor is_of_class = captions_of_classes_.to(pixels.device()).index_select(0, inputs.at("label"));
-      const at::Tensor products = images.matmul(caption_embeddings_.t()).masked_fill(is_of_class.logical_not(), -2);
-      columns.push_back(products.argmax(1).eq(inputs.at("caption")).to(images.scalar_type()).unsqueeze(1));
+      const at::Tensor products =
+          text_logits(images, caption_embeddings_, scale).masked_fill(is_of_class.logical_not(), kFarthest);
+      columns.push_back(products.argmax(1).eq(inputs.at("caption")).to(type).unsqueeze(1));
     }
     return torch::cat(columns, 1);
   }
@@ -77,8 +82,7 @@ class ImageVerdict {
   void embed_texts(torch::nn::Module& network, const at::Tensor& pixels) {
     const std::int64_t at_once = std::max<std::int64_t>(1, pixels.size(0));
     const at::Tensor classes = classes_.embeddings(network, pixels.device(), at_once);
-    if (own_captions_)
-      caption_embeddings_ = own_captions_->embeddings(network, pixels.device(), at_once).to(classes.scalar_type());
+    if (own_captions_) caption_embeddings_ = own_captions_->embeddings(network, pixels.device(), at_once);
     class_embeddings_ = classes;
   }
 

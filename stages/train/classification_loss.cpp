@@ -19,6 +19,11 @@ std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
   return focal;
 }
 
+/// Of halves, autocast computes cross-entropies in float32, and what else is made of them here in halves.
+at::Tensor unrounded(const at::Tensor& logits) {
+  return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
+}
+
 /// alpha (1 - p)^gamma of the logarithm of 1 - p. By way of the logarithm its gradient is finite for every gamma, where
 /// p is rounded to 1 too.
 at::Tensor focal_factor(const at::Tensor& log_of_rest, const FocalFactor& focal) {
@@ -35,7 +40,8 @@ at::Tensor log_of_other_classes(const at::Tensor& logits, const at::Tensor& labe
 at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
                   const at::Tensor& class_weights) {
   const at::Tensor entropies = cross_entropies(logits, labels, loss.label_smoothing, class_weights);
-  return loss.focal ? entropies * focal_factor(log_of_other_classes(logits, labels), *loss.focal) : entropies;
+  if (!loss.focal) return entropies;
+  return entropies * focal_factor(log_of_other_classes(unrounded(logits), labels), *loss.focal);
 }
 
 }  // namespace
@@ -70,14 +76,15 @@ at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Ten
 
 at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
                          const at::Tensor& class_weights) {
-  const at::Tensor right = labels.to(logits.scalar_type());
+  const at::Tensor exact = unrounded(logits);
+  const at::Tensor right = labels.to(exact.scalar_type());
   const at::Tensor targets = right * (1 - loss.label_smoothing) + loss.label_smoothing / 2;
   at::Tensor each =
-      at::binary_cross_entropy_with_logits(logits, targets, /*weight=*/{}, /*pos_weight=*/{}, at::Reduction::None);
+      at::binary_cross_entropy_with_logits(exact, targets, /*weight=*/{}, /*pos_weight=*/{}, at::Reduction::None);
   // 1 - p is the logistic function of the right class's logit, negated.
-  if (loss.focal) each = each * focal_factor(at::log_sigmoid(logits * (1 - 2 * right)), *loss.focal);
+  if (loss.focal) each = each * focal_factor(at::log_sigmoid(exact * (1 - 2 * right)), *loss.focal);
   if (class_weights.defined())
-    each = each * class_weights.to(logits.options().requires_grad(false)).index_select(0, labels);
+    each = each * class_weights.to(exact.options().requires_grad(false)).index_select(0, labels);
   return each.sum();
 }
 

@@ -14,6 +14,7 @@
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/evaluate/text_classes.h"
+#include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"
@@ -45,7 +46,9 @@ class TextEvaluation : public testing::Test {
     if (!made) throw std::logic_error(made.errors()[0].message);
     return *std::move(made);
   }
-  runner::Inputs inputs() const { return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}}); }
+  runner::Inputs inputs() const {
+    return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}, {"memory", {policy_}}});
+  }
   nlohmann::json run(const runner::StageKind& kind, const nlohmann::ordered_json& options) {
     outputs_ = stage(kind, options)->run(inputs(), context_);
     std::ifstream file(context_.node().folder / "metrics.json");
@@ -74,6 +77,7 @@ class TextEvaluation : public testing::Test {
   }
 
   std::shared_ptr<CaptionedImages> data_ = std::make_shared<CaptionedImages>(14);
+  const std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
   const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
   RecordingContext context_;
   runner::Outputs outputs_;

@@ -24,6 +24,20 @@ TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsMirrors) {
   EXPECT_EQ(mean_of(TestTimeFlip::kBoth), (20 + 18 + 12 + 10) / 4.0);
 }
 
+TEST(TestTimeFlip, MeanOfHalvesIsNotRoundedToOne) {
+  const auto in_half = [](const NamedTensors& inputs) { return weighed(inputs).to(at::kBFloat16); };
+  // A bfloat16 has eight digits: of 256 and 257 it knows the first only.
+  NamedTensors image = {{"image", torch::tensor({0, 1, 0, 255}, torch::kFloat).reshape({1, 1, 2, 2})}};
+  const double one = weighed(image).to(at::kBFloat16).item<double>();
+  const NamedTensors turned = {{"image", image.at("image").flip({3})}};
+  const double other = weighed(turned).to(at::kBFloat16).item<double>();
+  ASSERT_NE(one, other);
+  const at::Tensor mean = flipped_mean(image, TestTimeFlip::kHorizontal, in_half);
+  EXPECT_EQ(mean.scalar_type(), at::kFloat);
+  EXPECT_EQ(mean.item<double>(), (one + other) / 2);
+  EXPECT_NE(mean.to(at::kBFloat16).item<double>(), (one + other) / 2);
+}
+
 TEST(TestTimeFlip, LooksOnceUnlessAsked) {
   int looked = 0;
   const auto count = [&](const NamedTensors& inputs) {

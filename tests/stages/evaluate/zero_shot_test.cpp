@@ -1,9 +1,13 @@
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "stages/artifact/results.h"
+#include "stages/numerics/precision.h"
+#include "stages/weights/weights.h"
 #include "tests/support/text_evaluation.h"
 
 namespace stages {
@@ -28,6 +32,32 @@ TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
       runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
   EXPECT_TRUE(predictions->scores.argmax(1).equal(found));
   EXPECT_EQ(predictions->classes, data_->describe().classes);
+}
+
+TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
+  for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
+    policy_->precision.base = precision;
+    run(kEvaluateZeroShot, {{"templates", {"a {name}"}}});
+    std::vector<std::string> asked;
+    for (const std::string& name : data_->describe().classes) asked.push_back("a " + name);
+    at::Tensor of_images, of_texts;
+    {
+      const ScopedPrecision half(precision, at::kCPU);
+      of_images = images().to(at::kFloat);
+      of_texts = texts(asked).to(at::kFloat);
+    }
+    of_texts = of_texts / of_texts.norm(2, 1, /*keepdim=*/true);
+    const at::Tensor logits =
+        of_images.matmul(of_texts.t()) * weights(*checkpoint_->network).at("logit_scale").exp().item<double>();
+    const auto predictions =
+        runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
+    const at::Tensor expected = logits.to(at::kDouble).softmax(1);
+    // Six products and a factor are rounded to float32; a logit in half precision would be off by 2^-9 of itself.
+    const double rounding = 16 * std::numeric_limits<float>::epsilon() * logits.abs().max().item<double>();
+    EXPECT_LT((predictions->scores - expected).abs().max().item<double>(), rounding) << name(precision);
+    EXPECT_GT((logits.to(scalar_type(precision)).to(at::kDouble).softmax(1) - expected).abs().max().item<double>(),
+              rounding);
+  }
 }
 
 TEST_F(ZeroShot, ClassHeadIsMeasuredBeside) {
