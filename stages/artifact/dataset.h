@@ -78,6 +78,9 @@ class Dataset : public runner::Artifact {
   virtual std::vector<std::int64_t> labels() const { return {}; }
   /// The caption of each sample that evaluation uses, in order; empty: none.
   virtual std::vector<std::int64_t> captions() const { return {}; }
+  /// Of each class, the captions that evaluation uses of its samples, in whichever part of the data these are: each
+  /// once, ascending. Empty: no captions.
+  virtual std::vector<std::vector<std::int64_t>> captions_of_classes() const { return {}; }
   /// In what order a training goes through its samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
     return shuffled_order(describe().size, seed, epoch);

@@ -21,6 +21,7 @@ class FeatureDataset final : public Dataset {
   LoaderOptions loader() const override;
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
+  std::vector<std::vector<std::int64_t>> captions_of_classes() const override { return source_->captions_of_classes(); }
   /// Its table.
   runner::HeldMemory held() const override;
 

@@ -1,6 +1,7 @@
 #include "stages/data/image_dataset.h"
 
 #include <algorithm>
+#include <set>
 
 #include <torch/types.h>
 
@@ -96,8 +97,19 @@ std::vector<std::int64_t> ImageDataset::labels() const {
 std::vector<std::int64_t> ImageDataset::captions() const {
   std::vector<std::int64_t> captions;
   if (!has_captions()) return captions;
-  for (std::size_t i = 0; i < (*list_)[part_].size(); ++i)
-    captions.push_back(captions_of(static_cast<std::int64_t>(i)).front());
+  for (const ImageFile& file : (*list_)[part_]) captions.push_back(captions_of(file).front());
+  return captions;
+}
+
+std::vector<std::vector<std::int64_t>> ImageDataset::captions_of_classes() const {
+  if (!has_captions()) return {};
+  std::vector<std::set<std::int64_t>> known(list_->classes.size());
+  for (const std::vector<ImageFile>& files : list_->parts) {
+    for (const ImageFile& file : files)
+      known.at(static_cast<std::size_t>(file.label)).insert(captions_of(file).front());
+  }
+  std::vector<std::vector<std::int64_t>> captions;
+  for (const std::set<std::int64_t>& of_class : known) captions.emplace_back(of_class.begin(), of_class.end());
   return captions;
 }
 
@@ -113,7 +125,7 @@ WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int6
 }
 
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
-  const std::vector<std::int64_t>& own = captions_of(index);
+  const std::vector<std::int64_t>& own = captions_of(file(index));
   if (part_ != Part::kTrain) return own.front();
   // Beside the numbers that augment the picture.
   Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});

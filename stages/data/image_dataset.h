@@ -59,6 +59,7 @@ class ImageDataset : public Dataset, public WatchedDataset {
   LoaderOptions loader() const override { return options_.loader; }
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
+  std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   Strangers take_strangers(std::span<const std::int64_t> indices) const override;
 
   /// Where its pictures come from.
@@ -71,8 +72,8 @@ class ImageDataset : public Dataset, public WatchedDataset {
   const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
   bool has_captions() const { return !list_->captions.texts.empty(); }
   /// By each template.
-  const std::vector<std::int64_t>& captions_of(std::int64_t index) const {
-    return list_->captions.of.at(static_cast<std::size_t>(file(index).facts));
+  const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {
+    return list_->captions.of.at(static_cast<std::size_t>(file.facts));
   }
   std::int64_t caption(std::int64_t epoch, std::int64_t index) const;
   /// How a picture becomes a sample.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,12 +72,13 @@ class RetrievalEvaluation final : public runner::Stage {
     const ScopedMemoryBudget budget = predictor.hold_budget(context);
     const ClassifiedSamples pairs = predictor.classify(context);
     const std::vector<at::Tensor> halves = pairs.logits.chunk(2, 1);
-    std::vector<std::int64_t> captions;
-    if (config_.finds_equal_captions) captions = captions_of(pairs, predictor.test());
+    const auto step = [&] {
+      if (context.cancelled()) throw runner::Cancelled{};
+    };
+    const Texts texts = config_.finds_equal_captions ? distinct(captions_of(pairs, predictor.test()), halves[1])
+                                                     : Texts{halves[1].contiguous(), {}};
     const RetrievalRanks ranks =
-        retrieval_ranks(halves[0].contiguous(), halves[1].contiguous(), captions, config_.tile, [&] {
-          if (context.cancelled()) throw runner::Cancelled{};
-        });
+        retrieval_ranks(halves[0].contiguous(), texts.embeddings, texts.of, config_.tile, step);
     const RetrievalMetrics of_images = retrieval_metrics(ranks.image_to_text, config_.recall_at),
                            of_texts = retrieval_metrics(ranks.text_to_image, config_.recall_at);
     const Checkpoint& checkpoint = predictor.checkpoint();
@@ -84,6 +86,7 @@ class RetrievalEvaluation final : public runner::Stage {
     nlohmann::ordered_json json = {{"epoch", checkpoint.epoch},
                                    {"step", checkpoint.step},
                                    {"pairs", pairs_count},
+                                   {"texts", texts.embeddings.size(0)},
                                    {"hits", config_.finds_equal_captions ? "same_caption" : "paired"},
                                    {"image_to_text", to_json(of_images)},
                                    {"text_to_image", to_json(of_texts)},
@@ -96,7 +99,10 @@ class RetrievalEvaluation final : public runner::Stage {
     for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
     context.say("captions: " + headline(of_images) + "; images: " + headline(of_texts) + "; " +
                 std::to_string(pairs_count) + " pairs, " +
-                (config_.finds_equal_captions ? "any with the same caption is right" : "only the own one is right"));
+                (config_.finds_equal_captions
+                     ? "any with the same caption is right: " + std::to_string(texts.embeddings.size(0)) +
+                           " captions, each of which counts once"
+                     : "only the own one is right"));
     return {{"metrics", numbers}};
   }
 
@@ -115,6 +121,26 @@ class RetrievalEvaluation final : public runner::Stage {
       return (*embeddings)(network, rows);
     };
     return Predictor(inputs, std::move(options));
+  }
+
+  /// What images are compared with.
+  struct Texts {
+    at::Tensor embeddings;         // (m, width)
+    std::vector<std::int64_t> of;  // of each image, its own; empty: as many as images, one for each
+  };
+
+  /// Of the captions of pairs, whose embeddings are given, each distinct one once, in the order in which they occur.
+  static Texts distinct(const std::vector<std::int64_t>& captions, const at::Tensor& embeddings) {
+    Texts texts;
+    std::map<std::int64_t, std::int64_t> number_of;
+    std::vector<std::int64_t> firsts;
+    for (std::size_t pair = 0; pair < captions.size(); ++pair) {
+      const auto [entry, is_new] = number_of.try_emplace(captions[pair], std::ssize(firsts));
+      if (is_new) firsts.push_back(static_cast<std::int64_t>(pair));
+      texts.of.push_back(entry->second);
+    }
+    texts.embeddings = embeddings.index_select(0, torch::tensor(firsts));
+    return texts;
   }
 
   /// Samples that were skipped have no name among the pairs.

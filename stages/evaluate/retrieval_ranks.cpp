@@ -37,12 +37,12 @@ class PairProducts {
   /// Calls `use` with every square for which `is_wanted` holds, row after row of squares, and its products.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
-    const std::int64_t n = images_.size(0);
-    for (std::int64_t image = 0; image < n; image += tile_) {
-      const std::int64_t rows = std::min(tile_, n - image);
+    const std::int64_t images = images_.size(0), texts = texts_.size(0);
+    for (std::int64_t image = 0; image < images; image += tile_) {
+      const std::int64_t rows = std::min(tile_, images - image);
       const at::Tensor some = images_.narrow(0, image, rows).to(at::kDouble);
-      for (std::int64_t text = 0; text < n; text += tile_) {
-        const Square square{image, text, rows, std::min(tile_, n - text)};
+      for (std::int64_t text = 0; text < texts; text += tile_) {
+        const Square square{image, text, rows, std::min(tile_, texts - text)};
         if (!is_wanted(square)) continue;
         if (step_) step_();
         use(square, products(some, square).data_ptr<double>());
@@ -62,58 +62,52 @@ class PairProducts {
 };
 
 /// Which squares hold a pair that counts as found.
-class SharedCaptions {
+class OwnTexts {
  public:
-  SharedCaptions(std::span<const std::int64_t> captions, std::int64_t tile) : tile_(tile) {
-    for (std::size_t at = 0; at < captions.size(); at += static_cast<std::size_t>(tile)) {
-      const auto some = captions.subspan(at, std::min(static_cast<std::size_t>(tile), captions.size() - at));
+  OwnTexts(std::span<const std::int64_t> text_of, std::int64_t tile) : tile_(tile) {
+    for (std::size_t at = 0; at < text_of.size(); at += static_cast<std::size_t>(tile)) {
+      const auto some = text_of.subspan(at, std::min(static_cast<std::size_t>(tile), text_of.size() - at));
       std::ranges::sort(sorted_.emplace_back(some.begin(), some.end()));
     }
   }
   bool operator()(const Square& square) const {
-    const auto &of_images = sorted_[static_cast<std::size_t>(square.image / tile_)],
-               &of_texts = sorted_[static_cast<std::size_t>(square.text / tile_)];
-    for (auto image = of_images.begin(), text = of_texts.begin(); image != of_images.end() && text != of_texts.end();) {
-      if (*image == *text) return true;
-      ++(*image < *text ? image : text);
-    }
-    return false;
+    const std::vector<std::int64_t>& own = sorted_[static_cast<std::size_t>(square.image / tile_)];
+    const auto first = std::ranges::lower_bound(own, square.text);
+    return first != own.end() && *first < square.text + square.texts;
   }
 
  private:
   const std::int64_t tile_;
-  std::vector<std::vector<std::int64_t>> sorted_;
+  std::vector<std::vector<std::int64_t>> sorted_;  // of the images of each row of squares
 };
 
 }  // namespace
 
-RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts,
-                               std::span<const std::int64_t> captions, std::int64_t tile,
-                               const std::function<void()>& step) {
-  assert(images.sizes() == texts.sizes() && images.scalar_type() == texts.scalar_type());
-  const auto n = static_cast<std::size_t>(images.size(0));
-  assert(captions.empty() || captions.size() == n);
+RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts, std::span<const std::int64_t> text_of,
+                               std::int64_t tile, const std::function<void()>& step) {
+  assert(images.size(1) == texts.size(1) && images.scalar_type() == texts.scalar_type());
+  const auto n = static_cast<std::size_t>(images.size(0)), m = static_cast<std::size_t>(texts.size(0));
   std::vector<std::int64_t> own;
-  if (captions.empty()) {
+  if (text_of.empty()) {
     own.resize(n);
     std::iota(own.begin(), own.end(), 0);
-    captions = own;
+    text_of = own;
   }
-  const auto caption = [&](std::int64_t at) { return captions[static_cast<std::size_t>(at)]; };
-  std::vector<Found> of_image(n), of_text(n);
+  assert(text_of.size() == n && (!own.empty() ? m == n : true));
+  std::vector<Found> of_image(n), of_text(m);
   const PairProducts pairs(images, texts, tile, step);
 
-  pairs.for_squares(SharedCaptions(captions, tile), [&](const Square& square, const double* product) {
-    for (std::int64_t image = square.image; image < square.image + square.images; ++image) {
-      for (std::int64_t text = square.text; text < square.text + square.texts; ++text, ++product) {
-        if (caption(image) != caption(text)) continue;
-        of_image[static_cast<std::size_t>(image)].offer(*product, text);
-        of_text[static_cast<std::size_t>(text)].offer(*product, image);
-      }
+  pairs.for_squares(OwnTexts(text_of, tile), [&](const Square& square, const double* products) {
+    for (std::int64_t row = 0; row < square.images; ++row, products += square.texts) {
+      const std::int64_t image = square.image + row, text = text_of[static_cast<std::size_t>(image)];
+      if (text < square.text || text >= square.text + square.texts) continue;
+      const double product = products[text - square.text];
+      of_image[static_cast<std::size_t>(image)].offer(product, text);
+      of_text[static_cast<std::size_t>(text)].offer(product, image);
     }
   });
 
-  RetrievalRanks ranks{std::vector<std::int64_t>(n), std::vector<std::int64_t>(n)};
+  RetrievalRanks ranks{std::vector<std::int64_t>(n), std::vector<std::int64_t>(m)};
   pairs.for_squares([](const Square&) { return true; },
                     [&](const Square& square, const double* product) {
                       for (std::int64_t row = 0; row < square.images; ++row) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,8 +26,6 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr double kFarthest = -std::numeric_limits<double>::infinity();
-
 struct ZeroShotConfig {
   Predictor::Options predictor;
   ReportOptions reported;
@@ -36,19 +33,30 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Which of the captions each class has, (classes, captions), bool.
+/// Which of the captions each class has, (classes, captions), bool: those of all its samples, tested or not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
-  const std::vector<std::int64_t> labels = test.labels(), captions = test.captions();
+  const std::vector<std::vector<std::int64_t>> captions = test.captions_of_classes();
   const at::Tensor has = torch::zeros(
       {static_cast<std::int64_t>(data.classes.size()), static_cast<std::int64_t>(data.captions.size())}, at::kBool);
   auto known = has.accessor<bool, 2>();
-  for (std::size_t i = 0; i < std::min(labels.size(), captions.size()); ++i) known[labels[i]][captions[i]] = true;
+  for (std::size_t label = 0; label < captions.size(); ++label) {
+    for (const std::int64_t caption : captions[label]) known[static_cast<std::int64_t>(label)][caption] = true;
+  }
   return has;
 }
 
-/// What is kept of each image: a logit for each class by its templates, then those of the class head, then whether its
-/// own caption is the nearest of its class. It embeds the texts once, when it sees the first images.
+/// How many of the candidates (n, captions) bool of each image come before its own, (n, 1): a larger product does, and
+/// of equal ones the caption with the lower number.
+at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates, const at::Tensor& own) {
+  const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
+  const at::Tensor is_lower = torch::arange(products.size(1), place.options()).lt(place);
+  const at::Tensor precedes = products.gt(of_own).logical_or(products.eq(of_own).logical_and(is_lower));
+  return precedes.logical_and(are_candidates).sum(1, /*keepdim=*/true);
+}
+
+/// What is kept of each image: a logit for each class by its templates, then those of the class head, then how many
+/// captions of its class come before its own. It embeds the texts once, when it sees the first images.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
@@ -68,10 +76,9 @@ class ImageVerdict {
     const at::ScalarType type = columns.front().scalar_type();
     if (has_head_) columns.push_back(seen.at("logits").to(type));
     if (own_captions_) {
-      const at::Tensor is_of_class = captions_of_classes_.to(pixels.device()).index_select(0, inputs.at("label"));
-      const at::Tensor products =
-          text_logits(images, caption_embeddings_, scale).masked_fill(is_of_class.logical_not(), kFarthest);
-      columns.push_back(products.argmax(1).eq(inputs.at("caption")).to(type).unsqueeze(1));
+      const at::Tensor are_of_class = captions_of_classes_.to(pixels.device()).index_select(0, inputs.at("label"));
+      const at::Tensor products = text_logits(images, caption_embeddings_, scale);
+      columns.push_back(ranks_of_own(products, are_of_class, inputs.at("caption")).to(type));
     }
     return torch::cat(columns, 1);
   }
@@ -148,7 +155,7 @@ class ZeroShotEvaluation final : public runner::Stage {
       throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no classes")
           .with_help("evaluation compares predictions with labels: wire a labelled data set");
     }
-    if (config_.measures_within_class && (data.captions.empty() || test->captions().empty())) {
+    if (config_.measures_within_class && test->captions_of_classes().empty()) {
       throw StageError(ErrorCode::kOptionConflict, "within_class compares captions, and the test set has none")
           .at("/within_class")
           .with_help("set the data's option caption, or within_class: false");
@@ -184,18 +191,31 @@ class ZeroShotEvaluation final : public runner::Stage {
   }
 
   /// Over the images that the head, or without one the templates, classify correctly.
-  static std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
-                                      const std::vector<std::string>& tested, Classified& classified) {
+  std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
+                               const std::vector<std::string>& tested, Classified& classified) const {
     const at::Tensor labels = classified.samples.labels;
     at::Tensor is_right = classified.samples.logits.argmax(1).eq(labels);
     if (head.defined() && tested == classified.checkpoint.classes) is_right = head.argmax(1).eq(labels);
-    const at::Tensor found = outputs.select(1, outputs.size(1) - 1).gt(0.5).logical_and(is_right);
-    const std::int64_t right = is_right.sum().item<std::int64_t>(), within = found.sum().item<std::int64_t>();
-    const double share = right > 0 ? static_cast<double>(within) / static_cast<double>(right) : 0;
-    classified.besides["within_class"] = {{"accuracy", share}, {"images", right}};
-    classified.values.emplace_back("within_class", share);
-    return "within its class: the own caption is the nearest for " + std::to_string(within) + " of " +
-           std::to_string(right) + " images whose class is right";
+    const at::Tensor before = outputs.select(1, outputs.size(1) - 1);
+    const std::int64_t right = is_right.sum().item<std::int64_t>();
+    const auto found = [&](std::int64_t k) {
+      return before.lt(static_cast<double>(k)).logical_and(is_right).sum().item<std::int64_t>();
+    };
+    const auto share = [&](std::int64_t count) {
+      return right > 0 ? static_cast<double>(count) / static_cast<double>(right) : 0;
+    };
+    nlohmann::ordered_json json = {{"accuracy", share(found(1))}};
+    classified.values.emplace_back("within_class", share(found(1)));
+    std::string line = "within its class: the own caption is the nearest for " + std::to_string(found(1));
+    for (const std::int64_t k : config_.reported.top_k) {
+      if (k == 1) continue;
+      json["top" + std::to_string(k)] = share(found(k));
+      classified.values.emplace_back("within_class_top" + std::to_string(k), share(found(k)));
+      line += ", among the " + std::to_string(k) + " nearest for " + std::to_string(found(k));
+    }
+    json["images"] = right;
+    classified.besides["within_class"] = std::move(json);
+    return line + " of " + std::to_string(right) + " images whose class is right";
   }
 
   ZeroShotConfig config_;  // its batch is no larger than what fits, once that has been planned

@@ -49,7 +49,8 @@ TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
   const Ended ended = run("run", "batch_size=8");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("evaluate: class head: top-1 "));
-  EXPECT_THAT(ended.err, HasSubstr("40 pairs, any with the same caption is right"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("40 pairs, any with the same caption is right: 4 captions, each of which counts once"));
   const json classes = metrics("run/nodes/evaluate"), pairs = metrics("run/nodes/retrieval");
   EXPECT_EQ(classes["samples"], 40);
   EXPECT_EQ(classes["per_class"].size(), 4u);

@@ -42,6 +42,11 @@ class CaptionedImages final : public Dataset {
     return all;
   }
   std::vector<std::int64_t> captions() const override { return labels(); }
+  std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
+    std::vector<std::vector<std::int64_t>> all;
+    for (std::size_t label = 0; label < classes_.size(); ++label) all.push_back({static_cast<std::int64_t>(label)});
+    return all;
+  }
 
   std::string caption = "a photo of a ";
 

@@ -76,7 +76,7 @@ class TextEvaluation : public testing::Test {
     return TextRows(*checkpoint_, texts).embeddings(*checkpoint_->network, at::kCPU, 100);
   }
 
-  std::shared_ptr<CaptionedImages> data_ = std::make_shared<CaptionedImages>(14);
+  std::shared_ptr<Dataset> data_ = std::make_shared<CaptionedImages>(14);
   const std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
   const std::shared_ptr<Checkpoint> checkpoint_ = std::make_shared<Checkpoint>();
   RecordingContext context_;

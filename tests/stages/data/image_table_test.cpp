@@ -1,3 +1,7 @@
+#include <set>
+#include <string>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
@@ -51,6 +55,22 @@ TEST_F(ImageTableStage, ReadsThePublishedListing) {
   EXPECT_THAT(caption(*train, 0, 0), testing::StartsWith("a photo of a "));
   EXPECT_EQ(captions(*train).front(), caption(*train, 3, 0));
   EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
+}
+
+TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsPictures) {
+  const auto test =
+      part(run(listing({{"split", {{"train", 0.9}, {"validation", 0}, {"test", 0.1}, {"seed", 42}}}})), "test");
+  const std::vector<std::string> tested = captions(*test);
+  ASSERT_LT(std::set(tested.begin(), tested.end()).size(), 4u);
+  std::vector<std::set<std::string>> texts;
+  for (const auto& captions : test->captions_of_classes()) {
+    texts.emplace_back();
+    for (const std::int64_t caption : captions)
+      texts.back().insert(test->describe().captions.at(static_cast<std::size_t>(caption)));
+  }
+  EXPECT_THAT(texts, ElementsAre(ElementsAre("a photo of a Kia Camry car", "a photo of a Kia Rio car"),
+                                 ElementsAre("a photo of a Toyota Camry car", "a photo of a Toyota Rio car")));
+  EXPECT_TRUE(part(run(listing({{"caption", nullptr}})), "test")->captions_of_classes().empty());
 }
 
 TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {

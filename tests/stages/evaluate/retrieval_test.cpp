@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
@@ -17,10 +20,39 @@ TEST_F(Retrieval, EqualCaptionsAreFound) {
   const double recall = found.eq(torch::tensor(data_->captions())).to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(metrics["image_to_text"]["recall_at_1"].get<double>(), recall, 1e-12);
   EXPECT_EQ(metrics["pairs"], 14);
+  EXPECT_EQ(metrics["texts"], 3);
   EXPECT_EQ(metrics["hits"], "same_caption");
   const nlohmann::json paired = run(kEvaluateRetrieval, {{"hits", "paired"}});
+  EXPECT_EQ(paired["texts"], 14);
   EXPECT_LE(paired["image_to_text"]["recall_at_1"], metrics["image_to_text"]["recall_at_1"]);
   EXPECT_GT(paired["image_to_text"]["mean_rank"], metrics["image_to_text"]["mean_rank"]);
+}
+
+TEST_F(Retrieval, CopiesOfACaptionAreOneCandidateAndOneQuery) {
+  const at::Tensor products = images().matmul(texts(data_->describe().captions).t());  // (14, 3)
+  const std::vector<std::int64_t> own = data_->captions();
+  const nlohmann::json metrics = run(kEvaluateRetrieval, {{"recall_at", {1, 2, 3}}});
+  const auto product = [&](std::int64_t image, std::int64_t text) { return products[image][text].item<double>(); };
+  for (const std::int64_t k : {1, 2, 3}) {
+    double found = 0, asked = 0;
+    for (std::int64_t image = 0; image < 14; ++image) {
+      int before = 0;
+      for (std::int64_t text = 0; text < 3; ++text)
+        before += product(image, text) > product(image, own[static_cast<std::size_t>(image)]) ? 1 : 0;
+      found += before < k ? 1 : 0;
+    }
+    EXPECT_NEAR(metrics["image_to_text"]["recall_at_" + std::to_string(k)].get<double>(), found / 14, 1e-12) << k;
+    for (std::int64_t text = 0; text < 3; ++text) {
+      double best = -2;
+      int before = 0;
+      for (std::int64_t image = 0; image < 14; ++image)
+        best = own[static_cast<std::size_t>(image)] == text ? std::max(best, product(image, text)) : best;
+      for (std::int64_t image = 0; image < 14; ++image) before += product(image, text) > best ? 1 : 0;
+      asked += before < k ? 1 : 0;
+    }
+    EXPECT_NEAR(metrics["text_to_image"]["recall_at_" + std::to_string(k)].get<double>(), asked / 3, 1e-12) << k;
+  }
+  EXPECT_EQ(metrics["image_to_text"]["recall_at_3"], 1) << "there are three captions";
 }
 
 TEST_F(Retrieval, IsPlanned) {
