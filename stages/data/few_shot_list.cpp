@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
@@ -16,7 +17,7 @@
 #include "stages/data/image_files.h"
 #include "stages/data/image_root.h"
 #include "stages/data/listed_images.h"
-#include "stages/random/permutation.h"
+#include "stages/random/draw_by_name.h"
 
 namespace stages {
 namespace {
@@ -51,6 +52,7 @@ ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positi
       some[part].push_back({file.name, label->second});
   }
   some.not_taken = all.not_taken;
+  some.notes = all.notes;
   return some;
 }
 
@@ -235,11 +237,14 @@ class FewShotLister {
     if (!all) return {};
     const std::size_t count = all->classes.size();
     std::set<std::size_t> mine;
-    const Permutation drawn(static_cast<std::int64_t>(count), source_.split_seed, 0);
-    for (std::size_t place = 0; place < count; ++place) {
-      if (source_.classes != FolderClasses::kAll && part_of(place) != part_) continue;
-      const bool is_drawn = source_.classes == FolderClasses::kRandom;
-      mine.insert(is_drawn ? static_cast<std::size_t>(drawn[static_cast<std::int64_t>(place)]) : place);
+    if (source_.classes == FolderClasses::kRandom) {
+      const std::vector<std::string_view> names(all->classes.begin(), all->classes.end());
+      const std::vector<std::size_t> drawn = drawn_by_name(names, source_.split_seed);
+      const auto [begin, end] = drawn_places(count);
+      mine.insert(drawn.begin() + begin, drawn.begin() + end);
+    } else {
+      for (std::size_t place = 0; place < count; ++place)
+        if (source_.classes == FolderClasses::kAll || part_of(place) == part_) mine.insert(place);
     }
     if (mine.empty()) {
       fail(ErrorCode::kTooFewSamples,
@@ -253,6 +258,17 @@ class FewShotLister {
   static Part part_of(std::size_t place) {
     if (place % 2 == 0) return Part::kTrain;
     return place % 4 == 1 ? Part::kValidation : Part::kTest;
+  }
+
+  /// Where in an order drawn of `count` classes this part's stand: as many as of alternating ones, and one after the
+  /// other, so that a class more moves few.
+  std::pair<std::ptrdiff_t, std::ptrdiff_t> drawn_places(std::size_t count) const {
+    std::ptrdiff_t begin = 0, end = 0;
+    for (std::size_t place = 0; place < count; ++place) {
+      if (part_of(place) < part_) ++begin;
+      if (part_of(place) <= part_) ++end;
+    }
+    return {begin, end};
   }
 
   /// The classes that a text names, one a line.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <system_error>
@@ -11,8 +12,10 @@
 #include "runner/disk/digest.h"
 #include "runner/stage/image_folder.h"
 #include "runner/text/join.h"
+#include "runner/text/printable.h"
 #include "stages/data/image_root.h"
-#include "stages/random/random.h"
+#include "stages/random/draw_by_name.h"
+#include "stages/text/code_points.h"
 
 namespace stages {
 namespace {
@@ -25,6 +28,28 @@ using runner::ErrorCode;
 constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
+
+/// With "\\xe9" for each byte that is no part of a text.
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char letter : bytes) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte >= 0x20 && byte < 0x7f) text += letter;
+    else (((text += "\\x") += kDigits[byte >> 4]) += kDigits[byte & 15]);
+  }
+  return text;
+}
+
+/// "'Rose' and 'rose'" for each name that several classes share but for the case of its letters.
+std::vector<std::string> alike_but_for_case(const std::vector<std::string>& classes) {
+  std::map<std::string, std::vector<std::string>> by_fold;
+  for (const std::string& name : classes) by_fold[folded(name)].push_back(quoted(name));
+  std::vector<std::string> result;
+  for (const auto& [fold, names] : by_fold)
+    if (names.size() > 1) result.push_back(runner::join(names, " and "));
+  return result;
+}
 
 class FolderLister {
  public:
@@ -62,16 +87,21 @@ class FolderLister {
       if (std::ranges::none_of(kAllParts, [&](Part part) { return folder == name(part); }))
         list_.ignored.push_back(folder);
     }
+    std::map<Part, std::vector<std::string>> classes;
+    for (const Part part : kAllParts)
+      if (has(folders, part)) classes[part] = folders_of(std::string(name(part)) + "/");
     if (!has(folders, Part::kTrain)) {
-      fail(ErrorCode::kMissingFolder,
-           quoted(list_.root.string()) + " has a folder for validation or test but no folder 'train'",
-           "add the folder 'train', or rename a class of that name");
-      return;
+      list_.no_train =
+          Diagnostic{ErrorCode::kMissingFolder,
+                     {},
+                     "",
+                     quoted(list_.root.string()) + " has a folder for validation or test but no folder 'train'",
+                     "add the folder 'train', or rename a class of that name"};
+      std::set<std::string> all;
+      for (const auto& [part, its] : classes) all.insert(its.begin(), its.end());
+      list_.classes.assign(all.begin(), all.end());
     }
-    for (const Part part : kAllParts) {
-      const std::string prefix = std::string(name(part)) + "/";
-      if (has(folders, part)) list_classes(part, prefix, folders_of(prefix));
-    }
+    for (const auto& [part, its] : classes) list_classes(part, std::string(name(part)) + "/", its);
   }
 
   void list_classes(Part part, const std::string& prefix, const std::vector<std::string>& classes) {
@@ -81,6 +111,8 @@ class FolderLister {
            "put the images of each class into a folder of its own");
     }
     if (part == Part::kTrain) list_.classes = classes;
+    for (const std::string& folder : classes)
+      if (runner::printable(folder) != folder) nameless_.insert(escaped(folder));
     for (const std::string& folder : classes) {
       const auto found = std::ranges::lower_bound(list_.classes, folder);
       if (found == list_.classes.end() || *found != folder) {
@@ -148,6 +180,18 @@ class FolderLister {
 
   void report() {
     root_.report(errors_);
+    if (!nameless_.empty()) {
+      const std::vector<std::string> names(nameless_.begin(), nameless_.end());
+      fail(ErrorCode::kBadAnnotations,
+           (names.size() == 1 ? "the name of a class folder is not UTF-8 text: "
+                              : "the names of class folders are not UTF-8 text: ") +
+               runner::listed(names, kListedFiles, "'"),
+           "rename them, since classes are known by these names: `convmv -f latin1 -t utf8 -r --notest` does it for "
+           "names from older systems");
+    } else if (const auto alike = alike_but_for_case(list_.classes); !alike.empty()) {
+      list_.notes.push_back("classes whose names differ only in the case of letters or in how accents are written: " +
+                            runner::listed(alike, kListedFiles));
+    }
     const std::string not_taken = list_.not_taken.text();
     // A class may only seem empty because its links were refused.
     if (!empty_.empty() && !root_.refused_some()) {
@@ -169,6 +213,7 @@ class FolderLister {
   ImageRoot root_;
   ImageList list_;
   std::vector<std::string> empty_, unknown_;
+  std::set<std::string> nameless_;
   runner::NotTaken passed_over_;  // in the folders of classes
   Diagnostics errors_;
 };
@@ -206,6 +251,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
 /// Files that go to the same part.
 struct Together {
   std::int64_t label = 0;  // the highest
+  std::string_view name;   // the patient's, or the file's
   std::vector<std::size_t> files;
 };
 
@@ -218,6 +264,7 @@ std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
                                                           : of_patient.emplace(files[i].patient, units.size());
     Together& unit = is_new ? units.emplace_back() : units[found->second];
     unit.label = std::max(unit.label, files[i].label);
+    unit.name = files[i].patient.empty() ? files[i].name : files[i].patient;
     unit.files.push_back(i);
   }
   return units;
@@ -297,14 +344,14 @@ void split(ImageList& list, const SplitOptions& options, std::uint64_t seed) {
   }
   std::vector<std::optional<std::size_t>> part_of(files.size());
   for (std::size_t label = 0; label < classes.size(); ++label) {
-    std::vector<std::pair<std::uint64_t, std::size_t>> drawn;  // smallest numbers first
-    for (std::size_t i = 0; i < classes[label].size(); ++i) drawn.emplace_back(Random({seed, label, i}).next(), i);
-    std::ranges::sort(drawn);
+    std::vector<std::string_view> unit_names;
+    for (const Together* unit : classes[label]) unit_names.push_back(unit->name);
+    const std::vector<std::size_t> drawn = drawn_by_name(unit_names, seed);
     std::size_t next = 0;
     const auto counts = shares(static_cast<std::int64_t>(drawn.size()), options);
     for (std::size_t part = 0; part < kSplitParts; ++part) {
       for (std::int64_t i = 0; i < counts[part]; ++i) {
-        for (const std::size_t file : classes[label][drawn[next++].second]->files) part_of[file] = part;
+        for (const std::size_t file : classes[label][drawn[next++]]->files) part_of[file] = part;
       }
     }
   }

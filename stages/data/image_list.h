@@ -42,7 +42,7 @@ struct ImageList {
   std::vector<std::string> ignored;                       ///< folders beside train, validation and test
   runner::NotTaken not_taken;                             ///< what else lies there
   std::vector<std::string> notes;                         ///< what else who uses it is to be told, a line each
-  std::optional<runner::Diagnostic> no_test;              ///< why images for the test are not there; nullopt: no reason
+  std::optional<runner::Diagnostic> no_train, no_test;    ///< why a part has no images; nullopt: no reason
   ImageFacts facts;                                       ///< what captions can say
   Captions captions;                                      ///< none where none are wanted
 
@@ -58,8 +58,9 @@ bool is_image_path(std::string_view path);
 
 /// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE has the name of one
 /// (runner/text/image_names.h); classes and files are sorted bytewise, and all are in the first part where the list is
-/// not `divided`. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
-/// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
+/// not `divided`. Without a folder train the classes are those of the other parts, for who only tests. Everything wrong
+/// is reported at once, without a place: a missing folder, no classes, classes without images, a class of validation or
+/// test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// Lists folder/CLASS/IMAGE, all in the first part, whatever the classes are called; their names are below `folder`,
@@ -77,10 +78,15 @@ struct SplitOptions {
   double train = 0.8, validation = 0, test = 0.2;
 };
 
-/// Divides the training images of each class among the parts, at random as a function of `seed`, by largest remainder;
-/// they keep their order, after what a part has already. Each part with a share gets an image of every class that has
-/// enough of them, train before test before validation. Images of one patient stay together: patients are divided as
-/// images are, each counted once, in the highest class that one of theirs has.
+/// Divides the training images of each class among the parts, at random as a function of `seed` and their names, by
+/// largest remainder; they keep their order, after what a part has already. Each part with a share gets an image of
+/// every class that has enough of them, train before test before validation. Images of one patient stay together:
+/// patients are divided as images are, each counted once, in the highest class that one of theirs has.
+///
+/// The images of a class are ranked by a hash of (seed, name), and the parts take theirs from that ranking one after
+/// the other: train, validation, test. So the shares are exact, and an image that is added or removed moves no image of
+/// another class, and of its own class only a few, which stand where one part ends and the next begins. That these do
+/// not move either, once a run has begun, its record of the division sees to (stages/artifact/division.h).
 void split(ImageList& list, const SplitOptions& options, std::uint64_t seed);
 
 }  // namespace stages

@@ -58,4 +58,14 @@ std::string composed(std::string_view text) {
   return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));
 }
 
+std::string folded(std::string_view text) {
+  std::string lower;
+  while (!text.empty()) {
+    const CodePoint point = first_code_point(text);
+    append_lower_case(point.value, lower);
+    text.remove_prefix(point.bytes);
+  }
+  return composed(lower);
+}
+
 }  // namespace stages

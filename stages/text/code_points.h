@@ -30,4 +30,7 @@ void append_lower_case(char32_t character, std::string& text);
 /// `text`, which is well-formed UTF-8, in Unicode's normalization form C.
 std::string composed(std::string_view text);
 
+/// The same for texts, well-formed UTF-8, that differ in the case of letters alone, or in how accents are written.
+std::string folded(std::string_view text);
+
 }  // namespace stages

@@ -195,6 +195,21 @@ TEST_F(FewShotList, RandomDivisionFollowsFromItsSeed) {
   EXPECT_NE(names(first, Part::kTrain), names(other, Part::kTrain));
 }
 
+TEST_F(FewShotList, ClassMoreMovesFewOfARandomDivision) {
+  for (const char name : std::string("bcdefghijkl")) write(std::string(1, name) + "/1.jpg");
+  FewShotSource drawn = source(".", ".", ".");
+  drawn.classes = FolderClasses::kRandom;
+  const auto before = listed(drawn);
+  write("a/1.jpg");
+  const auto now = listed(drawn);
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    const std::vector<std::string> were = classes(before, part), are = classes(now, part);
+    const auto left =
+        std::ranges::count_if(were, [&](const std::string& name) { return std::ranges::find(are, name) == are.end(); });
+    EXPECT_LE(left, 1) << name(part);
+  }
+}
+
 TEST_F(FewShotList, FolderWithTooFewClassesToDivide) {
   for (const char* const image : {"a/1.jpg", "b/1.jpg", "c/1.jpg"}) write(image);
   FewShotSource few = source(".", "", ".");

@@ -1,5 +1,6 @@
 #include "stages/data/image_list.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -71,6 +72,27 @@ TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
   EXPECT_EQ(errors(root() + "/file").size(), 1u);
 }
 
+TEST_F(ImageListTest, ClassFoldersThatAreNoTextAreNamedOnce) {
+  touch("caf\xe9/1.jpg");
+  touch("caf\xe8/1.jpg");
+  touch("tea/1.jpg");
+  const auto found = errors(root());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found.front(), testing::StartsWith("E0612: the names of class folders are not UTF-8 text: 'caf\\xe8', "
+                                                 "'caf\\xe9' (rename them"));
+}
+
+TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
+  touch("Rose/1.jpg");
+  touch("rose/1.jpg");
+  touch("\xc3\x89toile/1.jpg");
+  touch("\xc3\xa9toile/1.jpg");
+  touch("tulip/1.jpg");
+  EXPECT_THAT(list_images(root(), false)->notes,
+              ElementsAre("classes whose names differ only in the case of letters or in how accents are written: "
+                          "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
+}
+
 TEST_F(ImageListTest, FolderWithoutClasses) {
   touch("1.jpg");
   EXPECT_THAT(errors(root()),
@@ -96,10 +118,14 @@ TEST_F(ImageListTest, ClassThatTrainLacks) {
 }
 
 TEST_F(ImageListTest, TestWithoutTrain) {
-  touch("test/a/1.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0601: '" + root() +
-                                          "' has a folder for validation or test but no folder 'train' (add the folder "
-                                          "'train', or rename a class of that name)"));
+  touch("test/b/1.jpg");
+  touch("validation/a/1.jpg");
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list) << "who only tests needs none";
+  ASSERT_TRUE(list->no_train);
+  EXPECT_EQ(list->no_train->message, "'" + root() + "' has a folder for validation or test but no folder 'train'");
+  EXPECT_THAT(list->classes, ElementsAre("a", "b"));
+  EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/1.jpg"));
 }
 
 TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
@@ -204,6 +230,70 @@ TEST(Split, IsDisjointAndAFunctionOfTheSeed) {
   EXPECT_EQ(all.size(), 100u);
   EXPECT_EQ(names(once[Part::kTest]), names(again[Part::kTest]));
   EXPECT_NE(names(once[Part::kTest]), names(other[Part::kTest]));
+}
+
+/// The part of each image.
+std::map<std::string, Part> parts_by_name(const ImageList& list) {
+  std::map<std::string, Part> result;
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
+    for (const ImageFile& file : list[part]) result[file.name] = part;
+  return result;
+}
+
+/// How many of the images that both have are in another part.
+std::size_t moved(const std::map<std::string, Part>& before, const std::map<std::string, Part>& now) {
+  return static_cast<std::size_t>(std::ranges::count_if(before, [&](const auto& one) {
+    const auto found = now.find(one.first);
+    return found != now.end() && found->second != one.second;
+  }));
+}
+
+TEST(Split, ImageMoreOrLessMovesThoseAtTheEndsOfPartsAlone) {
+  constexpr std::size_t kMostMoved = 2 * 2;  // at the end of train and of validation
+  const auto divided = [](ImageList list) {
+    split(list, {.train = 0.6, .validation = 0.2, .test = 0.2}, 3);
+    return parts_by_name(list);
+  };
+  const ImageList whole = flat_list({40, 40});
+  const auto before = divided(whole);
+  for (const std::size_t gone : {0, 1, 17, 39}) {
+    ImageList less = whole;
+    less[Part::kTrain].erase(less[Part::kTrain].begin() + static_cast<std::ptrdiff_t>(gone));
+    const auto now = divided(less);
+    EXPECT_LE(moved(before, now), kMostMoved) << "without image " << gone;
+    for (const auto& [image, part] : now) {
+      if (image.starts_with("c1/")) EXPECT_EQ(part, before.at(image)) << image;
+    }
+  }
+  ImageList more = whole;
+  more[Part::kTrain].insert(more[Part::kTrain].begin(), ImageFile{.name = "c0/0", .label = 0});
+  EXPECT_LE(moved(before, divided(more)), kMostMoved);
+}
+
+TEST(Split, ClassThatIsAddedMovesNothing) {
+  const auto divided = [](ImageList list) {
+    split(list, {.train = 0.6, .validation = 0.2, .test = 0.2}, 3);
+    return parts_by_name(list);
+  };
+  const ImageList before = flat_list({20, 20});
+  ImageList now = before;
+  now.classes.insert(now.classes.begin(), "b");
+  for (ImageFile& file : now[Part::kTrain]) ++file.label;
+  now[Part::kTrain].insert(now[Part::kTrain].begin(), ImageFile{.name = "b/1", .label = 0});
+  EXPECT_EQ(moved(divided(before), divided(now)), 0u);
+}
+
+TEST(Split, PatientsAreDrawnByTheirNames) {
+  const auto of_patients = [](int first) {
+    ImageList list{.classes = {"0"}};
+    for (int i = first; i < 30; ++i) {
+      for (const char* const eye : {"left", "right"})
+        list[Part::kTrain].push_back({.name = std::to_string(i) + "_" + eye, .patient = "p" + std::to_string(i)});
+    }
+    split(list, {.train = 0.5, .validation = 0.0, .test = 0.5}, 5);
+    return parts_by_name(list);
+  };
+  EXPECT_LE(moved(of_patients(0), of_patients(1)), 2u * 2u);  // two patients, each with both eyes
 }
 
 }  // namespace
