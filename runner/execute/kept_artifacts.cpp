@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runner/stage/family.h"
+
 namespace runner {
 
 bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done) {
@@ -9,7 +11,7 @@ bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& do
 }
 
 KeptArtifacts::KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs)
-    : graph_(graph), done_(done), ports_(graph.nodes.size()) {
+    : graph_(graph), done_(done), runs_(runs), ports_(graph.nodes.size()) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!runs[i]) continue;
     for (const Edge& edge : graph.nodes[i].inputs) {
@@ -20,8 +22,22 @@ KeptArtifacts::KeptArtifacts(const Graph& graph, const CheckpointSources& done, 
 
 std::set<std::string> KeptArtifacts::wanted(std::size_t index) const {
   std::set<std::string> names;
-  for (const auto& [name, port] : ports_[index]) names.insert(name);
+  for (const auto& [name, port] : ports_[index])
+    if (is_wanted(index, name)) names.insert(name);
   return names;
+}
+
+/// What only passes through a node of data, under the same name, is wanted where what comes out of there is.
+bool KeptArtifacts::is_wanted(std::size_t index, const std::string& output) const {
+  for (std::size_t i = index + 1; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
+    for (const Edge& edge : node.inputs) {
+      if (!runs_[i] || edge.from != index || edge.output != output || is_left_out(edge, node, done_)) continue;
+      const bool passes = edge.type == ArtifactType::kDataset && family_of(node.kind) == Family::kData;
+      if (!passes || is_wanted(i, edge.input)) return true;
+    }
+  }
+  return false;
 }
 
 Inputs KeptArtifacts::take(const Node& node) {

@@ -24,7 +24,8 @@ class KeptArtifacts {
   /// `runs`: by node, whether it is run and so takes what it is wired to. `graph` and `done` are borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 
-  /// The outputs of node `index` that somebody waits for.
+  /// The outputs of node `index` that somebody makes something of. One that only passes through data, whose output
+  /// nobody takes, is waited for and not among them.
   std::set<std::string> wanted(std::size_t index) const;
   /// The artifacts on the edges of `node`, no longer held here if it was the last to want them. Throws StageError where
   /// one that it needs was not put out.
@@ -36,6 +37,7 @@ class KeptArtifacts {
 
  private:
   StageError missing(const Edge& edge) const;
+  bool is_wanted(std::size_t index, const std::string& output) const;
 
   struct Port {
     ArtifactPtr artifact;
@@ -43,6 +45,7 @@ class KeptArtifacts {
   };
   const Graph& graph_;
   const CheckpointSources& done_;
+  const std::vector<bool> runs_;
   std::vector<std::map<std::string, Port, std::less<>>> ports_;  // by node
 };
 

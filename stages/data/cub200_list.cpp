@@ -77,7 +77,6 @@ class Lister {
     read_labels();
     read_split();
     if (boxes) read_boxes();
-    if (files_.is_faultless()) check_parts();
   }
 
   Diagnostics errors() const { return files_.errors(); }
@@ -92,6 +91,9 @@ class Lister {
       list[*bird.is_for_training ? Part::kTrain : Part::kTest].push_back(
           {"images/" + std::move(bird.path), *bird.class_number - 1, bird.box});
     }
+    if (list[Part::kTrain].empty())
+      list.no_train = {
+          ErrorCode::kBadAnnotations, {}, "", "'" + (folder / kSplit).string() + "' gives no image for training", ""};
     add_names(list, list.classes);
     return list;
   }
@@ -217,11 +219,6 @@ class Lister {
       box.height = static_cast<int>(std::ceil(top + height)) - box.top;
       bird.box = box;
     });
-  }
-
-  void check_parts() {
-    if (std::ranges::none_of(birds_, [](const Bird& bird) { return *bird.is_for_training; }))
-      files_.fault(kSplit, "it gives no image for training");
   }
 
   AnnotationFiles files_;

@@ -191,11 +191,11 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
   add(parts == FlowerParts::kTrainAndValidation ? Part::kTrain : Part::kValidation, annotations.validation);
   add(Part::kTest, is_swapped ? annotations.training : annotations.test);
   if (list[Part::kTrain].empty()) {
-    return runner::Diagnostic{ErrorCode::kTooFewSamples,
-                              {},
-                              "",
-                              "'" + (*folder / kLists).string() + "' lists no image for training",
-                              "choose other parts"};
+    list.no_train = {ErrorCode::kTooFewSamples,
+                     {},
+                     "",
+                     "'" + (*folder / kLists).string() + "' lists no image for training",
+                     "choose other parts"};
   }
   add_names(list, list.classes);
   check_files(list, allow_outside, errors);

@@ -27,6 +27,7 @@ constexpr std::array kGradeNames = {"No DR", "Mild NPDR", "Moderate NPDR", "Seve
 static_assert(kGradeNames.size() == kGrades);
 constexpr const char* kGradeHelp =
     "grades are 0 (no retinopathy), 1 (mild), 2 (moderate), 3 (severe) and 4 (proliferative)";
+constexpr std::array kPartFolders = {"train", "val", "validation", "test"};
 constexpr const char* kEyepacsTest = "retinopathy_solution.csv";
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
@@ -58,12 +59,12 @@ class GradeFolders {
       : root_(root), allow_outside_(allow_outside), list_(graded(root)) {}
 
   runner::Result<ImageList> list() {
-    list_.divided = has("train");
+    list_.divided = std::ranges::any_of(kPartFolders, [&](const char* part) { return has(part); });
     if (list_.divided) {
       if (has("val") && has("validation"))
         fail(ErrorCode::kBadAnnotations, "'" + root_.string() + "' has both a folder 'val' and a folder 'validation'",
              "keep one of them");
-      add(Part::kTrain, "train");
+      if (has("train")) add(Part::kTrain, "train");
       if (has("val")) add(Part::kValidation, "val");
       else if (has("validation")) add(Part::kValidation, "validation");
       if (has("test")) add(Part::kTest, "test");

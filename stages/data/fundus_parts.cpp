@@ -111,11 +111,11 @@ void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& co
       .with_help("what is tested would have been learned: duplicates: drop leaves the copies out of the earlier part");
 }
 
-void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all) {
+void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all, const runner::NodeFacts& node) {
   const std::array<double, kSplitParts> shares = {wanted.train, wanted.validation, wanted.test};
   for (const Part part : kPartsInOrder) {
-    const bool is_wanted = part == Part::kTrain || (has_all && shares[static_cast<std::size_t>(part)] > 0);
-    if (!list[part].empty() || !is_wanted) continue;
+    const bool is_asked_for = has_all ? shares[static_cast<std::size_t>(part)] > 0 : part == Part::kTrain;
+    if (!list[part].empty() || !is_asked_for || !node.wants(std::string(name(part)))) continue;
     std::size_t count = 0;
     for (const auto& files : list.parts) count += files.size();
     throw StageError(ErrorCode::kTooFewSamples,
@@ -130,7 +130,7 @@ void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has
 void check_fundus_parts(ImageList& list, const SplitOptions& wanted, Duplicates duplicates,
                         runner::RunContext& context) {
   check_copies(list, duplicates, context);
-  check_emptiness(list, wanted, /*has_all=*/!list.divided);
+  check_emptiness(list, wanted, /*has_all=*/!list.divided, context.node());
   tell_patients(list, context);
   context.say(counts_by_grade(list));
 }

@@ -14,7 +14,8 @@ enum class Duplicates : std::uint8_t { kStop, kDrop, kKeep };
 /// Looks at the parts of a list of graded photographs before anybody learns from them, and says how many of each grade
 /// each part has, how many photographs and patients two parts share, and what is left out. Throws runner::StageError at
 /// "/duplicates" where a photograph is in two parts and that is to stop the run, and at "/split" or "/root" for a part
-/// that is wanted, by a share above 0 in `wanted`, and empty. Published parts may be absent.
+/// that is empty although somebody takes it and it has a share above 0 in `wanted`. Of published parts only the one for
+/// training must be there, for who trains.
 void check_fundus_parts(ImageList& list, const SplitOptions& wanted, Duplicates duplicates,
                         runner::RunContext& context);
 

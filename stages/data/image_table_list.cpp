@@ -219,9 +219,12 @@ class TableLister {
       }
       list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
     }
-    if (list_[Part::kTrain].empty())
-      fail("/part", ErrorCode::kTooFewSamples, "'" + table_.file.string() + "' gives no image for training",
-           "write train in the column " + in_quotes(*table_.part) + " for some");
+    if (list_[Part::kTrain].empty() && table_.part)
+      list_.no_train = runner::Diagnostic{ErrorCode::kTooFewSamples,
+                                          {},
+                                          "/part",
+                                          "'" + table_.file.string() + "' gives no image for training",
+                                          "write train in the column " + in_quotes(*table_.part) + " for some"};
   }
 
   void check_images() {

@@ -130,7 +130,7 @@ TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
                                     "E0612: 'ROOT/setid.mat': 2 images are listed twice, the first: 2, in 'trnid' and "
                                     "in 'trnid'"));
   write_lists({}, {1}, {2});
-  EXPECT_THAT(errors(), ElementsAre("E0608: 'ROOT/setid.mat' lists no image for training"));
+  EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training
 }
 
 TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {

@@ -68,6 +68,36 @@ TEST(EvaluatedData, FoldersForThePartsSayWhatTheTestIs) {
   EXPECT_THAT(data.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
 }
 
+/// What is said of evaluating the recipe for photographs of the retina on `root`.
+EvaluatedData taken_of_retinas(const std::string& root, const std::vector<std::string>& overrides) {
+  static const SchemaSet& schemas = shipped_schemas();
+  Sources sources;
+  NamedRecipe named;
+  named.name = RETORT_SOURCE_DIR "/recipes/diabetic_retinopathy.yaml";
+  named.config_dirs = {RETORT_SOURCE_DIR "/recipes"};
+  const auto recipe = [&](std::vector<std::string> words) {
+    named.overrides = std::move(words);
+    auto prepared = prepare(named, schemas, sources);
+    EXPECT_TRUE(prepared) << prepared.errors().at(0).message;
+    return prepared->recipe.resolved;
+  };
+  std::vector<std::string> after = overrides;
+  after.push_back("data.root='" + root + "'");
+  return data_to_evaluate(recipe({"data.root=a"}), recipe(after), overrides);
+}
+
+TEST(EvaluatedData, FolderOfPhotographsThatIsCalledTrainIsNoPart) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "train");
+  const std::string root = folder.path().string();
+  const EvaluatedData eyepacs = taken_of_retinas(root, {"data.layout=eyepacs_2015"});
+  EXPECT_THAT(eyepacs.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
+  EXPECT_THAT(eyepacs.lines, ElementsAre(testing::StartsWith("data: all of '" + root + "' is evaluated")));
+  const EvaluatedData folders = taken_of_retinas(root, {"data.layout=class_folders"});
+  EXPECT_THAT(folders.overrides, IsEmpty());
+  EXPECT_THAT(folders.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
+}
+
 TEST(EvaluatedData, LinkToTheFolderOfTheTrainingIsThatFolder) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "a");
