@@ -149,6 +149,8 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
                            .plans = std::ranges::all_of(differences(before->recipe.resolved, recipe), is_about_place)
                                         ? run_.folder
                                         : std::filesystem::path(),
+                           .divisions = run_.folder,
+                           .accepts_changes = flags_.force,
                            .check_environment = [&](const Json& environment) {
                              return look_for_changes(environment, graph, before->recipe.resolved, recipe);
                            }};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct DryNode {
   struct Results {
     Outputs outputs;
     std::vector<std::string> said;
+    std::function<std::string()> division = {};  ///< of what it has divided; empty: nothing
   };
   std::optional<Results> done = {};
 };

@@ -152,7 +152,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         DryContext context = dry_context(i, given, options, device);
         Outputs outputs = stages_[i]->run(given.inputs, context);
         artifacts.put(i, outputs);
-        dry_node.done = {std::move(outputs), std::move(context.said())};
+        dry_node.done = {std::move(outputs), std::move(context.said()), context.division()};
       } else {
         dry_node.state = DryNode::State::kUnknown;
         continue;
@@ -221,7 +221,13 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
 /// A node that need not be run: it has finished here before, or its files are another run's.
 ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, Reuse* reuse) {
   const Node& node = graph_.nodes[index];
-  const std::filesystem::path folder = RunLayout(options.folder).node(node.id).folder();
+  const NodeLayout layout = RunLayout(options.folder).node(node.id);
+  const std::filesystem::path folder = layout.folder();
+  std::error_code error;
+  // What it feeds has been run, here or elsewhere: an evaluation of that asks for it.
+  const auto& done = planned_[index].done;
+  if (done && done->division && !std::filesystem::exists(layout.division(), error))
+    keep_division(layout, done->division);
   if (!reuse || !reuse->taken(index)) {
     if (const auto finished = read_finished(folder)) {
       if (!finished->reused_from.empty()) world_.emit(Reused{node.id, finished->reused_from});
@@ -259,6 +265,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
   DryNode& dry = planned_[index];
   if (dry.done) {
     for (const std::string& line : dry.done->said) context.say(line);
+    if (dry.done->division) context.divided(dry.done->division);
     return std::move(dry.done->outputs);
   }
   if (dry.state == DryNode::State::kUnknown) {

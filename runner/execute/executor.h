@@ -35,6 +35,10 @@ struct RunOptions {
   std::filesystem::path resumed = {};
   /// Of a new run, the folder of another one whose plans trainings take up; empty: none.
   std::filesystem::path plans = {};
+  /// Of a new run, the folder of another one, as whose data its own is divided: which it does again, or whose trainings
+  /// it evaluates. Empty: none.
+  std::filesystem::path divisions = {};
+  bool accepts_changes = false;  ///< what has changed in the data since then is put up with
 };
 
 /// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.

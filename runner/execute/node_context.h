@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,6 +21,9 @@ namespace runner {
 /// this node and that are to be reused.
 NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
                      std::set<std::string> wanted, const std::optional<NodeLayout>& taken);
+
+/// Writes what RunContext::divided() was told into a node's folder. Throws WriteError.
+void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
 
 /// The world as one node sees it: everything becomes an event.
 class NodeContext final : public RunContext {
@@ -43,6 +47,9 @@ class NodeContext final : public RunContext {
   void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
   void detail(std::string_view line) override { world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)}); }
   void debug(std::string_view line) override { world_.debug(id_, line); }
+  void divided(const std::function<std::string()>& division) override {
+    keep_division(NodeLayout(node_.folder), division);
+  }
   void recovered(const Recovery& recovery) override { world_.emit(Recovered{id_, recovery}); }
   bool cancelled() const override { return world_.is_cancelled(); }
   bool take_save_request() override { return world_.take_save_request(); }
@@ -98,7 +105,10 @@ class DryContext final : public PlanContext {
     result_.certificate = std::move(certificate);
   }
 
+  void divided(const std::function<std::string()>& division) override { division_ = division; }
+
   std::vector<std::string>& said() { return said_; }
+  const std::function<std::string()>& division() const { return division_; }
   /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that cannot be read it
   /// says so.
   void replay(const std::filesystem::path& recorded);
@@ -107,6 +117,7 @@ class DryContext final : public PlanContext {
   const ExecutorWorld& world_;
   DryNode& result_;
   std::vector<std::string> said_;
+  std::function<std::string()> division_;
 };
 
 }  // namespace runner

@@ -106,7 +106,7 @@ std::map<std::string, fs::path> results_of(const fs::path& run) {
     for (const NodeFile& file : node_files(at->path())) {
       const fs::path path = at->path() / file.name;
       const bool is_of_checkpoint = file.name.starts_with(layout.checkpoints().filename().string() + "/");
-      if (!is_of_checkpoint && path != layout.plan() && path != layout.training_metrics())
+      if (!is_of_checkpoint && path != layout.plan() && path != layout.training_metrics() && path != layout.division())
         files[node + "/" + file.name] = path;
     }
     for (const char* pointer : kPointers) {

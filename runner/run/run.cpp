@@ -115,6 +115,8 @@ class Run {
                     {"index", surroundings_.node_index.string()}};
     if (is_resumed() || restart) request["folder"] = record_.path().string();
     if (!request_.plans.empty()) request["plans"] = std::filesystem::absolute(request_.plans).string();
+    if (!request_.divisions.empty()) request["divisions"] = std::filesystem::absolute(request_.divisions).string();
+    if (request_.accepts_changes) request["accepts_changes"] = true;
     if (!restart) return request;
     if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
     const Restarts& told = restart->restarts;

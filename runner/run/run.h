@@ -37,6 +37,9 @@ struct RunRequest {
   std::vector<InputPath> inputs = {};  ///< that are recorded as they are when the run begins
   /// Of a new run: the folder of another one, whose plans the trainings take up; empty: each makes its own.
   std::filesystem::path plans = {};
+  /// Of a new run: the folder of another one, as whose data this run's is divided; empty: as it falls out.
+  std::filesystem::path divisions = {};
+  bool accepts_changes = false;  ///< what has changed in the data since then is put up with
   /// Looks at what a new run's environment.json is to say, before anything is written; errors end the run, warnings are
   /// shown. Empty: nobody looks.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};

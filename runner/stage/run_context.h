@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runner/error/recovery.h"
 
@@ -51,6 +53,13 @@ struct Restarts {
   bool has_moved = false;    ///< from another device: how a step was computed there is no measure of this one
 };
 
+/// Where a run says which samples one of its trainings was given.
+struct TrainedData {
+  std::filesystem::path folder = {};  ///< of the data's node, with its division
+  std::set<std::string> parts = {};   ///< "train", "validation"
+  bool is_earlier = false;            ///< of a run before this one, which has ended
+};
+
 /// What a node is told about its run before it starts.
 struct NodeFacts {
   std::uint64_t seed = 0;        ///< a function of the run's seed and the node's id: adding a stage shifts no other's
@@ -68,6 +77,11 @@ struct NodeFacts {
       {};                        ///< the output ports of which somebody takes something; nullopt: all
   Observer* observer = nullptr;  ///< borrowed; null in an ordinary run
   Restarts restarts = {};
+  /// Of data: this node's folder in the run that goes on, is done again or has trained what is evaluated. As that one
+  /// was divided, this one is. Empty: there is none.
+  std::filesystem::path earlier = {};
+  bool accepts_changes = false;                ///< --force: what has changed since is put up with, and said
+  std::vector<TrainedData> trained_data = {};  ///< of an evaluation: what the trainings were given that it evaluates
 
   /// False where nobody takes what this node puts out on the port `output`: it may be left out.
   bool wants(const std::string& output) const { return !wanted || wanted->contains(output); }
@@ -93,6 +107,10 @@ class RunContext {
   virtual void detail(std::string_view /*line*/) {}
   /// One line for the log where that is at level debug, e.g. what was chosen and by which rule. May be dropped.
   virtual void debug(std::string_view /*line*/) {}
+
+  /// The stage has divided samples among its outputs: `division` gives the bytes of NodeLayout::division(), by which
+  /// whoever goes on with the run, or evaluates it, divides them again.
+  virtual void divided(const std::function<std::string()>& /*division*/) {}
 
   /// The stage has recovered, which is recorded; whoever calls this also says it.
   virtual void recovered(const Recovery& /*recovery*/) {}

@@ -28,6 +28,7 @@ NodeLayout RunLayout::node(std::string_view id) const { return NodeLayout(nodes(
 fs::path NodeLayout::finished() const { return folder_ / kFinished; }
 fs::path NodeLayout::reused() const { return folder_ / kReused; }
 fs::path NodeLayout::plan() const { return folder_ / "plan.json"; }
+fs::path NodeLayout::division() const { return folder_ / "division.gz"; }
 fs::path NodeLayout::training_metrics() const { return folder_ / "training_metrics.json"; }
 fs::path NodeLayout::checkpoints() const { return folder_ / "checkpoints"; }
 fs::path NodeLayout::metrics() const { return folder_ / "metrics.json"; }

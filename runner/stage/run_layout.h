@@ -12,6 +12,7 @@ namespace runner {
 ///   finished.json          it has run to its end (finished_node.h)
 ///   reused.json            whose results these are, where they are another run's
 ///   plan.json              what its memory was planned to be
+///   division.gz            of images: which of them are in which part (stages/artifact/division.h)
 ///   training_metrics.json  of a training: what its epochs measured; by retort
 ///   checkpoints/           of a training: step-00001234/ and so on (checkpoint_name.h)
 ///   metrics.json           of an evaluation, and its curves.json, or its episodes.csv
@@ -23,6 +24,7 @@ class NodeLayout {
   std::filesystem::path finished() const;
   std::filesystem::path reused() const;
   std::filesystem::path plan() const;
+  std::filesystem::path division() const;
   std::filesystem::path training_metrics() const;
   std::filesystem::path checkpoints() const;
   std::filesystem::path metrics() const;

@@ -8,8 +8,10 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/image_folder.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "stages/data/few_shot_list.h"
 #include "stages/data/image_stage.h"
+#include "stages/data/kept_division.h"
 
 namespace stages {
 namespace {
@@ -19,8 +21,6 @@ struct PublishedSize {
   std::size_t classes = 0, images = 0;
 };
 using PublishedSizes = std::array<PublishedSize, kSplitParts>;
-
-using FewShotLists = std::array<std::shared_ptr<const ImageList>, kSplitParts>;
 
 constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
@@ -35,8 +35,9 @@ std::string unlike_published(const PublishedSize& published, std::size_t classes
 
 class FewShotStage final : public runner::Stage {
  public:
-  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts, const PublishedSizes& published)
-      : options_(std::move(options)), published_(published) {
+  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts, const PublishedSizes& published,
+               std::string divided_by)
+      : options_(std::move(options)), published_(published), divided_by_(std::move(divided_by)) {
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       places_[i] = std::move(parts[i].place);
       lists_[i] = std::make_shared<const ImageList>(std::move(parts[i].list));
@@ -44,6 +45,8 @@ class FewShotStage final : public runner::Stage {
   }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    keep_division(context);
+    context.divided([lists = lists_, by = divided_by_] { return to_gzip(division_of(lists, by)); });
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       const ImageList& list = *lists_[i];
       const std::string part(name(kFewShotParts[i]));
@@ -51,6 +54,7 @@ class FewShotStage final : public runner::Stage {
       context.say(part + ": " + std::to_string(list[kFewShotParts[i]].size()) + " images of " +
                   std::to_string(list.classes.size()) + " classes, from " + places_[i]);
       if (const std::string not_taken = list.not_taken.text(); !not_taken.empty()) context.say(part + ": " + not_taken);
+      for (const std::string& note : list.notes) context.say(part + ": " + note);
       const std::string unlike = unlike_published(published_[i], list.classes.size(), list[kFewShotParts[i]].size());
       if (!unlike.empty()) context.say(part + ": " + unlike);
     }
@@ -66,11 +70,37 @@ class FewShotStage final : public runner::Stage {
   bool uses_seed() const override { return changes_images(options_.images.augment); }
 
  private:
+  void keep_division(runner::RunContext& context) {
+    if (context.node().earlier.empty()) return;
+    if (const auto kept = division_to_keep(division_of(lists_, divided_by_), /*by_chance=*/false, context))
+      lists_ = divided_as(lists_, *kept);
+  }
+
   const ImageOptions options_;
   const PublishedSizes published_;
   FewShotLists lists_;
   std::array<std::string, kSplitParts> places_;
+  const std::string divided_by_;
 };
+
+/// The options that say which part a class is in, in words.
+std::string division_words(const FewShotSource& source) {
+  std::string words;
+  for (const Part part : kFewShotParts) {
+    const auto& candidates = source.candidates[static_cast<std::size_t>(part)];
+    words +=
+        std::string(name(part)) + " of " + (candidates.empty() ? "nothing" : runner::join(candidates, " or ")) + "; ";
+  }
+  switch (source.classes) {
+    case FolderClasses::kAll:
+      return words + "all classes";
+    case FolderClasses::kAlternating:
+      return words + "alternating classes";
+    case FolderClasses::kRandom:
+      return words + "random classes with seed " + std::to_string(source.split_seed);
+  }
+  return words;
+}
 
 /// A path, several, or null.
 std::vector<std::string> read_candidates(runner::ConfigReader& reader, std::string_view key) {
@@ -120,7 +150,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();
   return std::unique_ptr<runner::Stage>(
-      std::make_unique<FewShotStage>(std::move(options), *std::move(parts), published));
+      std::make_unique<FewShotStage>(std::move(options), *std::move(parts), published, division_words(source)));
 }
 
 }  // namespace

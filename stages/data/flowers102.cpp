@@ -11,10 +11,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_flowers102(runner::ConfigR
                                                  {{"published", FlowerParts::kPublished},
                                                   {"train_and_validation", FlowerParts::kTrainAndValidation},
                                                   {"swapped", FlowerParts::kSwapped}});
+  std::string divided_by;
+  reader.read("parts", divided_by);
   return image_stage(reader, options,
                      {.list = [root = options.root, parts,
                                outside = options.allow_outside] { return list_flowers102(root, parts, outside); },
                       .obtain = read_download(reader, "flowers102", options.root),
+                      .divided_by = "parts " + divided_by,
                       .captions = read_captions(reader, {"name"})});
 }
 

@@ -52,6 +52,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   const SplitOptions wanted = shares;
   if (const double rest = shares.train + shares.validation; has_published_test(options.root, layout) && rest > 0)
     shares = {.train = shares.train / rest, .validation = shares.validation / rest, .test = 0};
+  source.divided_by = "layout " + std::string(layout == FundusLayout::kClassFolders ? "class_folders"
+                                              : layout == FundusLayout::kAptos2019  ? "aptos_2019"
+                                                                                    : "eyepacs_2015");
   source.list = [root = options.root, layout, outside = options.allow_outside] {
     return list_fundus(root, layout, outside);
   };

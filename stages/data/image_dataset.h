@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/files_on_disk.h"
 #include "stages/artifact/watched_dataset.h"
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
@@ -46,7 +47,7 @@ struct ImageDatasetOptions {
 /// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
 /// otherwise the first. Of a picture with a box only what lies in the box is seen. A training sample is a function of
 /// (seed, epoch, index), any other of its index alone.
-class ImageDataset : public Dataset, public WatchedDataset {
+class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset {
  public:
   /// `cache` may be shared by the parts of one list, and null.
   ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
@@ -62,8 +63,7 @@ class ImageDataset : public Dataset, public WatchedDataset {
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   Strangers take_strangers(std::span<const std::int64_t> indices) const override;
 
-  /// Where its pictures come from.
-  const std::filesystem::path& root() const { return list_->root; }
+  std::filesystem::path root() const override { return list_->root; }
   const std::vector<ImageFile>& files() const { return (*list_)[part_]; }
   Part part() const { return part_; }
   const ImageDatasetOptions& options() const { return options_; }

@@ -3,12 +3,15 @@
 #include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 
+#include "runner/disk/digest.h"
 #include "runner/stage/image_folder.h"
 #include "runner/stage/plan_context.h"
 #include "runner/text/join.h"
 #include "stages/data/fetch_dataset.h"
+#include "stages/data/kept_division.h"
 #include "stages/fetch/callbacks.h"
 
 namespace stages {
@@ -29,7 +32,7 @@ class ImageStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
     if (list_) return std::nullopt;
-    if (source_.foresee) return parts_of(source_.foresee(), context);
+    if (source_.foresee) return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
     throw StageError(runner::ErrorCode::kMissingFolder, "the data is not here yet, and planning does not fetch it")
         .at("/root")
         .with_help("`retort run` fetches it, and so does `retort data fetch`");
@@ -40,10 +43,11 @@ class ImageStage final : public runner::Stage {
       source_.obtain(context);
       list_ = listed();
     }
-    return parts_of(*list_, context);
+    drawn_by_ = drawn_by(*list_, context);
+    return parts_of(divided(*list_, context), context, /*is_recorded=*/true);
   }
 
-  std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) : ""; }
+  std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) + kept_ : ""; }
 
   bool uses_seed() const override {
     const bool splits = source_.split && !(list_ && list_->divided);
@@ -58,21 +62,58 @@ class ImageStage final : public runner::Stage {
     throw StageError(first.code, first.message).at(blamed_option(first)).with_help(first.help);
   }
 
-  runner::Outputs parts_of(ImageList images, runner::RunContext& context) const {
+  std::uint64_t split_seed(const runner::RunContext& context) const {
+    return source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed;
+  }
+
+  bool is_drawn(const ImageList& list) const { return source_.split && !list.divided; }
+
+  ImageList drawn(ImageList images, const runner::RunContext& context) const {
+    if (is_drawn(images)) split(images, *source_.split, split_seed(context));
+    return images;
+  }
+
+  /// The options that the division of `list` follows from.
+  std::string drawn_by(const ImageList& list, const runner::RunContext& context) const {
+    std::string text = source_.divided_by;
+    if (list.divided) return text + (text.empty() ? "" : "; ") + "parts as published, or folders for them";
+    if (!source_.split) return text.empty() ? "parts as published" : text;
+    const SplitOptions& shares = *source_.split;
+    const auto share = [](double number) { return nlohmann::json(number).dump(); };
+    return text + (text.empty() ? "" : "; ") + "shares " + share(shares.train) + ", " + share(shares.validation) +
+           ", " + share(shares.test) + " with seed " + std::to_string(split_seed(context));
+  }
+
+  /// Divides what has been listed as an earlier run of this has, or else by the options. The list loses what that run
+  /// did not know.
+  ImageList divided(ImageList& list, runner::RunContext& context) {
+    ImageList images = drawn(list, context);
+    if (context.node().earlier.empty()) return images;
+    const auto kept = division_to_keep(division_of(images, list, drawn_by_), is_drawn(list), context);
+    if (!kept) return images;
+    keep_only(list, *kept);
+    images = divided_as(list, *kept);
+    // Who draws from the same images comes to the same, unless something else than the images has changed.
+    const bool is_as_drawn = has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
+    if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));
+    return images;
+  }
+
+  runner::Outputs parts_of(ImageList images, runner::RunContext& context, bool is_recorded) {
     if (!images.ignored.empty())
       context.say("not used, since there is a folder 'train': " + runner::join(images.ignored, ", "));
-    if (source_.split && !images.divided) {
-      split(images, *source_.split,
-            source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed);
-    }
     if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
+    if (is_recorded)
+      context.divided(
+          [list, rest = left_out(*list_, *list), by = drawn_by_] { return to_gzip(division_of(*list, rest, by)); });
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
     context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
                 count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
     for (const std::string& note : list->notes) context.say(note);
-    tell_no_test(*list, context);
+    tell_missing("train", list->no_train, context);
+    tell_missing("test", list->no_test, context);
     if (const auto& captions = list->captions.texts; !captions.empty()) {
       context.say(std::to_string(captions.size()) + (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
                   captions.front() + "'");
@@ -81,19 +122,20 @@ class ImageStage final : public runner::Stage {
     return image_datasets({list, list, list}, options_, context);
   }
 
-  /// Throws where somebody wants to test.
-  static void tell_no_test(const ImageList& list, runner::RunContext& context) {
-    if (!list.no_test) return;
-    if (context.node().wants("test"))
-      throw StageError(list.no_test->code, list.no_test->message)
-          .at(blamed_option(*list.no_test))
-          .with_help(list.no_test->help);
-    context.say(list.no_test->message);
+  /// Throws where somebody takes the part that is missing.
+  static void tell_missing(const char* part, const std::optional<runner::Diagnostic>& why,
+                           runner::RunContext& context) {
+    if (!why) return;
+    if (context.node().wants(part))
+      throw StageError(why->code, why->message).at(blamed_option(*why)).with_help(why->help);
+    context.say(why->message);
   }
 
   const ImageOptions options_;
   const ImageSource source_;
   std::optional<ImageList> list_;
+  std::string kept_;      // which division was kept that would not be drawn today; empty: none
+  std::string drawn_by_;  // of list_, once it has been divided
 };
 
 }  // namespace

@@ -27,7 +27,10 @@ struct ImageSource {
   /// How the images for training are divided, unless the folders have divided them; nullopt: not at all.
   std::optional<SplitOptions> split = {};
   std::optional<std::int64_t> split_seed = {};  ///< nullopt: the run's
-  std::vector<CaptionTemplate> captions = {};   ///< of fields that the list has; none: no captions
+  /// What else the division follows from, in words: the options that say which images there are, and in which part
+  /// those are that are divided already.
+  std::string divided_by = {};
+  std::vector<CaptionTemplate> captions = {};  ///< of fields that the list has; none: no captions
   /// Looks at the parts once they are there: may leave images out, say what it found and throw StageError; empty:
   /// nothing is looked for.
   std::function<void(ImageList&, runner::RunContext&)> look = {};

@@ -18,6 +18,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   reader.read("part", table.part);
   reader.read("minimum_per_class", table.minimum_per_class);
   ImageSource source;
+  source.divided_by = "table '" + file + "', image '" + table.image + "', label '" + table.label + "'" +
+                      (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
+                      std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
   source.list = [table, captions = source.captions]() mutable {

@@ -14,6 +14,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_stanford_cars(runner::Conf
   reader.read("crop_to_box", crop_to_box);
   const auto labels =
       runner::choice<CarLabels>(reader, "labels", {{"model", CarLabels::kModel}, {"make", CarLabels::kMake}});
+  source.divided_by = labels == CarLabels::kMake ? "makes" : "models";
   source.captions = read_captions(reader, {"name", "make", "model", "year"});
   if (validation > 0) source.split = {.train = 1 - validation, .validation = validation, .test = 0};
   source.list = [root = options.root, labels, crop_to_box, outside = options.allow_outside] {

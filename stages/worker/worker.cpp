@@ -90,17 +90,11 @@ Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRun
   return json;
 }
 
-/// "folder", that of a run that is resumed; empty: it begins.
-std::filesystem::path resumed_folder(const Json& request) {
-  const Json folder = request.value("folder", Json(""));
-  if (!folder.is_string()) throw std::runtime_error("its 'folder'");
-  return folder.get<std::string>();
-}
-
-/// "plans", the folder of a run whose plans are taken up; empty: of none.
-std::filesystem::path plans_folder(const Json& request) {
-  const Json folder = request.value("plans", Json(""));
-  if (!folder.is_string()) throw std::runtime_error("its 'plans'");
+/// "folder", of a run that is resumed, "plans", of one whose plans are taken up, or "divisions", of one as whose data
+/// this run's is divided; empty: there is none.
+std::filesystem::path folder_in(const Json& request, const char* key) {
+  const Json folder = request.value(key, Json(""));
+  if (!folder.is_string()) throw std::runtime_error("its '" + std::string(key) + "'");
   return folder.get<std::string>();
 }
 
@@ -258,8 +252,10 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                            .trained = trained,
                                            .reuse = reuse,
                                            .restarts = restarts,
-                                           .resumed = resumed_folder(request),
-                                           .plans = plans_folder(request)},
+                                           .resumed = folder_in(request, "folder"),
+                                           .plans = folder_in(request, "plans"),
+                                           .divisions = folder_in(request, "divisions"),
+                                           .accepts_changes = is_set("accepts_changes")},
                                           dry,
                                           /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
@@ -287,7 +283,9 @@ ExitCode Worker::run_or_plan(const Json& request) {
                          .trained = trained,
                          .reuse = reuse,
                          .restarts = restarts,
-                         .plans = plans_folder(request)},
+                         .plans = folder_in(request, "plans"),
+                         .divisions = folder_in(request, "divisions"),
+                         .accepts_changes = is_set("accepts_changes")},
                         device->str());
   } catch (const runner::Cancelled&) {
     if (is_stopped() || !has_difference()) throw;

@@ -38,6 +38,7 @@ class RecordingContext final : public runner::RunContext {
     if (on_say) on_say(line);
   }
   void detail(std::string_view line) override { details.emplace_back(line); }
+  void divided(const std::function<std::string()>& of_samples) override { division = of_samples(); }
   void recovered(const runner::Recovery& recovery) override { recoveries.push_back(recovery); }
   bool cancelled() const override { return is_cancelled; }
   bool take_save_request() override { return std::exchange(wants_save, false); }
@@ -70,6 +71,7 @@ class RecordingContext final : public runner::RunContext {
   std::vector<std::tuple<std::string, double, std::int64_t>> metrics;
   std::vector<runner::Progress> all_progress;
   std::vector<std::string> said, details;
+  std::string division;  // as it would be recorded
   std::vector<runner::Recovery> recoveries;
   std::function<void(const runner::Progress&)> on_progress;
   std::function<void(std::string_view)> on_say;

@@ -140,7 +140,8 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                            .trained = *std::move(trained),
                            .source = run->folder,
                            .reuse = flags.reuse.which(),
-                           .device = &*device};
+                           .device = &*device,
+                           .divisions = run->folder};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 

@@ -100,7 +100,8 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .resume = run->folder,
                            .reuse = flags.reuse.which(),
                            .device = &*device,
-                           .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder)};
+                           .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
+                           .accepts_changes = flags.force};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 

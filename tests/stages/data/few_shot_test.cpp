@@ -1,9 +1,11 @@
 #include <fstream>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "runner/stage/run_layout.h"
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_mini_imagenet.h"
 #include "stages/stages.h"
@@ -35,6 +37,34 @@ TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
               testing::StartsWith("Dataset/" + test->describe().classes[1] + "/" + test->describe().classes[1]));
   EXPECT_THAT(image(*test).sizes(), ElementsAre(3, 16, 16));
   EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
+}
+
+TEST_F(FewShot, ClassesStayInTheirPartsWhateverIsAdded) {
+  const Json options = {
+      {"train", "Dataset"}, {"validation", "Dataset"}, {"test", "Dataset"}, {"classes", "alternating"}};
+  const auto names_of = [&](const runner::Outputs& outputs) {
+    std::map<std::string, std::vector<std::string>> names;
+    for (const char* const port : {"train", "validation", "test"}) {
+      const auto data = part(outputs, port);
+      for (std::int64_t i = 0; i < data->describe().size; ++i)
+        names[port].push_back(std::to_string(data->labels()[static_cast<std::size_t>(i)]) + " " + data->sample_name(i));
+    }
+    return names;
+  };
+  const auto first = create(options);
+  ASSERT_TRUE(first);
+  const auto before = names_of((*first)->run(runner::Inputs({}), context_));
+  const PictureFolder run_folder;
+  write_bytes(runner::NodeLayout(run_folder.path()).division(), {context_.division.begin(), context_.division.end()});
+  folder_.add("data/Dataset/0_first/1.jpg");  // every later class would be in another part
+  const auto anew = names_of(run(options));
+  EXPECT_NE(anew, before);
+  context_.facts.earlier = run_folder.path();
+  context_.said.clear();
+  EXPECT_EQ(names_of(run(options)), before);
+  EXPECT_EQ(context_.said.front(),
+            "1 image is new since the run began, and in no part of its division: 'Dataset/0_first/1.jpg'; a new run "
+            "divides them too");
 }
 
 TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {

@@ -1,10 +1,16 @@
 #include "stages/data/image_stage.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/stage/run_layout.h"
 #include "stages/artifact/dataset.h"
 #include "tests/support/fetching.h"
+#include "tests/support/pictures.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 
@@ -138,6 +144,157 @@ TEST_F(ImageStageOf, SeedMattersWhereItDivides) {
   EXPECT_TRUE((*made(one))->uses_seed());
   one.split_seed = 3;
   EXPECT_FALSE((*made(one))->uses_seed());
+}
+
+/// A run whose data are divided, and what goes on with it.
+class DividedAsBefore : public ImageStageOf {
+ protected:
+  DividedAsBefore() {
+    for (int i = 0; i < 20; ++i) add("rose/" + std::to_string(i));
+    for (int i = 0; i < 20; ++i) add("tulip/" + std::to_string(i));
+    folder_.add("rose/0.jpg");  // there must be a root
+  }
+
+  void add(const std::string& image) { images_.insert(image + ".jpg"); }
+
+  ImageList listed() const {
+    ImageList list{.root = root_};
+    std::set<std::string> classes;
+    for (const std::string& image : images_) classes.insert(image.substr(0, image.find('/')));
+    list.classes.assign(classes.begin(), classes.end());
+    for (const std::string& image : images_) {
+      const auto label = std::ranges::find(list.classes, image.substr(0, image.find('/'))) - list.classes.begin();
+      list[Part::kTrain].push_back({image, label});
+    }
+    add_names(list, list.classes);
+    return list;
+  }
+
+  std::unique_ptr<runner::Stage> stage(const SplitOptions& shares = {.train = 0.5, .validation = 0.2, .test = 0.3}) {
+    ImageSource source{.list = [this]() -> runner::Result<ImageList> { return listed(); }};
+    source.split = shares;
+    source.split_seed = seed_;
+    source.captions = {CaptionTemplate("a {name}")};
+    return *made(std::move(source));
+  }
+
+  /// Runs the stage, and records its division as the executor does.
+  void train() {
+    const auto first = stage();
+    parts_ = part_names(first->run(runner::Inputs({}), context_));
+    fingerprint_ = first->fingerprint();
+    record();
+    context_.facts.earlier = earlier_.path();
+    context_.said.clear();
+  }
+
+  void record() const {
+    write_bytes(runner::NodeLayout(earlier_.path()).division(), {context_.division.begin(), context_.division.end()});
+  }
+
+  using Parts = std::map<std::string, std::vector<std::string>>;
+  static Parts part_names(const runner::Outputs& outputs) {
+    Parts result;
+    for (const auto& [port, artifact] : outputs) {
+      const auto& data = dynamic_cast<const Dataset&>(*artifact);
+      for (std::int64_t i = 0; i < data.describe().size; ++i)
+        result[port].push_back(std::to_string(data.labels()[static_cast<std::size_t>(i)]) + " " + data.sample_name(i));
+    }
+    return result;
+  }
+
+  PictureFolder folder_, earlier_;
+  std::string root_ = folder_.path().string();
+  std::set<std::string> images_;
+  std::int64_t seed_ = 3;
+  Parts parts_;
+  std::string fingerprint_;
+};
+
+TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
+  train();
+  for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
+  const auto again = stage();
+  EXPECT_EQ(part_names(run(again)), parts_);
+  EXPECT_EQ(context_.said.front(),
+            "7 images are new since the run began, and in no part of its division: 'rose/100.jpg', 'rose/101.jpg', "
+            "'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run divides them too");
+  EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
+  record();
+  EXPECT_EQ(part_names(run(stage())), parts_) << "whoever goes on with that run";
+}
+
+TEST_F(DividedAsBefore, ClassThatIsNewChangesNoLabelAndNoCaption) {
+  train();
+  add("daisy/1");
+  const auto outputs = run(stage());
+  EXPECT_EQ(part_names(outputs), parts_);
+  const auto data = dynamic_cast<const Dataset&>(*outputs.at("test")).describe();
+  EXPECT_THAT(data.classes, testing::ElementsAre("rose", "tulip"));
+  EXPECT_THAT(data.captions, testing::ElementsAre("a rose", "a tulip"));
+}
+
+TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
+  train();
+  images_.erase("tulip/7.jpg");
+  EXPECT_EQ(failure_of([&] { run(stage()); }),
+            "E0807: 1 image of those that the run divided is not there any more: 'tulip/7.jpg' (put them back; with "
+            "--force they are left out)");
+  context_.facts.accepts_changes = true;
+  const auto again = stage();
+  for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
+  EXPECT_EQ(part_names(run(again)), parts_);
+  EXPECT_EQ(context_.said.front(),
+            "1 image of those that the run divided is not there any more: 'tulip/7.jpg'; they are left out");
+  EXPECT_NE(again->fingerprint(), fingerprint_);
+}
+
+TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
+  train();
+  add("rose/100");
+  seed_ = 4;
+  const Parts other = part_names(run(stage()));
+  EXPECT_NE(other.at("train"), parts_.at("train"));
+  EXPECT_THAT(context_.said.front(),
+              testing::HasSubstr("not divided as in the run before, which went by shares 0.5, "
+                                 "0.2, 0.3 with seed 3, but by shares 0.5, 0.2, 0.3 with seed 4"));
+}
+
+TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {
+  train();
+  const PictureFolder elsewhere;
+  root_ = elsewhere.path().string();
+  images_.erase("tulip/7.jpg");
+  EXPECT_NO_THROW(run(stage()));
+}
+
+TEST_F(DividedAsBefore, CopyOfTheFolderIsDividedAsTheFolder) {
+  train();
+  const PictureFolder copy;
+  std::filesystem::copy(folder_.path(), copy.path(), std::filesystem::copy_options::recursive);
+  root_ = copy.path().string();
+  for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
+  EXPECT_EQ(part_names(run(stage())), parts_);
+}
+
+TEST_F(DividedAsBefore, UnusedImagesStayUnused) {
+  const SplitOptions shares{.train = 0.5, .validation = 0, .test = 0.1};
+  const auto first = stage(shares);
+  parts_ = part_names(run(first));
+  record();
+  context_.facts.earlier = earlier_.path();
+  add("rose/100");
+  EXPECT_EQ(part_names(run(stage(shares))), parts_);
+}
+
+TEST_F(DividedAsBefore, RunThatDidNotRecordItsDivisionIsNotGoneOnWith) {
+  context_.facts.earlier = earlier_.path();
+  context_.facts.resuming = true;
+  EXPECT_THAT(failure_of([&] { run(stage()); }),
+              testing::HasSubstr("E0807: the run does not say how its images were "));
+  context_.facts.accepts_changes = true;
+  run(stage());
+  EXPECT_THAT(context_.said.front(), testing::HasSubstr("divided anew"));
 }
 
 TEST(Download, NothingIsFetchedUnlessTheRecipeSaysSo) {

@@ -1,0 +1,96 @@
+#include "runner/execute/node_context.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/stage/run_layout.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+Node node_of(const std::string& id, const std::string& kind, std::vector<Edge> inputs = {}) {
+  return {.id = id, .stage = id, .kind = kind, .options = {}, .pointer = "/" + id, .inputs = std::move(inputs)};
+}
+
+Edge data_edge(const std::string& input, std::size_t from, const std::string& output) {
+  return {input, from, output, ArtifactType::kDataset};
+}
+
+Edge weights_edge(std::size_t from) { return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint}; }
+
+/// Data whose features two trainings take, of which the second goes on with the first; evaluated by the second.
+Graph features_graph(const std::string& tested) {
+  Graph graph;
+  graph.nodes = {
+      node_of("data", "data.image_folder"),
+      node_of("features", "data.features",
+              {data_edge("train", 0, "train"), data_edge("validation", 0, "validation"), data_edge("test", 0, "test")}),
+      node_of("first", "train.supervised", {data_edge("train", 1, "train")}),
+      node_of("second", "train.supervised", {data_edge("validation", 1, "validation"), weights_edge(2)}),
+      node_of("evaluate", "evaluate.classification", {data_edge("test", 1, tested), weights_edge(3)})};
+  return graph;
+}
+
+constexpr std::size_t kDataNode = 0, kFirst = 2, kEvaluateNode = 4;
+
+NodeFacts facts_of(std::size_t index, const Graph& graph, const RunOptions& options) {
+  return node_facts(index, graph, options, "cpu", {}, std::nullopt);
+}
+
+TEST(NodeFacts, EvaluationKnowsWhatTheTrainingsBeforeItWereGiven) {
+  const Graph graph = features_graph("test");
+  const NodeFacts facts = facts_of(kEvaluateNode, graph, {.folder = "run"});
+  ASSERT_EQ(facts.trained_data.size(), 1u);
+  EXPECT_EQ(facts.trained_data[0].folder, fs::path("run/nodes/data"));
+  EXPECT_THAT(facts.trained_data[0].parts, UnorderedElementsAre("train", "validation"));
+  EXPECT_FALSE(facts.trained_data[0].is_earlier);
+  EXPECT_THAT(facts_of(kFirst, graph, {.folder = "run"}).trained_data, IsEmpty());
+}
+
+TEST(NodeFacts, EvaluationOfAnEarlierRunAsksItsDivision) {
+  const Graph graph = features_graph("test");
+  RunOptions options{.folder = "new", .divisions = "old"};
+  options.trained["first"] = options.trained["second"] = {"old/nodes/second/checkpoints"};
+  const NodeFacts facts = facts_of(kEvaluateNode, graph, options);
+  ASSERT_EQ(facts.trained_data.size(), 1u);
+  EXPECT_EQ(facts.trained_data[0].folder, fs::path("old/nodes/data"));
+  EXPECT_TRUE(facts.trained_data[0].is_earlier);
+}
+
+TEST(NodeFacts, WhoIsWiredToTheValidationPartMayTestIt) {
+  const Graph graph = features_graph("validation");
+  EXPECT_THAT(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data[0].parts, ElementsAre("train"));
+}
+
+TEST(NodeFacts, DryRunOfANewRunKnowsOfNoDivision) {
+  const Graph graph = features_graph("test");
+  EXPECT_THAT(facts_of(kEvaluateNode, graph, {}).trained_data, IsEmpty());
+  EXPECT_TRUE(facts_of(kDataNode, graph, {}).earlier.empty());
+}
+
+TEST(NodeFacts, DataAreDividedAsInTheirOwnRunAndElseAsInTheOneBefore) {
+  const TemporaryFolder own, other;
+  const Graph graph = features_graph("test");
+  const RunOptions resumed{.folder = own.path(), .resume = true, .divisions = other.path()};
+  EXPECT_TRUE(facts_of(kDataNode, graph, resumed).earlier.empty());
+  const NodeLayout before = RunLayout(other.path()).node("data");
+  fs::create_directories(before.folder());
+  other.write("nodes/data/division.gz", "");
+  EXPECT_EQ(facts_of(kDataNode, graph, resumed).earlier, before.folder());
+  EXPECT_TRUE(facts_of(kFirst, graph, resumed).earlier.empty());
+  const NodeLayout mine = RunLayout(own.path()).node("data");
+  fs::create_directories(mine.folder());
+  own.write("nodes/data/finished.json", "");
+  EXPECT_EQ(facts_of(kDataNode, graph, resumed).earlier, mine.folder());
+  const RunOptions planned{.resume = true, .resumed = own.path()};
+  EXPECT_EQ(facts_of(kDataNode, graph, planned).earlier, mine.folder());
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,65 @@
+#include "stages/artifact/division.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "runner/stage/stage.h"
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+Division flowers() {
+  Division division{
+      .root = "/data/with blank\n and line", .drawn_by = "shares 0.8, 0, 0.2 with seed 4", .classes = {}, .parts = {}};
+  division.classes["*"] = {"daisy", "caf\xc3\xa9 au lait", "\\n", ""};
+  division.parts["train"] = {{"daisy/a b.jpg", 12}, {"daisy/line\nfeed.jpg", 0}, {"daisy/back\\slash\\n.jpg", 7}};
+  division.parts["test"] = {{"daisy/latin-1 \xe9.jpg", 1'000'000'000'000}};
+  return division;
+}
+
+class DivisionFile : public testing::Test {
+ protected:
+  void write(const std::string& bytes) const { std::ofstream(file_, std::ios::binary) << bytes; }
+  std::string refusal() const {
+    try {
+      read_division(file_);
+    } catch (const runner::StageError& error) {
+      return runner::name(error.code);
+    }
+    return "";
+  }
+  TemporaryFolder folder_;
+  const std::filesystem::path file_ = folder_ / "division.gz";
+};
+
+TEST_F(DivisionFile, IsReadAsItWasWrittenWhateverNamesAreMadeOf) {
+  write(to_gzip(flowers()));
+  EXPECT_EQ(read_division(file_), flowers());
+}
+
+TEST_F(DivisionFile, IsTheSameBytesForTheSameDivision) { EXPECT_EQ(to_gzip(flowers()), to_gzip(flowers())); }
+
+TEST_F(DivisionFile, OfNothing) {
+  write(to_gzip({}));
+  EXPECT_EQ(read_division(file_), Division());
+}
+
+TEST_F(DivisionFile, OneThatIsCutOrChangedOrMissingIsDamaged) {
+  EXPECT_EQ(refusal(), "E0821");
+  const std::string bytes = to_gzip(flowers());
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
+    write(bytes.substr(0, size));
+    EXPECT_EQ(refusal(), "E0821") << size;
+  }
+  std::string other = bytes;
+  other[bytes.size() / 2] ^= 4;
+  write(other);
+  EXPECT_EQ(refusal(), "E0821");
+  write("retort division 1\n");
+  EXPECT_EQ(refusal(), "E0821");
+}
+
+}  // namespace
+}  // namespace stages
