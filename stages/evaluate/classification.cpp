@@ -14,6 +14,7 @@
 #include "stages/evaluate/classification_outputs.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
+#include "stages/evaluate/trained_images.h"
 
 namespace stages {
 namespace {
@@ -23,6 +24,7 @@ using runner::StageError;
 
 struct ClassificationConfig {
   Predictor::Options predictor;
+  bool allow_trained = false;
   ReportOptions reported;
 };
 
@@ -41,7 +43,9 @@ class ClassificationStage : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    const auto [logits, batch_size] = predictor(inputs).plan(context);
+    const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
+    const auto [logits, batch_size] = network.plan(context);
     config_.predictor.batch_size = batch_size;
     const auto predictions = std::make_shared<Predictions>();
     predictions->scores = torch::empty_like(logits, at::kFloat);
@@ -51,6 +55,7 @@ class ClassificationStage : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
@@ -82,6 +87,7 @@ class ClassificationStage : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {
   ClassificationConfig config;
   reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
   config.predictor.flip = runner::choice<TestTimeFlip>(reader, "test_time_flip", kTestTimeFlips);
   config.predictor.pointer = reader.pointer();
   config.reported = read_report_options(reader);

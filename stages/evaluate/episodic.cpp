@@ -19,6 +19,7 @@
 #include "stages/evaluate/csv.h"
 #include "stages/evaluate/episode_metrics.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/evaluate/trained_images.h"
 
 namespace stages {
 namespace {
@@ -29,6 +30,7 @@ using runner::StageError;
 struct EpisodicTest {
   std::int64_t episodes = 0, seed = 0;
   std::optional<std::int64_t> ways, shots, queries;  // nullopt: as in training
+  bool allow_trained = false;
   std::string pointer;
 };
 
@@ -64,12 +66,15 @@ class EpisodicEvaluation final : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    predictor(inputs).plan(context);
+    const Predictor network = predictor(inputs);
+    check_trained_images(*inputs.get<Dataset>("test"), test_.allow_trained, context);
+    network.plan(context);
     return runner::Outputs{{"metrics", std::make_shared<Metrics>()}};
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor network = predictor(inputs);
+    check_trained_images(*inputs.get<Dataset>("test"), test_.allow_trained, context);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const std::vector<std::string> classes = network.test().describe().classes;
@@ -128,6 +133,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(runner
   EpisodicTest test;
   reader.read("episodes", test.episodes);
   reader.read("seed", test.seed);
+  reader.read("allow_trained", test.allow_trained);
   runner::read_or_auto(reader, "ways", test.ways);
   runner::read_or_auto(reader, "shots", test.shots);
   runner::read_or_auto(reader, "queries", test.queries);

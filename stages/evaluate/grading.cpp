@@ -18,12 +18,14 @@
 #include "stages/evaluate/grade_report.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
+#include "stages/evaluate/trained_images.h"
 
 namespace stages {
 namespace {
 
 struct GradingConfig {
   Predictor::Options predictor;
+  bool allow_trained = false;
   GradeReportOptions reported;
 };
 
@@ -49,6 +51,7 @@ class GradingStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
     const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
     const auto [logits, batch_size] = network.plan(context);
     config_.predictor.batch_size = batch_size;
     return planned_results(logits.size(0), logits.size(1));
@@ -56,6 +59,7 @@ class GradingStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
     const Checkpoint& checkpoint = network.checkpoint();
     const ScopedMemoryBudget budget = network.hold_budget(context);
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
@@ -95,6 +99,7 @@ class GradingStage final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigReader& reader) {
   GradingConfig config;
   reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
   config.predictor.pointer = reader.pointer();
   config.reported = read_grade_report_options(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;

@@ -18,6 +18,7 @@
 #include "stages/evaluate/grade_report.h"
 #include "stages/evaluate/pair_table.h"
 #include "stages/evaluate/predictor.h"
+#include "stages/evaluate/trained_images.h"
 #include "stages/evaluate/vote.h"
 #include "stages/evaluate/voting.h"
 
@@ -30,6 +31,7 @@ using runner::StageError;
 
 struct EnsembleConfig {
   Predictor::Options predictor;
+  bool allow_trained = false;
   std::vector<VoteRule> rules;  // without the one that decides
   Voting voting;
   GradeReportOptions reported;
@@ -121,6 +123,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
     const EnsembleInputs parts = checked(inputs);
+    check_trained_images(*parts.test, config_.allow_trained, context);
     // One network at a time: what the largest needs. Those of one model are alike.
     std::optional<PlannedForward> largest;
     for (std::size_t i = 0; i < parts.ensemble.members.size(); ++i) {
@@ -136,6 +139,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const EnsembleInputs parts = checked(inputs);
+    check_trained_images(*parts.test, config_.allow_trained, context);
     const Ensemble& ensemble = parts.ensemble;
     std::int64_t skipped = 0;
     const PairTable table = table_of(parts, skipped, context);
@@ -291,6 +295,7 @@ VoteRule rule_named(const std::string& word) {
 runner::Result<std::unique_ptr<runner::Stage>> create_ensemble(runner::ConfigReader& reader) {
   EnsembleConfig config;
   reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
   config.predictor.pointer = reader.pointer();
   std::vector<std::string> votes;
   reader.read("votes", votes);

@@ -21,6 +21,7 @@
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/retrieval_ranks.h"
 #include "stages/evaluate/text_classes.h"
+#include "stages/evaluate/trained_images.h"
 
 namespace stages {
 namespace {
@@ -30,6 +31,7 @@ using runner::StageError;
 
 struct RetrievalConfig {
   Predictor::Options predictor;
+  bool allow_trained = false;
   std::vector<std::int64_t> recall_at;  // ascending
   bool finds_equal_captions = true;
   std::int64_t tile = 1;
@@ -63,12 +65,15 @@ class RetrievalEvaluation final : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    config_.predictor.batch_size = predictor(inputs).plan(context).batch_size;
+    const Predictor predictor = this->predictor(inputs);
+    check_trained_images(predictor.test(), config_.allow_trained, context);
+    config_.predictor.batch_size = predictor.plan(context).batch_size;
     return runner::Outputs{{"metrics", std::make_shared<Metrics>()}};
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Predictor predictor = this->predictor(inputs);
+    check_trained_images(predictor.test(), config_.allow_trained, context);
     const ScopedMemoryBudget budget = predictor.hold_budget(context);
     const ClassifiedSamples pairs = predictor.classify(context);
     const std::vector<at::Tensor> halves = pairs.logits.chunk(2, 1);
@@ -184,6 +189,7 @@ class RetrievalEvaluation final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigReader& reader) {
   RetrievalConfig config;
   reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
   config.predictor.pointer = reader.pointer();
   reader.read("recall_at", config.recall_at);
   std::ranges::sort(config.recall_at);

@@ -19,6 +19,7 @@
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/text_classes.h"
+#include "stages/evaluate/trained_images.h"
 
 namespace stages {
 namespace {
@@ -28,6 +29,7 @@ using runner::StageError;
 
 struct ZeroShotConfig {
   Predictor::Options predictor;
+  bool allow_trained = false;
   ReportOptions reported;
   std::vector<std::string> templates;
   bool measures_head = true, measures_within_class = false;
@@ -109,6 +111,7 @@ class ZeroShotEvaluation final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
     const Evaluated evaluated = prepare(inputs);
+    check_trained_images(evaluated.predictor->test(), config_.allow_trained, context);
     const auto [outputs, batch_size] = evaluated.predictor->plan(context);
     config_.predictor.batch_size = batch_size;
     const auto predictions = std::make_shared<Predictions>();
@@ -121,6 +124,7 @@ class ZeroShotEvaluation final : public runner::Stage {
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     const Evaluated evaluated = prepare(inputs);
     const Predictor& predictor = *evaluated.predictor;
+    check_trained_images(predictor.test(), config_.allow_trained, context);
     const Checkpoint& checkpoint = predictor.checkpoint();
     const ScopedMemoryBudget budget = predictor.hold_budget(context);
     const std::vector<std::string> classes = predictor.test().describe().classes;
@@ -224,6 +228,7 @@ class ZeroShotEvaluation final : public runner::Stage {
 runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigReader& reader) {
   ZeroShotConfig config;
   reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
   config.predictor.pointer = reader.pointer();
   config.reported = read_report_options(reader);
   reader.read("templates", config.templates);

@@ -109,7 +109,8 @@ TEST_F(Run, RecordIsRunEvaluatedAndResumedFromAnyFolder) {
   EXPECT_EQ(retort("evaluate ../a run.dir=evaluated", elsewhere).exit, 0);
   EXPECT_TRUE(fs::exists(elsewhere / "evaluated"));
   fs::copy(folder_ / "photos", elsewhere / "pictures", fs::copy_options::recursive);
-  const Ended typed_here = retort("evaluate ../a data.root=pictures run.dir=here", elsewhere);
+  const Ended typed_here =
+      retort("evaluate ../a data.root=pictures evaluate.allow_trained=true run.dir=here", elsewhere);
   EXPECT_EQ(typed_here.exit, 0) << typed_here.err;
   const Ended predicted = retort("predict ../a pictures -q", elsewhere);
   EXPECT_EQ(predicted.exit, 0) << predicted.err;

@@ -1,0 +1,117 @@
+#include "stages/evaluate/trained_images.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runner/disk/digest.h"
+#include "runner/stage/run_layout.h"
+#include "runner/stage/stage.h"
+#include "runner/text/join.h"
+#include "runner/text/printable.h"
+#include "stages/artifact/division.h"
+#include "stages/artifact/files_on_disk.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kNamedTrained = 5;
+
+/// Empty where the file cannot be read.
+std::string digest_of_image(const fs::path& file) {
+  runner::Digest digest;
+  return digest.update_from(file) == 0 ? digest.finish() : "";
+}
+
+/// The images of some parts of a division.
+class TrainedImages {
+ public:
+  TrainedImages(const Division& division, const std::set<std::string>& parts) : root_(division.root) {
+    for (const auto& [part, files] : division.parts) {
+      if (!parts.contains(part)) continue;
+      for (const Division::File& file : files) {
+        bytes_of_.emplace(file.name, file.bytes);
+        of_size_[file.bytes].push_back(file.name);
+      }
+    }
+  }
+
+  bool has(const std::string& root, const std::string& name) {
+    const auto same = bytes_of_.find(name);
+    if (root == root_) return same != bytes_of_.end();
+    const fs::path path = fs::path(root) / name;
+    const std::uintmax_t bytes = bytes_of_file(path);
+    if (bytes == 0) return false;
+    return (same != bytes_of_.end() && same->second == bytes) || has_bytes(path, bytes);
+  }
+
+ private:
+  /// As far as those images are still where they were.
+  bool has_bytes(const fs::path& path, std::uintmax_t bytes) {
+    const auto alike = of_size_.find(bytes);
+    if (alike == of_size_.end()) return false;
+    auto& digests = digests_[bytes];
+    if (!digests) {
+      digests.emplace();
+      for (const std::string& name : alike->second) digests->insert(digest_of_image(fs::path(root_) / name));
+      digests->erase("");
+    }
+    return !digests->empty() && digests->contains(digest_of_image(path));
+  }
+
+  std::string root_;
+  std::unordered_map<std::string, std::uintmax_t> bytes_of_;
+  std::unordered_map<std::uintmax_t, std::vector<std::string>> of_size_;
+  std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>> digests_;  // of a size
+};
+
+}  // namespace
+
+void check_trained_images(const Dataset& test, bool allowed, runner::RunContext& context) {
+  const auto* const files = dynamic_cast<const FilesOnDisk*>(&test);
+  const std::string root = files && !files->root().empty() ? division_root(files->root()) : "";
+  const auto& trained_data = context.node().trained_data;
+  if (root.empty() || trained_data.empty()) return;
+  std::vector<TrainedImages> trained;
+  for (const runner::TrainedData& one : trained_data) {
+    const fs::path file = runner::NodeLayout(one.folder).division();
+    std::error_code error;
+    if (fs::exists(file, error)) trained.emplace_back(read_division(file), one.parts);
+    else if (one.is_earlier)
+      context.say("which images the model was trained on is not recorded in '" + one.folder.string() +
+                  "': those that are tested may be among them");
+  }
+  if (trained.empty()) return;
+  const std::int64_t size = test.describe().size;
+  std::vector<std::string> found;
+  std::int64_t count = 0;
+  for (std::int64_t index = 0; index < size; ++index) {
+    if (context.cancelled()) throw runner::Cancelled{};
+    const std::string name = test.sample_name(index);
+    if (std::ranges::none_of(trained, [&](TrainedImages& images) { return images.has(root, name); })) continue;
+    if (++count <= static_cast<std::int64_t>(kNamedTrained) + 1) found.push_back(runner::printable(name));
+  }
+  const std::string of_all = std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";
+  if (count == 0) {
+    const std::string line =
+        "the model has been trained on none of the " + std::to_string(size) + " images that are tested";
+    return trained_data.front().is_earlier ? context.say(line) : context.detail(line);
+  }
+  std::string names = "'" + runner::join(found, "', '") + "'";
+  if (count > static_cast<std::int64_t>(found.size())) names += " and others";
+  const std::string line = "the model has been trained on " + of_all + ", or was chosen by them: " + names;
+  if (allowed) return context.say(line);
+  throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
+      .at("/allow_trained")
+      .with_help("test the part that the run has kept for that, or other images; allow_trained: true measures these");
+}
+
+}  // namespace stages

@@ -1,0 +1,143 @@
+// How a run's images are divided is recorded, and whoever goes on with the run or evaluates it divides them so, through
+// the real programs.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class DivisionOfARun : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 24 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+
+  Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+                         "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+                         "data.split='{train: 0.5, validation: 0.25, test: 0.25}' model.patch_size=8 "
+                         "model.num_hidden_layers=1 train.epochs=2 train.batch_size=6 "
+                         "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
+                         name + ' ' + more,
+                     folder_.path());
+  }
+  Ended evaluate(const std::string& name, const std::string& more = "") {
+    return retort("evaluate " + name + " run.dir=evaluated" + std::to_string(++evaluations_) + ' ' + more,
+                  folder_.path());
+  }
+  /// What the last evaluation has tested, and a training.
+  std::string tested() const { return predictions("evaluated" + std::to_string(evaluations_)); }
+  std::string predictions(const std::string& run) const {
+    return file_text(folder_ / (run + "/nodes/evaluate/predictions.csv"));
+  }
+  std::string weights(const std::string& run) const {
+    const fs::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
+    std::string latest = file_text(checkpoints / "latest");
+    if (latest.empty()) return "";
+    latest.pop_back();
+    return file_text(checkpoints / latest / "model.safetensors");
+  }
+
+  std::vector<fs::path> photos() const {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos"))
+      if (entry.path().extension() == ".jpg") files.push_back(entry.path());
+    std::ranges::sort(files);
+    return files;
+  }
+  /// A photograph more in each class, which comes first by its name.
+  void add_photos() const {
+    for (const fs::path& file : photos()) {
+      if (file.filename() == "00000.jpg") fs::copy_file(file, file.parent_path() / "00000a.jpg");
+      if (file.filename() == "00001.jpg") fs::copy_file(file, file.parent_path() / "-1.jpg");
+    }
+  }
+
+  TemporaryFolder folder_;
+  int evaluations_ = 0;
+};
+
+TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
+  ASSERT_EQ(train("a").exit, 0);
+  EXPECT_TRUE(fs::exists(folder_ / "a/nodes/data/division.gz"));
+  add_photos();
+  const Ended ended = evaluate("a");
+  ASSERT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(tested(), predictions("a"));
+  EXPECT_THAT(ended.err, HasSubstr("6 images are new since the run began, and in no part of its division: "));
+  EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 images that are tested"));
+}
+
+TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
+  ASSERT_EQ(train("a").exit, 0);
+  for (const char* const change : {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
+    const Ended ended = evaluate("a", change);
+    EXPECT_EQ(ended.exit, 65) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on ")) << change;
+    EXPECT_FALSE(fs::exists(folder_ / ("evaluated" + std::to_string(evaluations_))));
+    const Ended allowed = evaluate("a", change + std::string(" evaluate.allow_trained=true"));
+    EXPECT_EQ(allowed.exit, 0) << allowed.err;
+    EXPECT_THAT(allowed.err, HasSubstr("the model has been trained on "));
+  }
+}
+
+TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
+  ASSERT_EQ(train("a").exit, 0);
+  fs::copy(folder_ / "photos", folder_ / "copy", fs::copy_options::recursive);
+  const Ended all = evaluate("a", "data.root=copy");
+  EXPECT_EQ(all.exit, 65) << all.err;
+  EXPECT_THAT(all.err, HasSubstr("trained on 27 of the 36 images that are tested"));
+  const Ended test = evaluate("a", "data.root=copy data.split.test=0.25");
+  EXPECT_EQ(test.exit, 0) << test.err;
+  EXPECT_EQ(tested(), predictions("a"));
+}
+
+TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
+  ASSERT_EQ(train("a").exit, 0);
+  const fs::path gone = photos().front();
+  fs::remove(gone);
+  const Ended ended = evaluate("a");
+  EXPECT_NE(ended.exit, 0);
+  EXPECT_THAT(ended.err, HasSubstr("error[E0807]: "));
+}
+
+TEST_F(DivisionOfARun, TrainingOnItsTestPartIsToldToTheRunItself) {
+  const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
+  EXPECT_EQ(ended.exit, 65) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on 18 of the 18 images"));
+  const Ended validation = train("b", "", "++evaluate.inputs.test=data.validation");
+  EXPECT_EQ(validation.exit, 0) << validation.err;
+}
+
+TEST_F(DivisionOfARun, RunThatDoesItAgainIsDividedAlike) {
+  ASSERT_EQ(train("a").exit, 0);
+  add_photos();
+  const Ended again = retort("runs rerun a run.dir=b --force", folder_.path());
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(predictions("b"), predictions("a"));
+  EXPECT_TRUE(weights("b") == weights("a"));
+}
+
+TEST_F(DivisionOfARun, ResumedRunGoesOnAsItWasDivided) {
+  ASSERT_EQ(train("whole").exit, 0);
+  EXPECT_NE(train("a", "retort-worker/step:3:kill_both").exit, 0);
+  add_photos();
+  const Ended resumed = retort("resume a --force", folder_.path());
+  ASSERT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_EQ(predictions("a"), predictions("whole"));
+  EXPECT_TRUE(weights("a") == weights("whole"));
+}
+
+}  // namespace
