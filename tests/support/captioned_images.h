@@ -23,6 +23,7 @@ class CaptionedImages final : public Dataset {
     data.tensors = {{"image", {3, kSide, kSide}, at::kFloat}, {"label", {}, at::kLong}, {"caption", {}, at::kLong}};
     data.classes = classes_;
     for (const std::string& name : classes_) data.captions.push_back(caption + name + ".");
+    data.class_words = words;
     return data;
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
@@ -49,6 +50,7 @@ class CaptionedImages final : public Dataset {
   }
 
   std::string caption = "a photo of a ";
+  std::vector<std::string> words = {};  ///< what texts call the classes
 
  private:
   static constexpr std::int64_t kSide = 8;

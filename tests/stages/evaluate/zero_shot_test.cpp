@@ -34,6 +34,18 @@ TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
   EXPECT_EQ(predictions->classes, data_->describe().classes);
 }
 
+TEST_F(ZeroShot, ClassesAreAskedForByTheWordsOfTheirCaptions) {
+  const auto data = std::make_shared<CaptionedImages>(14);
+  data->words = {"dark red", "sea green", "sky blue"};
+  data_ = data;
+  run(kEvaluateZeroShot, {{"templates", {"a {name}"}}});
+  const at::Tensor found = images().matmul(texts({"a dark red", "a sea green", "a sky blue"}).t()).argmax(1);
+  const auto predictions =
+      runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
+  EXPECT_TRUE(predictions->scores.argmax(1).equal(found));
+  EXPECT_FALSE(found.equal(images().matmul(texts({"a red", "a green", "a blue"}).t()).argmax(1)));
+}
+
 TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
   for (const Precision precision : {Precision::kBf16, Precision::kFp16}) {
     policy_->precision.base = precision;

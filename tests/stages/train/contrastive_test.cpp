@@ -43,6 +43,15 @@ TEST(Contrastive, ModelWithoutAClassHeadLearnsByCaptionsAlone) {
   }
 }
 
+TEST(Contrastive, ValidationAsksForClassesByTheirWords) {
+  ContrastiveRun training;
+  training.options["monitor"] = "zero_shot_accuracy";
+  training.train->words = {"a colour", "a colour", "a colour"};
+  training.run();
+  // Of equal texts the first is the nearest: it is right for a third of the pictures.
+  EXPECT_THAT(training.context.values("validation/zero_shot_accuracy"), testing::Each(3.0 / 9));
+}
+
 TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
   for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
     ContrastiveRun whole, cut, accumulated;
