@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFirstLine = "retort division 1", kRoot = "root", kDrawnBy = "drawn_by", kClass = "class";
 constexpr std::size_t kLargestDivision = std::size_t{4} << 30;
-constexpr int kGzipWindow = 15 + 16;  // of zlib's windowBits, 16 of which ask for gzip's header
+constexpr int kGzipHeaderWindow = 15 + 16;  // of zlib's windowBits, 16 of which ask for gzip's header
 
 std::string on_one_line(std::string_view text) {
   std::string line;
@@ -50,7 +50,7 @@ std::string_view take_word(std::string_view& line) {
 
 std::string gzipped(std::string_view text) {
   z_stream stream{};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipWindow, /*memLevel=*/8, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipHeaderWindow, /*memLevel=*/8, Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
   const struct End {
     z_stream& stream;
@@ -80,7 +80,7 @@ std::optional<std::string> gunzipped(const fs::path& file) {
   const std::string bytes{std::istreambuf_iterator<char>(stream_in), {}};
   if (!stream_in || bytes.size() > (std::size_t{1} << 30)) return std::nullopt;
   z_stream stream{};
-  if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
+  if (inflateInit2(&stream, kGzipHeaderWindow) != Z_OK) throw std::bad_alloc();
   const struct End {
     z_stream& stream;
     ~End() { inflateEnd(&stream); }

@@ -30,7 +30,7 @@ constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
 /// With "\\xe9" for each byte that is no part of a text.
-std::string escaped(std::string_view bytes) {
+std::string with_escapes(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (const char letter : bytes) {
@@ -112,7 +112,7 @@ class FolderLister {
     }
     if (part == Part::kTrain) list_.classes = classes;
     for (const std::string& folder : classes)
-      if (runner::printable(folder) != folder) nameless_.insert(escaped(folder));
+      if (runner::printable(folder) != folder) nameless_.insert(with_escapes(folder));
     for (const std::string& folder : classes) {
       const auto found = std::ranges::lower_bound(list_.classes, folder);
       if (found == list_.classes.end() || *found != folder) {

@@ -39,7 +39,7 @@ std::string images_text(std::size_t count) { return std::to_string(count) + (cou
 std::string listed_names(const std::vector<std::string>& names) { return runner::listed(names, kNamedImages, "'"); }
 
 /// The images of `one` that `other` has not.
-std::vector<std::string> lacking(const Division& one, const Division& other) {
+std::vector<std::string> names_lacking(const Division& one, const Division& other) {
   const PartOf known = part_of_images(other);
   std::vector<std::string> result;
   for (const auto& [part, files] : one.parts)
@@ -156,7 +156,7 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance, ru
     context.debug("not divided as in the run before, whose images lay in '" + earlier.root + "'");
     return std::nullopt;
   }
-  const std::vector<std::string> missing = lacking(earlier, now), added = lacking(now, earlier);
+  const std::vector<std::string> missing = names_lacking(earlier, now), added = names_lacking(now, earlier);
   if (!missing.empty()) {
     const std::string message = images_text(missing.size()) + " of those that the run divided " +
                                 (missing.size() == 1 ? "is" : "are") + " not there any more: " + listed_names(missing);

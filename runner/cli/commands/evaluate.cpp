@@ -32,7 +32,7 @@ bool is_same_folder(const fs::path& a, const fs::path& b) {
   return a.lexically_normal() == b.lexically_normal() || fs::equivalent(a, b, error);
 }
 
-std::string text_at(const Value& stage, const char* key) {
+std::string option_text(const Value& stage, const char* key) {
   const Value* const value = stage.find(key);
   return value && value->text() ? *value->text() : "";
 }
@@ -40,7 +40,7 @@ std::string text_at(const Value& stage, const char* key) {
 /// Is the data of this stage divided by folders? Where the kind, or its layout, does not look for such folders one that
 /// is called "train" says nothing: in EyePACS's it holds the photographs.
 bool is_divided_by_folders(const Value& stage, const fs::path& root) {
-  const std::string kind = text_at(stage, "kind"), layout = text_at(stage, "layout");
+  const std::string kind = option_text(stage, "kind"), layout = option_text(stage, "layout");
   if (kind != "data.image_folder" && !(kind == "data.fundus" && layout == "class_folders")) return false;
   return std::ranges::any_of(kPartFolders, [&](const char* part) {
     std::error_code error;
@@ -68,8 +68,8 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::spa
     const std::string in_quotes = "'" + *root + "'";
     if (is_divided_by_folders(stage, working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
-    } else if (const std::string column = text_at(stage, "part"); !column.empty()) {
-      result.lines.push_back(key + ": what the column '" + column + "' of '" + text_at(stage, "table") +
+    } else if (const std::string column = option_text(stage, "part"); !column.empty()) {
+      result.lines.push_back(key + ": what the column '" + column + "' of '" + option_text(stage, "table") +
                              "' gives to the test is evaluated");
     } else if ((trained_on && is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
