@@ -58,20 +58,27 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, con
   std::set<std::size_t> trainings;
   add_trainings(graph, index, trainings);
   const bool knows_validation = tests_validation(graph.nodes[index]);
+  std::map<std::size_t, std::set<std::string>> tested;
+  for (const Edge& edge : graph.nodes[index].inputs)
+    if (edge.type == ArtifactType::kDataset) add_sources(graph, edge, tested);
   std::map<fs::path, TrainedData> found;
   for (const std::size_t training : trainings) {
     const bool is_earlier = options.trained.contains(graph.nodes[training].id);
     const fs::path& run = is_earlier ? options.divisions : options.folder;
-    if (run.empty()) continue;
     std::map<std::size_t, std::set<std::string>> parts;
     for (const Edge& edge : graph.nodes[training].inputs)
       if (edge.type == ArtifactType::kDataset) add_sources(graph, edge, parts);
-    for (const auto& [data, names] : parts) {
-      const fs::path folder = RunLayout(run).node(graph.nodes[data].id).folder();
+    for (auto& [data, names] : parts) {
+      if (knows_validation) names.erase("validation");
+      if (run.empty()) {
+        const std::set<std::string>& wired = tested[data];
+        std::erase_if(names, [&](const std::string& name) { return !wired.contains(name); });
+      }
+      if (names.empty()) continue;
+      const fs::path folder = run.empty() ? fs::path() : RunLayout(run).node(graph.nodes[data].id).folder();
       TrainedData& one = found[folder];
       one.folder = folder;
       one.parts.insert(names.begin(), names.end());
-      if (knows_validation) one.parts.erase("validation");
       one.is_earlier = is_earlier;
     }
   }

@@ -55,9 +55,11 @@ struct Restarts {
 
 /// Where a run says which samples one of its trainings was given.
 struct TrainedData {
-  std::filesystem::path folder = {};  ///< of the data's node, with its division
-  std::set<std::string> parts = {};   ///< "train", "validation"
-  bool is_earlier = false;            ///< of a run before this one, which has ended
+  /// Of the data's node, with its division; empty in a dry run: that is not there yet, and the evaluation is wired to
+  /// these very parts.
+  std::filesystem::path folder = {};
+  std::set<std::string> parts = {};  ///< "train", "validation"
+  bool is_earlier = false;           ///< of a run before this one, which has ended
 };
 
 /// What a node is told about its run before it starts.

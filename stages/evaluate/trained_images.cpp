@@ -81,7 +81,9 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   const auto& trained_data = context.node().trained_data;
   if (root.empty() || trained_data.empty()) return;
   std::vector<TrainedImages> trained;
+  const bool is_trained_part = std::ranges::any_of(trained_data, [](const auto& one) { return one.folder.empty(); });
   for (const runner::TrainedData& one : trained_data) {
+    if (one.folder.empty()) continue;
     const fs::path file = runner::NodeLayout(one.folder).division();
     std::error_code error;
     if (fs::exists(file, error)) trained.emplace_back(read_division(file), one.parts);
@@ -89,14 +91,15 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
       context.say("which images the model was trained on is not recorded in '" + one.folder.string() +
                   "': those that are tested may be among them");
   }
-  if (trained.empty()) return;
+  if (trained.empty() && !is_trained_part) return;
   const std::int64_t size = test.describe().size;
   std::vector<std::string> found;
   std::int64_t count = 0;
   for (std::int64_t index = 0; index < size; ++index) {
     if (context.cancelled()) throw runner::Cancelled{};
     const std::string name = test.sample_name(index);
-    if (std::ranges::none_of(trained, [&](TrainedImages& images) { return images.has(root, name); })) continue;
+    const auto has_it = [&](TrainedImages& images) { return images.has(root, name); };
+    if (!is_trained_part && std::ranges::none_of(trained, has_it)) continue;
     if (++count <= static_cast<std::int64_t>(kNamedTrained) + 1) found.push_back(runner::printable(name));
   }
   const std::string of_all = std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";

@@ -68,9 +68,17 @@ TEST(NodeFacts, WhoIsWiredToTheValidationPartMayTestIt) {
   EXPECT_THAT(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data[0].parts, ElementsAre("train"));
 }
 
+TEST(NodeFacts, DryRunKnowsWhoIsWiredToThePartForTraining) {
+  const auto found = facts_of(kEvaluateNode, features_graph("train"), {}).trained_data;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].folder.empty());
+  EXPECT_THAT(found[0].parts, ElementsAre("train"));
+}
+
 TEST(NodeFacts, DryRunOfANewRunKnowsOfNoDivision) {
   const Graph graph = features_graph("test");
   EXPECT_THAT(facts_of(kEvaluateNode, graph, {}).trained_data, IsEmpty());
+  EXPECT_THAT(facts_of(kEvaluateNode, features_graph("validation"), {}).trained_data, IsEmpty());
   EXPECT_TRUE(facts_of(kDataNode, graph, {}).earlier.empty());
 }
 

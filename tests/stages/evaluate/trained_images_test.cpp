@@ -111,6 +111,11 @@ TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
   EXPECT_THAT(refusal(copy.path(), {"renamed.jpg", "other.jpg"}), HasSubstr("1 of the 2 images that are tested"));
 }
 
+TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {
+  context_.facts.trained_data = {{{}, {"train"}, /*is_earlier=*/false}};
+  EXPECT_THAT(refusal(root_.path(), {"0.jpg", "new.jpg"}), HasSubstr("on 2 of the 2 images"));
+}
+
 TEST_F(TrainedImagesTest, RunThatRecordedNothingIsSaid) {
   context_.facts.trained_data = {{"no/run/nodes/data", {"train"}, /*is_earlier=*/true}};
   EXPECT_EQ(refusal(root_.path(), {"0.jpg"}), "");
