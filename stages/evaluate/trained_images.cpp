@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
-#include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -44,20 +46,28 @@ class TrainedImages {
     }
   }
 
-  bool has(const std::string& root, const std::string& name) {
-    const auto same = bytes_of_.find(name);
-    if (root == root_) return same != bytes_of_.end();
-    const fs::path path = fs::path(root) / name;
-    const std::uintmax_t bytes = bytes_of_file(path);
-    if (bytes == 0) return false;
-    return (same != bytes_of_.end() && same->second == bytes) || has_bytes(path, bytes);
+  /// Marks those of the images `names` below `root` that are among these. `look` is called before each file that is
+  /// looked at; it may throw.
+  void mark(const std::string& root, const std::vector<std::string>& names, std::vector<bool>& marked,
+            const std::function<void()>& look) {
+    std::error_code error;
+    if (root == root_) {
+      for (std::size_t i = 0; i < names.size(); ++i) marked[i] = marked[i] || bytes_of_.contains(names[i]);
+    } else if (fs::is_directory(root_, error)) {
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        look();
+        marked[i] = marked[i] || has_bytes(fs::path(root) / names[i]);
+      }
+    } else {
+      mark_moved(root, names, marked, look);
+    }
   }
 
  private:
-  /// As far as those images are still where they were.
-  bool has_bytes(const fs::path& path, std::uintmax_t bytes) {
+  bool has_bytes(const fs::path& path) {
+    const std::uintmax_t bytes = bytes_of_file(path);
     const auto alike = of_size_.find(bytes);
-    if (alike == of_size_.end()) return false;
+    if (bytes == 0 || alike == of_size_.end()) return false;
     auto& digests = digests_[bytes];
     if (!digests) {
       digests.emplace();
@@ -65,6 +75,23 @@ class TrainedImages {
       digests->erase("");
     }
     return !digests->empty() && digests->contains(digest_of_image(path));
+  }
+
+  /// The folder of the training is not there any more. It has been moved where most images of one name have one size;
+  /// elsewhere a few have that by chance.
+  void mark_moved(const std::string& root, const std::vector<std::string>& names, std::vector<bool>& marked,
+                  const std::function<void()>& look) const {
+    std::size_t same_name = 0;
+    std::vector<std::size_t> same_size;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto known = bytes_of_.find(names[i]);
+      if (known == bytes_of_.end()) continue;
+      look();
+      ++same_name;
+      if (bytes_of_file(fs::path(root) / names[i]) == known->second) same_size.push_back(i);
+    }
+    if (2 * same_size.size() < same_name) return;
+    for (const std::size_t i : same_size) marked[i] = true;
   }
 
   std::string root_;
@@ -93,24 +120,27 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   }
   if (trained.empty() && !is_trained_part) return;
   const std::int64_t size = test.describe().size;
-  std::vector<std::string> found;
-  std::int64_t count = 0;
-  for (std::int64_t index = 0; index < size; ++index) {
-    if (context.cancelled()) throw runner::Cancelled{};
-    const std::string name = test.sample_name(index);
-    const auto has_it = [&](TrainedImages& images) { return images.has(root, name); };
-    if (!is_trained_part && std::ranges::none_of(trained, has_it)) continue;
-    if (++count <= static_cast<std::int64_t>(kNamedTrained) + 1) found.push_back(runner::printable(name));
+  std::vector<std::string> names;
+  for (std::int64_t index = 0; index < size; ++index) names.push_back(test.sample_name(index));
+  std::vector<bool> is_trained(names.size(), is_trained_part);
+  for (TrainedImages& images : trained) {
+    images.mark(root, names, is_trained, [&] {
+      if (context.cancelled()) throw runner::Cancelled{};
+    });
   }
+  std::vector<std::string> found;
+  const std::int64_t count = std::ranges::count(is_trained, true);
+  for (std::size_t i = 0; i < names.size() && found.size() <= kNamedTrained; ++i)
+    if (is_trained[i]) found.push_back(runner::printable(names[i]));
   const std::string of_all = std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";
   if (count == 0) {
     const std::string line =
         "the model has been trained on none of the " + std::to_string(size) + " images that are tested";
     return trained_data.front().is_earlier ? context.say(line) : context.detail(line);
   }
-  std::string names = "'" + runner::join(found, "', '") + "'";
-  if (count > static_cast<std::int64_t>(found.size())) names += " and others";
-  const std::string line = "the model has been trained on " + of_all + ", or was chosen by them: " + names;
+  const std::string more = count > std::ssize(found) ? " and others" : "";
+  const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
+  const std::string line = "the model has been trained on " + of_all + ", or was chosen by them: " + listed;
   if (allowed) return context.say(line);
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")

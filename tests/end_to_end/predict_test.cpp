@@ -278,7 +278,7 @@ TEST_F(Trained, FolderWithSomeOfTheClassesIsEvaluated) {
   const std::string first = (*fs::directory_iterator(folder_ / "photos")).path().filename();
   fs::create_directory(folder_ / "some");
   fs::copy(folder_ / "photos" / first, folder_ / "some" / first);
-  const Ended some = retort("evaluate run data.root=some run.dir=again", folder_.path());
+  const Ended some = retort("evaluate run data.root=some evaluate.allow_trained=true run.dir=again", folder_.path());
   EXPECT_EQ(some.exit, 0) << some.err;
   EXPECT_THAT(some.err, HasSubstr("evaluate: 2 of 3 classes are absent from the test set"));
   EXPECT_THAT(metric("again", "samples"), HasSubstr("\"value\":12.0"));

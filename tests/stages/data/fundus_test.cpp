@@ -88,6 +88,18 @@ TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
               Contains("photographs of 1 patient are in more than one part, so that the results may be too good: 17"));
 }
 
+TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
+  const Json all_for_the_test = {{"split", {{"train", 0}, {"validation", 0}, {"test", 1}}}};
+  for (const char* const name : {"data/0/a.jpg", "data/1/b.jpg"}) folder_.add(name, name[7]);
+  context_.facts.wanted = {{"test"}};
+  EXPECT_EQ(part(run(all_for_the_test), "test")->describe().size, 2);
+  fs::remove_all(data());
+  for (const char* const name : {"data/test/0/a.jpg", "data/test/1/b.jpg"}) folder_.add(name, name[12]);
+  EXPECT_EQ(part(run({}), "test")->describe().size, 2);
+  context_.facts.wanted.reset();
+  EXPECT_EQ(failure({}), "E0608 /root: of 2 photographs none is left for 'train'");
+}
+
 TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {
   for (const char* const name : {"data/0/a.jpg", "data/0/b.jpg"}) folder_.add(name, name[7]);
   EXPECT_EQ(failure({}), "E0608 /split: of 2 photographs none is left for 'validation'");

@@ -16,6 +16,7 @@
 namespace stages {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -100,6 +101,22 @@ TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
   std::filesystem::remove_all(root_.path());
   EXPECT_THAT(refusal(copy.path(), {"0.jpg", "1.jpg"}), HasSubstr("on 1 of the 2 images that are tested, or was chosen "
                                                                   "by them: '0.jpg'"));
+}
+
+TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
+  const PictureFolder other;
+  std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(other / "1.jpg", bytes);
+  EXPECT_EQ(refusal(other.path(), {"1.jpg"}), "");
+}
+
+TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
+  const PictureFolder other;
+  for (int i = 0; i < 5; ++i) other.add(std::to_string(i) + ".jpg", 99, 31 + i, 17);
+  fs::copy_file(root_ / "5.jpg", other / "5.jpg");
+  fs::remove_all(root_.path());
+  EXPECT_EQ(refusal(other.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg"}), "");
 }
 
 TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
