@@ -98,6 +98,20 @@ std::string cell(const std::optional<Value>& value) {
       kLongestCell);
 }
 
+/// What the accuracy of an evaluation is recorded as: that over episodes is another thing than that over samples.
+std::string accuracy_of(const RecordedEvaluation& evaluation) {
+  return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
+}
+
+/// All that rows have, each once.
+std::vector<std::string> accuracies_of(const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const Comparison::Row& row : comparison.rows)
+    if (std::string name = accuracy_of(row.evaluation); std::ranges::find(names, name) == names.end())
+      names.push_back(std::move(name));
+  return names;
+}
+
 }  // namespace
 
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings) {
@@ -144,13 +158,20 @@ void sort_rows(Comparison& comparison, const std::string& column) {
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows = {
-      {"run", "recipe", "data", "accuracy", "95 % interval", "per class", "loss", "samples", "time"}};
+  std::vector<std::vector<std::string>> rows = {{"run", "recipe", "data"}};
+  const std::vector<std::string> accuracies = accuracies_of(comparison);
+  for (const std::string& name : accuracies) rows.front().push_back(name);
+  for (const char* column : {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss", "samples", "time"})
+    rows.front().emplace_back(column);
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
-    rows.push_back(
-        {shortened(title, 60), shortened(recipe, 60), shortened(data, 30), percent(evaluation.accuracy) + " %",
-         percent(evaluation.low) + "–" + percent(evaluation.high) + " %", percent(evaluation.mean_per_class) + " %",
-         decimal(evaluation.loss, 4), std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"});
+    rows.push_back({shortened(title, 60), shortened(recipe, 60), shortened(data, 30)});
+    for (const std::string& name : accuracies)
+      rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + " %" : "–");
+    for (std::string& cell :
+         std::vector<std::string>{percent(evaluation.low) + "–" + percent(evaluation.high) + " %",
+                                  percent(evaluation.mean_per_class) + " %", decimal(evaluation.loss, 4),
+                                  std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"})
+      rows.back().push_back(std::move(cell));
   }
   std::string text = table_text(rows);
   const auto same_samples = [&](const Comparison::Row& row) {

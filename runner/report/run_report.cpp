@@ -21,6 +21,20 @@ using Class = RecordedEvaluation::Class;
 constexpr std::size_t kLargestSummary = 64 << 20;
 constexpr std::size_t kShown = 5;  // classes, and pairs of them
 
+/// What each training of the run monitors, by node.
+std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
+  std::map<std::string, BestValidation> trainings;
+  const auto text = real_file_system().read(run.recipe.parent_path() / RunRecord::kGraph, kLargestSummary);
+  const Json graph = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return trainings;
+  for (const Json& node : graph["nodes"]) {
+    if (!node.is_object() || !node.contains("id") || !node["id"].is_string() || !node.contains("options")) continue;
+    if (auto monitor = monitor_of(from_json(node["options"])))
+      trainings.emplace(node["id"].get<std::string>(), BestValidation(*std::move(monitor)));
+  }
+  return trainings;
+}
+
 Json read_summary(const RecordedRun& run) {
   const auto text = real_file_system().read(RunLayout(run.folder).summary(), kLargestSummary);
   Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
@@ -57,31 +71,34 @@ std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
   return classes;
 }
 
-/// The epoch, from 1, that did best, by accuracy or else by loss of validation; 0: none was validated.
-std::size_t best_epoch(const TrainingHistory& history) {
-  std::size_t best = 0;
-  const auto better = [&](const TrainingHistory::Epoch& one, const TrainingHistory::Epoch& other) {
-    if (one.validation_accuracy && other.validation_accuracy)
-      return *one.validation_accuracy > *other.validation_accuracy;
-    return one.validation_loss && other.validation_loss && *one.validation_loss < *other.validation_loss;
-  };
-  const auto& epochs = history.epochs();
-  for (std::size_t i = 0; i < epochs.size(); ++i) {
-    if (!epochs[i].validation_loss && !epochs[i].validation_accuracy) continue;
-    if (best == 0 || better(epochs[i], epochs[best - 1])) best = i + 1;
-  }
-  return best;
-}
+/// "loss" of "validation/loss".
+std::string without_family(const std::string& metric) { return metric.substr(metric.find('/') + 1); }
 
-std::string validation_in_words(const TrainingHistory::Epoch& epoch) {
+/// The validation metrics of an epoch, and the monitored one where that is another.
+std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestValidation& best) {
   std::string text;
   if (epoch.validation_loss) text += "loss " + decimal(*epoch.validation_loss, 4);
   if (epoch.validation_accuracy)
     text += (text.empty() ? "" : ", ") + ("accuracy " + percent(*epoch.validation_accuracy)) + " %";
+  const std::string& metric = best.monitor().metric;
+  const auto monitored = best.best_values().find(metric);
+  if (metric != "validation/loss" && metric != "validation/accuracy" && monitored != best.best_values().end())
+    text += (text.empty() ? "" : ", ") + without_family(metric) + " " + decimal(monitored->second, 4);
   return text;
 }
 
-std::string training_text(const std::string& title, const TrainingHistory& history) {
+/// The best epoch by what the training monitors; empty where nothing was validated, or the record does not say by what.
+std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
+  if (!best || !best->best_step()) return "";
+  const auto& epochs = history.epochs();
+  const auto found = std::ranges::find(epochs, *best->best_step(), &TrainingHistory::Epoch::step);
+  if (found == epochs.end()) return "";
+  const std::string text = "  validation: " + validation_in_words(*found, *best) + ", in epoch " +
+                           std::to_string(found - epochs.begin() + 1);
+  return text + (epochs.size() > 1 ? ", the best by " + without_family(best->monitor().metric) + "\n" : "\n");
+}
+
+std::string training_text(const std::string& title, const TrainingHistory& history, const BestValidation* best) {
   const auto& epochs = history.epochs();
   double seconds = 0;
   for (const auto& epoch : epochs) seconds += epoch.seconds;
@@ -89,11 +106,7 @@ std::string training_text(const std::string& title, const TrainingHistory& histo
                      (epochs.size() == 1 ? " epoch" : " epochs") + " in " + duration_text(seconds) + ", loss " +
                      decimal(epochs.front().train_loss, 4);
   if (epochs.size() > 1) text += " to " + decimal(epochs.back().train_loss, 4);
-  text += "\n";
-  const std::size_t best = best_epoch(history);
-  if (best == 0) return text;
-  text += "  validation: " + validation_in_words(epochs[best - 1]) + ", in epoch " + std::to_string(best);
-  return text + (epochs.size() > 1 ? ", the best\n" : "\n");
+  return text + "\n" + best_epoch_text(history, best);
 }
 
 std::string evaluation_text(const RecordedEvaluation& evaluation) {
@@ -179,6 +192,7 @@ Result<RunReport> read_report(const RecordedRun& run) {
 
   const RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
+  report.bests = monitored_trainings(run);
   double latest = 0;  // the end of what came before a training's first metric
   for (const auto& [metric, time] : metrics.lines) {
     auto found = std::ranges::find(report.trainings, metric.node, &std::pair<std::string, TrainingHistory>::first);
@@ -187,6 +201,8 @@ Result<RunReport> read_report(const RecordedRun& run) {
       found = report.trainings.end() - 1;
     }
     found->second.see(metric, time);
+    if (const auto best = report.bests.find(metric.node); best != report.bests.end())
+      best->second.see(metric.name, metric.value, metric.step);
     latest = time;
   }
   std::erase_if(report.trainings, [](const auto& training) { return training.second.epochs().empty(); });
@@ -206,7 +222,10 @@ Result<RunReport> read_report(const RecordedRun& run) {
 std::string report_text(const RunReport& report) {
   std::string text =
       printable(report.folder) + ": " + printable(report.recipe) + ", " + printable(report.status) + "\n";
-  for (const auto& [node, history] : report.trainings) text += training_text(title_of_node(report, node), history);
+  for (const auto& [node, history] : report.trainings) {
+    const auto best = report.bests.find(node);
+    text += training_text(title_of_node(report, node), history, best == report.bests.end() ? nullptr : &best->second);
+  }
   for (const RecordedEvaluation& evaluation : report.evaluations) text += evaluation_text(evaluation);
   return text;
 }

@@ -9,6 +9,7 @@
 
 #include "runner/report/recorded_evaluation.h"
 #include "runner/error/result.h"
+#include "runner/record/best_validation.h"
 #include "runner/record/recorded_run.h"
 #include "runner/record/training_history.h"
 
@@ -20,8 +21,9 @@ struct RunReport {
   double seconds = 0;                                              ///< of work; 0: unknown
   std::vector<std::pair<std::string, TrainingHistory>> trainings;  ///< by node, those that came to an epoch's end
   std::vector<RecordedEvaluation> evaluations;
-  std::map<std::string, std::string> titles;  ///< of nodes, as people read them, by their ids
-  std::size_t damaged_metrics = 0;            ///< lines of metrics.jsonl that were left out
+  std::map<std::string, BestValidation> bests;  ///< of the trainings that say what they monitor, by node
+  std::map<std::string, std::string> titles;    ///< of nodes, as people read them, by their ids
+  std::size_t damaged_metrics = 0;              ///< lines of metrics.jsonl that were left out
 };
 
 /// kDamagedRecord, all of them; a run that has measured nothing gives an empty report.
