@@ -35,10 +35,7 @@ MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
 
 MetricsFile MetricsFile::reopen(std::filesystem::path path, Storage& storage) {
   MetricsFile file(std::move(path), storage);
-  file.rewrite([&](const MetricLine& line) {
-    file.last_time_ = std::max(file.last_time_, line.time);
-    return true;
-  });
+  file.rewrite([](const MetricLine&) { return true; });
   return file;
 }
 
@@ -72,6 +69,18 @@ RecordedMetrics read_metrics(const std::filesystem::path& path) {
     else if (!file.eof()) ++metrics.damaged;
   }
   return metrics;
+}
+
+double last_measured(const std::filesystem::path& path) {
+  constexpr std::streamoff kEnd = 16 << 10;  // bytes: some hundred lines
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kEnd));
+  double last = 0;
+  for (std::string text; std::getline(file, text);)
+    if (const auto line = line_from(text)) last = std::max(last, line->time);
+  return last;
 }
 
 /// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.

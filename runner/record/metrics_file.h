@@ -34,8 +34,6 @@ class MetricsFile {
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
   /// All that the file holds.
   std::vector<MetricLine> read() const;
-  /// The latest time in the file, in seconds after the run's start.
-  double last_time() const { return last_time_; }
 
  private:
   MetricsFile(std::filesystem::path path, Storage& storage) : path_(std::move(path)), storage_(&storage) {}
@@ -45,7 +43,6 @@ class MetricsFile {
   std::filesystem::path path_;
   Storage* storage_;
   std::optional<NewFile> file_;
-  double last_time_ = 0;
 };
 
 /// What a run has measured, from its metrics.jsonl at `path`.
@@ -54,5 +51,8 @@ struct RecordedMetrics {
   std::size_t damaged = 0;  ///< lines that are no metrics and left out; a last one that was cut off is not counted
 };
 RecordedMetrics read_metrics(const std::filesystem::path& path);
+
+/// The time of the last whole line of such a file, of which only the end is read; 0: there is none.
+double last_measured(const std::filesystem::path& path);
 
 }  // namespace runner

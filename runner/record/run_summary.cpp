@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/record/metrics_file.h"
+#include "runner/stage/run_layout.h"
 #include "runner/value/json_number.h"
 
 namespace runner {
@@ -17,6 +19,24 @@ using Json = nlohmann::ordered_json;
 std::string_view name(RunStatus status) {
   constexpr std::array<std::string_view, 5> kNames = {"running", "finished", "failed", "interrupted", "worker died"};
   return kNames[static_cast<std::size_t>(status)];
+}
+
+WorkedTime worked_time(const std::filesystem::path& folder) {
+  const RunLayout layout(folder);
+  std::ifstream file(layout.summary());
+  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  WorkedTime worked{.seconds = last_measured(layout.metrics())};
+  if (!json.is_object()) return worked;
+  worked.is_killed = json.value("status", Json()) == name(RunStatus::kRunning);
+  if (const Json seconds = json.value("seconds", Json()); seconds.is_number())
+    worked.seconds = std::max(worked.seconds, seconds.get<double>());
+  if (!json.contains("nodes") || !json["nodes"].is_array()) return worked;
+  for (const Json& node : json["nodes"]) {
+    if (!node.is_object()) continue;
+    const Json id = node.value("id", Json()), seconds = node.value("seconds", Json());
+    if (id.is_string() && seconds.is_number()) worked.nodes[id] = seconds;
+  }
+  return worked;
 }
 
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
@@ -38,7 +58,11 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
 
 RunSummary::RunSummary(const Graph& graph, std::string started, bool smoke)
     : recipe_(graph.recipe), started_(std::move(started)), smoke_(smoke) {
-  for (const Node& node : graph.nodes) nodes_.push_back({node.id, "waiting"});
+  for (const Node& node : graph.nodes) {
+    nodes_.push_back({node.id, "waiting"});
+    if (auto monitor = monitor_of(node.options))
+      trainings_.push_back({node.id, node.kind, BestValidation(*std::move(monitor))});
+  }
 }
 
 RunSummary::NodeState* RunSummary::node(const std::string& id) {
@@ -49,11 +73,19 @@ RunSummary::NodeState* RunSummary::node(const std::string& id) {
 void RunSummary::see(const Event& event) {
   if (const auto* reported = std::get_if<Reported>(&event)) add(reported->diagnostic);
   if (const auto* started = std::get_if<NodeStarted>(&event)) {
-    if (NodeState* state = node(started->node)) state->status = "running";
+    if (NodeState* state = node(started->node)) {
+      state->status = "running";
+      if (state->began) state->seconds += seconds - *state->began;  // its worker was followed by another
+      state->began = seconds;
+    }
   }
   if (const auto* finished = std::get_if<NodeFinished>(&event)) {
     if (NodeState* state = node(finished->node)) {
-      *state = {state->id, "finished", finished->seconds, finished->peak_memory_bytes, state->reused_from};
+      state->status = "finished";
+      state->peak_memory_bytes = finished->peak_memory_bytes;
+      // One that had finished before this attempt is told of again, with the seconds of the attempt in which it did.
+      state->seconds = state->began ? state->seconds + finished->seconds : std::max(state->seconds, finished->seconds);
+      state->began.reset();
     }
   }
   if (const auto* reused = std::get_if<Reused>(&event)) {
@@ -65,7 +97,19 @@ void RunSummary::see(const Event& event) {
         metrics_, [&](const Last& last) { return last.node == metric->node && last.name == metric->name; });
     if (found == metrics_.end()) metrics_.push_back({metric->node, metric->name, metric->value, metric->step});
     else *found = {metric->node, metric->name, metric->value, metric->step};
+    const auto training = std::ranges::find(trainings_, metric->node, &Training::node);
+    if (training != trainings_.end()) training->best.see(metric->name, metric->value, metric->step);
   }
+}
+
+void RunSummary::forget_metrics(const std::string& node) {
+  std::erase_if(metrics_, [&](const Last& last) { return last.node == node; });
+  const auto training = std::ranges::find(trainings_, node, &Training::node);
+  if (training != trainings_.end()) training->best = BestValidation(training->best.monitor());
+}
+
+void RunSummary::add_earlier(const std::string& id, double earlier) {
+  if (NodeState* state = node(id)) state->seconds += earlier;
 }
 
 std::string RunSummary::recovered_text() const {
@@ -85,6 +129,20 @@ std::string RunSummary::recovered_text() const {
   return text + " (recoveries in summary.json)";
 }
 
+/// Of each training by which metric its weights are kept, and what was measured of those.
+Json RunSummary::kept_json() const {
+  Json kept = Json::object();
+  for (const Training& training : trainings_) {
+    Json metrics = Json::object();
+    for (const auto& [name, value] : training.best.kept()) metrics[name] = number_json(value);
+    kept[training.node] = {{"kind", training.kind}, {"monitor", training.best.monitor().metric}};
+    if (metrics.empty()) continue;
+    kept[training.node]["step"] = training.best.kept_step();
+    kept[training.node]["metrics"] = std::move(metrics);
+  }
+  return kept;
+}
+
 Json RunSummary::to_json() const {
   Json json = {{"schema", 1},
                {"recipe", recipe_},
@@ -97,10 +155,9 @@ Json RunSummary::to_json() const {
   json["nodes"] = Json::array();
   for (const NodeState& state : nodes_) {
     Json object = {{"id", state.id}, {"status", state.status}};
-    if (state.status == "finished") {
-      object["seconds"] = state.seconds;
-      object["peak_memory_bytes"] = state.peak_memory_bytes;
-    }
+    const double worked = state.seconds + (state.began ? seconds - *state.began : 0);
+    if (state.status == "finished" || worked > 0) object["seconds"] = worked;
+    if (state.status == "finished") object["peak_memory_bytes"] = state.peak_memory_bytes;
     if (!state.reused_from.empty()) object["reused_from"] = state.reused_from;
     json["nodes"].push_back(std::move(object));
   }
@@ -108,6 +165,7 @@ Json RunSummary::to_json() const {
   for (const Last& last : metrics_) {
     json["metrics"][last.node][last.name] = {{"value", number_json(last.value)}, {"step", last.step}};
   }
+  if (!trainings_.empty()) json["kept"] = kept_json();
   for (const Recovered& one : recovered_) {
     Json object = {{"node", one.node}};
     object.update(runner::to_json(one.recovery));

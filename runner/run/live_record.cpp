@@ -55,9 +55,10 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
   if (!lock) throw CannotOpenRecord{lock.errors()};
   lock_.emplace(*std::move(lock));
   if (is_resumed()) {
+    WorkedTime before = worked_time(path);
     folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
-    seconds_before_ = folder_->metrics().last_time();
-    for (const MetricLine& line : folder_->metrics().read()) summary_.see(line.metric);
+    seconds_before_ = before.seconds;
+    take_up_metrics(std::move(before));
     for (const Recovered& one : recorded_recoveries(RunLayout(path).summary())) summary_.see(one);
     log(LogLevel::kInfo, "", "resumed");
   } else {
@@ -74,12 +75,28 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
                           {"checkpoints", to_json(request_.trained)}});
   }
   describe(ready, environment);
+  summary_.seconds = seconds_before_;  // what another attempt is to go on from, should this one be killed
   folder_->summary(summary_.to_json());
   folder_->commit();
   for (const KeptLine& line : kept_lines_) {
     folder_->log().write({line.level, line.node, line.text, seconds_before_ + line.seconds});
   }
   kept_lines_.clear();
+}
+
+/// What a resumed run has measured, and how long its nodes have been at work. Where a kill has left no summary of that
+/// attempt, a node has been from its beginning to its last metric.
+void LiveRecord::take_up_metrics(WorkedTime before) {
+  std::map<std::string, std::vector<MetricLine>> by_node;
+  for (MetricLine& line : folder_->metrics().read()) {
+    summary_.see(line.metric);
+    if (before.is_killed) by_node[line.metric.node].push_back(std::move(line));
+  }
+  for (const auto& [node, lines] : by_node) {
+    double& worked = before.nodes[node];
+    worked = std::max(worked, std::ranges::max(lines, {}, &MetricLine::time).time - folder_->beginning_of(node, lines));
+  }
+  for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
 
 /// Writes down what a worker runs on.
@@ -134,6 +151,7 @@ void LiveRecord::see(const Event& event) {
   // The metrics of one epoch come together.
   if (!std::holds_alternative<NodeMetric>(event)) write_histories();
   take_back_metrics(event);
+  summary_.seconds = seconds();
   summary_.see(event);
   log_event(event);
   const auto* started = std::get_if<NodeStarted>(&event);

@@ -81,6 +81,7 @@ class LiveRecord {
   };
 
   bool is_resumed() const { return !request_.resume.empty(); }
+  void take_up_metrics(WorkedTime before);
   void describe(const Ready& ready, const nlohmann::ordered_json& environment);
   nlohmann::ordered_json environment_of(const Ready& ready, const nlohmann::ordered_json& versions) const;
   std::filesystem::path folder_to_write() const;

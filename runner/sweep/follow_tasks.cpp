@@ -293,7 +293,8 @@ class Following {
     const std::string why = "its task is gone" + (state.empty() ? "" : " (" + state + ")");
     trial.is_active = false;
     if (!has_saved) {
-      journal_.ended(number, TrialState::kInterrupted, 0, 0, why);
+      const double seconds = journal_.seconds_of_open_attempt(journal_.trials()[number]);
+      journal_.ended(number, TrialState::kInterrupted, 0, seconds, why);
       if (!trial.is_of_earlier) ++trial.losses;
     }
     const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;

@@ -113,7 +113,8 @@ class TrialPool {
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
       const Trial& trial = journal_.trials()[reached.trial];
       if (!asha_->stops(reached) || is_over(layout_, trial)) continue;
-      journal_.ended(trial.number, TrialState::kStopped, static_cast<int>(ExitCode::kStoppedAfterSave), 0);
+      journal_.ended(trial.number, TrialState::kStopped, static_cast<int>(ExitCode::kStoppedAfterSave),
+                     journal_.seconds_of_open_attempt(trial));
     }
   }
 

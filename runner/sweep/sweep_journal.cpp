@@ -4,16 +4,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/lock_folder.h"
 #include "runner/protocol/event.h"
+#include "runner/record/run_summary.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
@@ -128,8 +130,12 @@ void see_event(const std::string& line, SweepPlan& plan) {
   if (*state == TrialState::kRunning) {
     ++trial.attempts;
     trial.is_doubtful = false;
+    if (fields.has("seconds")) trial.seconds = fields.number("seconds");
+    trial.ran_before = fields.has("ran") ? fields.number("ran") : 0;
+    trial.is_open = true;
     return;
   }
+  trial.is_open = false;
   plan.unflushed.push_back(number);
   trial.exit = static_cast<int>(fields.integer("exit"));
   trial.seconds += fields.number("seconds");
@@ -230,8 +236,12 @@ Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& stora
     see_boot(journal.plan_, boot);
   }
   journal.file_.emplace(file.commit_and_release());
-  for (Trial& trial : journal.plan_.trials)
-    if (trial.state == TrialState::kRunning) trial.state = TrialState::kInterrupted;
+  for (Trial& trial : journal.plan_.trials) {
+    if (trial.state != TrialState::kRunning) continue;
+    trial.state = TrialState::kInterrupted;
+    trial.lost = journal.seconds_of_open_attempt(trial);
+    trial.seconds += trial.lost;
+  }
   return journal;
 }
 
@@ -257,9 +267,20 @@ void SweepJournal::flush() {
   plan_.unflushed.clear();
 }
 
+double SweepJournal::seconds_of_open_attempt(const Trial& trial) const {
+  if (!trial.is_open) return 0;
+  return std::max(0.0, worked_time(SweepLayout(folder_).run(trial.number)).seconds - trial.ran_before);
+}
+
 void SweepJournal::started(std::uint64_t trial) {
-  file_->append(journal_line({{"trial", trial}, {"state", name(TrialState::kRunning)}}));
   Trial& one = plan_.trials[trial];
+  one.ran_before = worked_time(SweepLayout(folder_).run(trial)).seconds;
+  Json line = {{"trial", trial}, {"state", name(TrialState::kRunning)}};
+  if (one.seconds > 0) line["seconds"] = one.seconds;  // with those of attempts that have no line of their end
+  if (one.ran_before > 0) line["ran"] = one.ran_before;
+  file_->append(journal_line(line));
+  one.lost = 0;
+  one.is_open = true;
   one.state = TrialState::kRunning;
   one.is_doubtful = false;
   ++one.attempts;
@@ -278,7 +299,8 @@ void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double
   Trial& one = plan_.trials[trial];
   one.state = state;
   one.exit = exit;
-  one.seconds += seconds;
+  one.seconds += seconds - std::exchange(one.lost, 0);
+  one.is_open = false;
   one.reason = reason;
 }
 

@@ -47,6 +47,9 @@ class SweepJournal {
   /// Throw WriteError. A trial is added with the next number, which is given back; `ask`: a sampler's answer to that.
   std::uint64_t add(std::string hash, std::vector<std::string> settings, std::optional<std::uint64_t> ask = {});
   void started(std::uint64_t trial);
+  /// How long the attempt at a trial of which no end is known has been at work, by the record of its run; 0: there is
+  /// none.
+  double seconds_of_open_attempt(const Trial& trial) const;
   /// A trial has come to its next rung with that value.
   void reached(std::uint64_t trial, double value);
   void ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason = "");

@@ -24,7 +24,10 @@ struct Trial {
   TrialState state = TrialState::kWaiting;
   int attempts = 0;          ///< times that it was started
   int exit = 0;              ///< of its last attempt
-  double seconds = 0;        ///< of all attempts that ended
+  double seconds = 0;        ///< of all attempts; of one at work nothing yet
+  bool is_open = false;      ///< nothing is known of how its last attempt ended
+  double ran_before = 0;     ///< seconds of work that its run's record told of when that began
+  double lost = 0;           ///< of `seconds`, those of an open attempt that nobody follows any more
   std::string reason;        ///< why it failed, a line; may be empty
   bool is_doubtful = false;  ///< it has ended, but the machine went down before its files were known to be on the disk
   std::vector<double> rungs = {};         ///< values at which it was compared with others (asha.h)

@@ -40,7 +40,7 @@ TEST_F(MetricsFileTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(metrics[0].metric.value, 0.1);
   EXPECT_EQ(metrics[0].time, 0.5);
   EXPECT_TRUE(std::isnan(metrics[1].metric.value));
-  EXPECT_EQ(file.last_time(), 1);
+  EXPECT_EQ(last_measured(path()), 1);
 }
 
 TEST_F(MetricsFileTest, RewindingKeepsTheFirstMetricsOfANode) {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -201,6 +202,77 @@ TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
   EXPECT_THAT(folder_.read("run/metrics.jsonl"), HasSubstr("0.125"));
   EXPECT_THAT(folder_.read("run/log.txt"),
               HasSubstr("data: the worker was killed: continues from the last checkpoint"));
+}
+
+/// Runs by a clock that goes on by ten seconds whenever a worker says so.
+class RunTimeTest : public RunTest {
+ protected:
+  RunTimeTest() {
+    verbosity_ = Verbosity::kQuiet;
+    clock_ = [this] { return now_; };
+    write_ = [this](int out, const char* data, std::size_t size) {
+      const std::string_view text(data, size);
+      const std::size_t said = text.find("ten seconds ");  // in the log, which a resumed run writes anew
+      if (said != text.npos && passed_.insert(std::string(text.substr(said, text.find('\n', said) - said))).second)
+        now_ += std::chrono::seconds(10);
+      if (first_summary_.empty() && text.find("\"status\": \"running\"") != text.npos) first_summary_ = text;
+      return ::write(out, data, size);
+    };
+  }
+  ExitCode resume(std::vector<std::string> acts) {
+    resume_ = (folder_.path() / "run").string();
+    now_ += std::chrono::hours(1);
+    first_summary_.clear();
+    return run_script(std::move(acts));
+  }
+  std::string ten_seconds() {
+    return R"(line:{"event":"say","node":"data","line":"ten seconds )" + std::to_string(++asked_) + "\"}";
+  }
+  double node_seconds() const { return summary()["nodes"][0].value("seconds", 0.0); }
+
+  std::chrono::steady_clock::time_point now_;
+  std::set<std::string> passed_;
+  int asked_ = 0;
+  std::string first_summary_;
+};
+
+TEST_F(RunTimeTest, OfANodeWhoseWorkerWasKilledIsThatOfAllItsWorkers) {
+  allow_restarts();
+  run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1), "new|" + kFlush, "new|read",
+              "new|" + ten_seconds(), "new|die:9", R"(again|line:{"event":"resumed","node":"data","metrics":1})",
+              kFinished, "finished:0"});
+  EXPECT_EQ(node_seconds(), 11.5);
+  EXPECT_EQ(summary()["seconds"], 10);
+}
+
+TEST_F(RunTimeTest, OfAResumedRunIsThatOfAllAttempts) {
+  run_script(
+      {"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(), ten_seconds(), "finished:75"});
+  EXPECT_EQ(summary()["seconds"], 20);
+  EXPECT_EQ(node_seconds(), 20);
+  resume({"hello", "read", "ready", "read", kStarted, ten_seconds(), "finished:75"});
+  EXPECT_EQ(node_seconds(), 30);
+  EXPECT_EQ(resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}), ExitCode::kDone);
+  EXPECT_EQ(summary()["seconds"], 30);
+  EXPECT_EQ(node_seconds(), 31.5);
+  resume({"hello", "read", "ready", "read", kFinished, "finished:0"});
+  EXPECT_EQ(node_seconds(), 31.5) << "it is told of again, and was not at work";
+}
+
+TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
+  const auto kill = [&] {  // leaves the summary as it was at the beginning
+    folder_.write("run/summary.json", first_summary_);
+  };
+  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(), metric("0.25", 2),
+              ten_seconds(), "finished:75"});
+  kill();
+  resume({"hello", "read", "ready", "read", kStarted, R"(line:{"event":"resumed","node":"data","metrics":0})",
+          ten_seconds(), "finished:75"});
+  EXPECT_EQ(summary()["seconds"], 20);
+  kill();  // before it measured anything, and what was measured before is taken back
+  resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  EXPECT_EQ(summary()["seconds"], 10);
+  EXPECT_EQ(node_seconds(), 11.5);
 }
 
 TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {

@@ -112,6 +112,45 @@ TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
   EXPECT_THAT(trials[1].settings, ElementsAre("seed=2"));
 }
 
+TEST_F(SweepJournalTest, SecondsAreThoseOfAllAttemptsAlsoOfOneThatWasKilled) {
+  const auto measure = [&](const std::string& seconds) {
+    folder_.write("0/metrics.jsonl",
+                  R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": )" + seconds + "}\n");
+  };
+  {
+    auto journal = SweepJournal::make(folder_.path(), two_trials());
+    journal.started(0);
+    measure("20");  // and the sweep is killed
+  }
+  {
+    auto journal = SweepJournal::reopen(folder_.path());
+    EXPECT_EQ(journal->trials()[0].seconds, 20);
+    journal->started(0);
+    measure("50");  // and is killed again
+  }
+  {
+    auto journal = SweepJournal::reopen(folder_.path());
+    EXPECT_EQ(journal->trials()[0].seconds, 50);
+    journal->started(0);
+    journal->ended(0, TrialState::kFinished, 0, 5);
+    EXPECT_EQ(journal->trials()[0].seconds, 55);
+  }
+  EXPECT_EQ(SweepJournal::read(folder_.path())->trials[0].seconds, 55);
+}
+
+TEST_F(SweepJournalTest, AttemptThatTellsOfItsEndAfterAllCountsOnce) {
+  {
+    auto journal = SweepJournal::make(folder_.path(), two_trials());
+    journal.started(0);
+    folder_.write("0/metrics.jsonl", R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": 20})"
+                                     "\n");
+  }
+  auto journal = SweepJournal::reopen(folder_.path());
+  journal->ended(0, TrialState::kFinished, 0, 30);  // a cluster's task has gone on meanwhile
+  EXPECT_EQ(journal->trials()[0].seconds, 30);
+  EXPECT_EQ(SweepJournal::read(folder_.path())->trials[0].seconds, 30);
+}
+
 TEST_F(SweepJournalTest, LastLineThatWasCutOffIsDropped) {
   SweepJournal::make(folder_.path(), two_trials()).started(0);
   const std::string whole = text();
