@@ -31,6 +31,7 @@ def main():
     begun = json.loads(retort.stdout.readline() or "{}")
     if "folder" not in begun:
         return retort.wait()
+    # What is best is told with each value: of a loss the smallest.
     study = optuna.create_study(direction="maximize", study_name=begun["folder"], storage="sqlite:///optuna.db",
                                 load_if_exists=True)
     # With the same seed again a study that goes on would draw once more what it began with.
@@ -53,13 +54,13 @@ def main():
                 trial.set_user_attr("settings", asked[said["ask"]][1])
             answer({"ask": said["ask"], "settings": asked[said["ask"]][1]})
         elif "tell" in said:
-            value = said["value"]
+            value = -said["value"] if said["value"] is not None and said["best"] == "smallest" else said["value"]
             state = None if value is not None else optuna.trial.TrialState.FAIL
             study.tell(asked[said["tell"]][0], value, state=state, skip_if_finished=True)
         elif "refused" in said or "error" in said:
             sys.exit(line)
     if any(trial.value is not None for trial in study.trials):
-        print(f"best: {study.best_value:.4f} with {study.best_params}")
+        print(f"best: {abs(study.best_value):.4f} with {study.best_params}")
     return retort.wait()
 
 

@@ -184,21 +184,28 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
 }
 
 /// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the shortest training.
-void see_asha(const Value& recipe, std::optional<AshaOptions>& asha) {
+Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
+                     std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");
-  if (!given || !given->map()) return;
+  if (!given || !given->map()) return {};
   const auto integer = [&](const char* key) -> std::optional<std::int64_t> {
     const auto* number = std::get_if<std::int64_t>(&given->find(key)->data);
     return number ? std::optional(*number) : std::nullopt;
   };
+  const std::string* named = given->find("metric")->text();
+  auto metric = named ? metric_of_trials(*named, {nodes_of_trial(graph)}, schemas, Compared::kWhileTraining)
+                      : monitored_metric(graph);
+  if (!metric) {
+    Diagnostic error = metric.errors().front();
+    return {
+        {ErrorCode::kBadSweep, given->where, "/sweep/asha/metric", std::move(error.message), std::move(error.help)}};
+  }
   if (!asha) {
-    asha = {.metric = *given->find("metric")->text(),
-            .first = *integer("first"),
-            .factor = *integer("factor"),
-            .last = integer("last")};
+    asha = {.metric = *metric, .first = *integer("first"), .factor = *integer("factor"), .last = integer("last")};
   }
   const auto epochs = epochs_of(recipe);
   if (!integer("last") && epochs) asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
+  return {};
 }
 
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
@@ -221,7 +228,8 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   job.recipe = std::move(recipe->resolved);
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();
-  see_asha(job.recipe, sweep.asha);
+  if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty()) return errors;
+  sweep.nodes.insert(nodes_of_trial(*graph));
   if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/cli/command.h"
+#include "runner/cli/sweep_metric.h"
 #include "runner/config/override.h"
 #include "runner/graph/recipe.h"
 #include "runner/error/result.h"
@@ -27,6 +28,7 @@ struct PreparedSweep {
   std::vector<Job> jobs;
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
   std::optional<AshaOptions> asha;  ///< sweep.asha
+  TrialNodes nodes = {};            ///< of its jobs
   Value launcher = {};              ///< sweep.launcher, with every default; null: this machine
   Diagnostics warnings;
 };

@@ -227,6 +227,21 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
   return trained;
 }
 
+bool has_weights(const fs::path& folder) {
+  const RunLayout layout(folder);
+  const std::vector<fs::path> records = whole_records(layout);
+  if (records.empty() || real_file_system().is_file(layout.source())) return false;
+  bool has_trained = false;
+  for (const json& node : read_object(records.front() / RunRecord::kGraph).value("nodes", json::array())) {
+    const json id = node.is_object() ? node.value("id", json()) : json();
+    const json kind = node.is_object() ? node.value("kind", json()) : json();
+    if (!id.is_string() || !kind.is_string() || family_of(kind.get<std::string>()) != Family::kTrain) continue;
+    if (list_checkpoints(layout.node(id.get<std::string>()).checkpoints()).empty()) return false;
+    has_trained = true;
+  }
+  return has_trained;
+}
+
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted) {
   if (wanted.empty() && trained.size() == 1) return trained.begin()->first;
   if (trained.contains(wanted)) return wanted;

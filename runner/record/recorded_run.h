@@ -50,6 +50,9 @@ bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run);
 /// is no training or one has saved nothing, kUsage where a folder is given for several.
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph, const std::string& which);
 
+/// Whether the run in `folder` has trained something, and each of its trainings has saved weights of its own.
+bool has_weights(const std::filesystem::path& folder);
+
 /// The node to predict with: `wanted`, or where that is empty the only one of `trained`; else kUsage.
 Result<std::string> choose_training(const CheckpointSources& trained, const std::string& wanted);
 

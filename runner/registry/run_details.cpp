@@ -4,6 +4,7 @@
 #include "runner/config/yaml_writer.h"
 #include "runner/disk/file_system.h"
 #include "runner/record/run_lock.h"
+#include "runner/record/run_metrics.h"
 #include "runner/registry/run_entry.h"
 #include "runner/registry/run_tags.h"
 #include "runner/report/table.h"
@@ -62,15 +63,8 @@ std::vector<RunDetails::Node> nodes_of(const fs::path& folder, const Json& summa
 
 std::vector<RunDetails::Metric> metrics_of(const Json& summary) {
   std::vector<RunDetails::Metric> metrics;
-  Json nodes = summary.value("metrics", Json());
-  if (!nodes.is_object()) nodes = Json::object();
-  for (const auto& [node, named] : nodes.items()) {
-    if (!named.is_object()) continue;
-    for (const auto& [name, last] : named.items()) {
-      const auto value = last.is_object() && last.contains("value") ? number_from_json(last["value"]) : std::nullopt;
-      if (value) metrics.push_back({node, name, *value, field_or(last, "step", std::int64_t{0})});
-    }
-  }
+  for (const auto& [node, named] : run_metrics(summary).nodes)
+    for (const auto& [name, value] : named) metrics.push_back({node, name, value.value, value.step});
   return metrics;
 }
 

@@ -30,7 +30,7 @@ struct RunDetails {
   nlohmann::ordered_json summary, environment;  ///< objects; empty where they cannot be read
   Value recipe;
   std::vector<Node> nodes;
-  std::vector<Metric> metrics;  ///< the last value of each, in the order in which they first came
+  std::vector<Metric> metrics;  ///< by node and name; of a validation those of the weights that are kept
   std::vector<std::string> tags;
 };
 

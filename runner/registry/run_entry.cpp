@@ -4,18 +4,18 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <map>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/config/yaml_reader.h"
 #include "runner/disk/file_system.h"
 #include "runner/record/recorded_run.h"
+#include "runner/record/run_metrics.h"
+#include "runner/record/run_summary.h"
 #include "runner/registry/run_tags.h"
 #include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/decimal.h"
-#include "runner/value/json_number.h"
 
 namespace runner {
 namespace {
@@ -42,22 +42,6 @@ void collect_settings(const Value& value, const std::string& key, std::vector<st
     collect_settings(entry.value, key.empty() ? entry.key : key + "." + entry.key, all);
 }
 
-void collect_metrics(const Json& nodes, std::vector<std::pair<std::string, double>>& all) {
-  std::map<std::string, int> counts;
-  std::map<std::string, double> values;
-  for (const auto& [node, named] : nodes.items())
-    for (const auto& [name, last] : named.items()) ++counts[name];
-  for (const auto& [node, named] : nodes.items()) {
-    for (const auto& [name, last] : named.items()) {
-      const auto value = last.is_object() && last.contains("value") ? number_from_json(last["value"]) : std::nullopt;
-      if (!value) continue;
-      values[name] = *value;
-      if (counts[name] > 1) values[node + ":" + name] = *value;
-    }
-  }
-  all.assign(values.begin(), values.end());
-}
-
 std::string headline_of(const std::vector<std::pair<std::string, double>>& metrics) {
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics) names.push_back(name);
@@ -79,11 +63,13 @@ void read_summary(const fs::path& path, RunEntry& entry) {
   if (at("recipe").is_string()) entry.recipe = at("recipe");
   if (at("started").is_string()) entry.started = at("started");
   if (at("seconds").is_number()) entry.seconds = at("seconds");
+  if (entry.status == name(RunStatus::kRunning)) entry.seconds = worked_time(path.parent_path()).seconds;
   entry.smoke = at("smoke") == true;
-  Json nodes = at("metrics");
-  if (!nodes.is_object()) return;
-  for (auto node = nodes.begin(); node != nodes.end();) node = node->is_object() ? std::next(node) : nodes.erase(node);
-  collect_metrics(nodes, entry.metrics);
+  RunMetrics metrics = run_metrics(json);
+  const auto values = metrics.values();
+  entry.metrics.assign(values.begin(), values.end());
+  entry.trained_by = std::move(metrics.trained_by);
+  if (values.contains(metrics.monitor)) entry.monitor = std::move(metrics.monitor);
   entry.headline = headline_of(entry.metrics);
 }
 
@@ -120,6 +106,7 @@ RunEntry read_entry(const fs::path& folder) {
     return entry;
   }
   entry.device = run->device;
+  entry.source = run->source;
   Sources sources;  // of a text whose mistakes nobody is told
   const auto text = real_file_system().read(run->recipe, kLargestRunFile);
   const auto recipe = text ? read_yaml(sources.add("", *text)) : Result<Value>(Diagnostic{});

@@ -24,16 +24,17 @@ struct RunEntry {
   std::string recipe;   ///< its name
   std::string status;   ///< of summary.json; "incomplete": its record is; "damaged": something cannot be read
   std::string started;  ///< as in summary.json
-  double seconds = 0;   ///< of work; 0: unknown
+  double seconds = 0;   ///< of work, all attempts together; 0: unknown
   std::string device = {};
   bool smoke = false;
   std::vector<std::string> tags = {};
   std::string problem = {};  ///< what of the record is damaged, in a sentence; empty: nothing
   std::vector<std::pair<std::string, RunValue>> settings = {};  ///< of the resolved recipe, by dotted key
-  /// The last value of each metric by its name; of names that several nodes have, that of the last of these nodes, and
-  /// each as "node:name".
-  std::vector<std::pair<std::string, double>> metrics = {};
-  std::string headline = {};  ///< the metric that tells most of it, "evaluate/top1"; empty: nothing was measured
+  std::vector<std::pair<std::string, double>> metrics = {};     ///< by name, sorted; RunMetrics::values()
+  std::string headline = {};    ///< the metric that tells most of it, "evaluate/top1"; empty: nothing was measured
+  std::string source = {};      ///< of an evaluation, which has no weights: the folder of the run that it has evaluated
+  std::string trained_by = {};  ///< as of RunMetrics
+  std::string monitor = {};     ///< likewise; empty also where it has no value
 };
 
 /// Reads the record in `folder`, which has the mark of a run. Nothing in it makes this fail: what cannot be read is

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kIndexVersion = 1;  // raised with every change of the tables or of what entries hold
+constexpr int kIndexVersion = 2;  // raised with every change of the tables or of what entries hold
 constexpr std::size_t kReadTogether = 512;
 constexpr std::size_t kRunsOfThread = 16;  // that are worth a thread
 
@@ -61,7 +61,8 @@ class RunWriter {
  public:
   explicit RunWriter(Database& database)
       : run_(database.prepare("INSERT INTO runs(folder, stamp, recipe, status, started, seconds, device, smoke, tags, "
-                              "problem, headline, value) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
+                              "problem, headline, value, source, trained_by, monitor) VALUES "
+                              "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
         key_(database.prepare("INSERT INTO keys(is_metric, name) VALUES (?,?) RETURNING id")),
         value_(database.prepare("INSERT OR REPLACE INTO settings(key, run, value) VALUES (?,?,?)")) {
     Statement keys = database.prepare("SELECT id, is_metric, name FROM keys");
@@ -77,6 +78,7 @@ class RunWriter {
         .bind(8, joined_tags(entry.tags));
     run_.bind(9, entry.problem).bind(10, entry.headline);
     run_.bind(11, headline == entry.metrics.end() ? std::nan("") : headline->second);
+    run_.bind(12, entry.source).bind(13, entry.trained_by).bind(14, entry.monitor);
     run_.step();
     const std::int64_t run = run_.integer(0);
     run_.run();
@@ -148,7 +150,8 @@ void RunIndex::clear() {
   is_stored_ = false;
   database_.run(
       "CREATE TABLE runs(id INTEGER PRIMARY KEY, folder TEXT UNIQUE NOT NULL, stamp INTEGER, recipe TEXT, status TEXT,"
-      " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline TEXT, value REAL);"
+      " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline TEXT, value REAL,"
+      " source TEXT, trained_by TEXT, monitor TEXT);"
       "CREATE TABLE keys(id INTEGER PRIMARY KEY, is_metric INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE(is_metric, "
       "name));"
       "CREATE TABLE settings(key INTEGER, run INTEGER, value, PRIMARY KEY(key, run)) WITHOUT ROWID;"
@@ -219,8 +222,8 @@ void RunIndex::save(Storage& storage) {
 std::vector<IndexedRun> RunIndex::runs() {
   std::vector<IndexedRun> all;
   Statement rows = database_.prepare(
-      "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, headline, value FROM runs "
-      "ORDER BY folder");
+      "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, headline, value, source, "
+      "trained_by, monitor FROM runs ORDER BY folder");
   while (rows.step()) {
     IndexedRun run{.id = rows.integer(0), .folder = rows.text(1), .entry = {}, .headline = 0};
     run.entry.recipe = rows.text(2);
@@ -233,6 +236,9 @@ std::vector<IndexedRun> RunIndex::runs() {
     run.entry.problem = rows.text(9);
     run.entry.headline = rows.text(10);
     run.headline = rows.is_null(11) ? std::nan("") : rows.number(11);
+    run.entry.source = rows.text(12);
+    run.entry.trained_by = rows.text(13);
+    run.entry.monitor = rows.text(14);
     all.push_back(std::move(run));
   }
   return all;

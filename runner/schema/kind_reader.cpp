@@ -40,7 +40,27 @@ std::vector<Port> read_ports(const std::string& path, const std::string& keyword
   return ports;
 }
 
+/// "validation/auc?" is conditional.
+std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
+  std::vector<DeclaredMetric> metrics;
+  for (const Json& one : document.value("x-metrics", Json::array())) {
+    std::string name = one.get<std::string>();
+    const bool is_conditional = name.ends_with('?');
+    if (is_conditional) name.pop_back();
+    metrics.push_back({std::move(name), is_conditional});
+  }
+  return metrics;
+}
+
 }  // namespace
+
+bool DeclaredMetric::covers(std::string_view metric) const {
+  const std::size_t star = name.find('*');
+  if (star == name.npos) return metric == name;
+  const std::string_view before = std::string_view(name).substr(0, star),
+                         after = std::string_view(name).substr(star + 1);
+  return metric.size() > before.size() + after.size() && metric.starts_with(before) && metric.ends_with(after);
+}
 
 std::string title_of(const std::string& path) {
   std::string title = path.substr(0, path.size() - kEnding.size());
@@ -69,6 +89,7 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   kind.version = document.value("x-version", 1);
   kind.inputs = read_ports(path, "x-inputs", document, errors);
   kind.outputs = read_ports(path, "x-outputs", document, errors);
+  kind.metrics = read_metrics_of(document);
   kind.cacheable = document.value("x-cacheable", false);
   kind.file = path;
   return kind;

@@ -31,6 +31,14 @@ using VisitConfigured = std::function<void(Value& mapping, const std::string& we
 struct SchemaNode;
 enum class ResumeClass;
 
+/// A metric, or several, that a kind records, from x-metrics.
+struct DeclaredMetric {
+  std::string name;             ///< "validation/loss"; a * stands for any text, "evaluate/auc/*"
+  bool is_conditional = false;  ///< only with some options, or with some data
+
+  bool covers(std::string_view metric) const;
+};
+
 /// What a schema says about one kind of stage.
 struct Kind {
   std::string name;     ///< "train.supervised"
@@ -38,8 +46,9 @@ struct Kind {
   std::string summary;  ///< one line
   int version = 1;      ///< counted up when results change
   std::vector<Port> inputs, outputs;
-  bool cacheable = false;  ///< x-cacheable: reused by default
-  std::string file;        ///< "train/supervised.schema.json"
+  bool cacheable = false;                    ///< x-cacheable: reused by default
+  std::vector<DeclaredMetric> metrics = {};  ///< x-metrics
+  std::string file;                          ///< "train/supervised.schema.json"
 };
 
 /// One schema file: its path below schemas/ and its text.
@@ -54,7 +63,7 @@ std::span<const SchemaFile> embedded_schemas();
 /// The contract between recipes and stages: every schema, checked on loading.
 ///
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
-/// Our own keywords: x-version, x-inputs, x-outputs, x-unit, x-cacheable, x-coupling, x-mixes-samples,
+/// Our own keywords: x-version, x-inputs, x-outputs, x-metrics, x-unit, x-cacheable, x-coupling, x-mixes-samples,
 /// x-spans-training, x-resume, x-rules, x-config (of a mapping: the option that names weights, whose config.json has a
 /// say in the others), and x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes
 /// stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of

@@ -55,6 +55,7 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-version", Keyword::kVersion, Needs::kCount},
     {"x-inputs", Keyword::kInputs, Needs::kPorts},
     {"x-outputs", Keyword::kOutputs, Needs::kPorts},
+    {"x-metrics", Keyword::kMetrics, Needs::kUniqueTexts},
     {"x-unit", Keyword::kUnit, Needs::kText},
     {"x-cacheable", Keyword::kCacheable, Needs::kFlag},
     {"x-coupling", Keyword::kCoupling, Needs::kCoupling},

@@ -46,6 +46,7 @@ enum class Keyword {
   kVersion,
   kInputs,
   kOutputs,
+  kMetrics,
   kUnit,
   kCacheable,
   kCoupling,

@@ -294,6 +294,7 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kVersion:
     case Keyword::kInputs:
     case Keyword::kOutputs:
+    case Keyword::kMetrics:
     case Keyword::kCacheable:  // of a kind's file: read there
     case Keyword::kCoupling:   // looked for where a graph is checked: graph/legality.cpp
     case Keyword::kMixesSamples:

@@ -19,10 +19,12 @@ namespace runner {
 ///   {"ask": 0}            a trial could start                       {"ask": 0, "settings": {"train.epochs": 5}}
 ///                                                                   {"stop": true}, or its end: no more trials
 ///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}         the next ask follows
-///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.8, "metrics": {"evaluate/top1": 0.8}}
+///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.5, "metric": "validation/loss", "best": "smallest",
+///    "metrics": {"validation/loss": 0.5, "evaluate/top1": 0.8}}
 ///   {"error": "…"}        a line of it makes no sense
 ///
-/// "value" is that of the metric by which trials are compared, null where it was not measured. As many are asked for at
+/// "value" is that of the metric by which trials are compared, null where it was not measured; "best" says whether the
+/// smallest or the largest is best. As many are asked for at
 /// a time as slots are free; answers may come in any order, and lines that come before they are asked for wait.
 ///
 /// Where a sweep that was cut off goes on, every trial is told, those that are over at once and the others when they

@@ -29,8 +29,8 @@ std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);
   constexpr std::array<std::string_view, 9> kWanted = {
-      "evaluate/top1",     "evaluate/accuracy", "evaluate/mean_per_class", "evaluate/quadratic_kappa",
-      "evaluate/macro_f1", "evaluate/log_loss", "validation/accuracy",     "validation/loss",
+      "evaluate/top1",     "evaluate/episode_accuracy", "evaluate/mean_per_class", "evaluate/quadratic_kappa",
+      "evaluate/macro_f1", "evaluate/log_loss",         "validation/accuracy",     "validation/loss",
       "train/epoch_loss"};
   for (const std::string_view wanted : kWanted)
     for (const std::string& metric : results.metrics)
@@ -79,6 +79,10 @@ std::string results_text(const SweepResults& results) {
   if (const TrialResult* const best = results.best()) {
     text += "\nbest: trial " + std::to_string(best->trial.number) + ", " + results.objective->metric + " " +
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
+    if (results.objective->is_of_test)
+      text += std::string(results.objective->is_for_want ? "no trial has been validated, so that test data choose: "
+                                                         : "chosen by test data: ") +
+              results.objective->metric + " is no fair estimate any more of what the best is worth\n";
   }
   if (!results.objective) return text;
   text += means_table("over seeds", results.objective->metric, results.over_seeds());

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/record/run_metrics.h"
 #include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/sweep_layout.h"
@@ -27,31 +28,34 @@ std::pair<std::string, std::string> key_and_value(const std::string& setting) {
   return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
 }
 
-/// The last values in a run's summary.json.
-std::map<std::string, double> summary_metrics(const std::filesystem::path& run) {
+/// What the summary.json of a run tells.
+RunMetrics metrics_of_run(const std::filesystem::path& run) {
   std::ifstream file(RunLayout(run).summary());
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  std::map<std::string, double> metrics;
-  if (!json.is_object() || !json.contains("metrics") || !json["metrics"].is_object()) return metrics;
-  std::map<std::string, int> nodes;
-  for (const auto& [node, named] : json["metrics"].items())
-    if (named.is_object())
-      for (const auto& [name, last] : named.items()) ++nodes[name];
-  for (const auto& [node, named] : json["metrics"].items()) {
-    if (!named.is_object()) continue;
-    for (const auto& [name, last] : named.items()) {
-      const auto value = last.is_object() && last.contains("value") ? number_from_json(last["value"]) : std::nullopt;
-      if (value) metrics[nodes[name] > 1 ? node + ":" + name : name] = *value;
-    }
-  }
-  return metrics;
+  return run_metrics(Json::parse(file, nullptr, /*allow_exceptions=*/false));
 }
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 
-Objective chosen_objective(const std::vector<std::string>& metrics, const std::string& wanted) {
-  const std::string metric = wanted == "auto" ? main_metric(metrics) : wanted;
-  return {metric, is_smaller_better(metric)};
+/// What the most trainings of trials monitor, the first of equals; empty: none says, or has measured it.
+std::string monitored_by_most(const std::vector<std::string>& monitors) {
+  std::string most;
+  for (const std::string& one : monitors)
+    if (!one.empty() && (most.empty() || std::ranges::count(monitors, one) > std::ranges::count(monitors, most)))
+      most = one;
+  return most;
+}
+
+Objective chosen_objective(const std::vector<std::string>& metrics, const std::vector<std::string>& monitors,
+                           const std::string& wanted) {
+  Objective objective{.metric = wanted};
+  if (wanted == "auto") {
+    const std::string monitored = monitored_by_most(monitors);
+    objective.metric = monitored.empty() ? choosing_metric(metrics) : monitored;
+    objective.is_for_want = is_of_test(objective.metric);
+  }
+  objective.is_smaller_better = is_smaller_better(objective.metric);
+  objective.is_of_test = is_of_test(objective.metric);
+  return objective;
 }
 
 /// The factor of the standard error in a 95 % interval, Student's t with that many degrees of freedom.
@@ -95,6 +99,8 @@ std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) 
 }
 
 }  // namespace
+
+std::string best_word(const Objective& objective) { return objective.is_smaller_better ? "smallest" : "largest"; }
 
 const TrialResult* SweepResults::best() const {
   const TrialResult* best = nullptr;
@@ -141,10 +147,16 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   std::map<std::string, std::set<std::string>> values;
   std::vector<std::string> keys;
   std::set<std::string> measured;
+  std::vector<std::string> monitors;  // that have been measured, of each trial
   for (const Trial& trial : trials) {
     TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
-    if (trial.state != TrialState::kStopped) one.metrics = summary_metrics(layout.run(trial.number));
-    else if (plan.asha && !trial.rungs.empty()) one.metrics = {{plan.asha->metric, trial.rungs.back()}};
+    if (trial.state != TrialState::kStopped) {
+      const RunMetrics metrics = metrics_of_run(layout.run(trial.number));
+      one.metrics = metrics.values();
+      if (one.metrics.contains(metrics.monitor)) monitors.push_back(metrics.monitor);
+    } else if (plan.asha && !trial.rungs.empty()) {
+      one.metrics = {{plan.asha->metric, trial.rungs.back()}};
+    }
     for (const std::string& setting : trial.settings) {
       auto [key, value] = key_and_value(setting);
       if (values[key].empty()) keys.push_back(key);
@@ -159,7 +171,9 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   std::erase_if(measured, [](const std::string& metric) { return metric.find("memory/live/") != metric.npos; });
   results.metrics.assign(measured.begin(), measured.end());
   std::stable_partition(results.metrics.begin(), results.metrics.end(), is_of_evaluation);
-  if (!results.metrics.empty() || wanted != "auto") results.objective = chosen_objective(results.metrics, wanted);
+  if (!results.metrics.empty() || wanted != "auto") {
+    results.objective = chosen_objective(results.metrics, monitors, wanted);
+  }
   return results;
 }
 
@@ -193,7 +207,8 @@ nlohmann::ordered_json to_json(const SweepResults& results) {
                {"over_seeds", means(results.over_seeds())}};
   if (results.objective)
     json["objective"] = {{"metric", results.objective->metric},
-                         {"best", results.objective->is_smaller_better ? "smallest" : "largest"}};
+                         {"best", best_word(*results.objective)},
+                         {"of_test_data", results.objective->is_of_test}};
   return json;
 }
 

@@ -16,15 +16,19 @@ namespace runner {
 struct TrialResult {
   Trial trial;
   std::map<std::string, std::string> settings;  ///< by key, without the prefixes of overrides
-  std::map<std::string, double>
-      metrics;  ///< the last value of each, by name; of names that two nodes have, "node:name"
+  std::map<std::string, double> metrics;        ///< by name: RunMetrics::values()
 };
 
 /// By which metric trials are compared.
 struct Objective {
   std::string metric;
   bool is_smaller_better = false;
+  bool is_of_test = false;   ///< it is measured on the test data
+  bool is_for_want = false;  ///< it is that because no trial has been validated, and nobody has named one
 };
+
+/// "smallest" or "largest": which value of it is best.
+std::string best_word(const Objective& objective);
 
 /// The mean over trials that differ in nothing but `seed` or, as an effect, that share one value of a key.
 struct TrialMean {
@@ -50,8 +54,8 @@ struct SweepResults {
 };
 
 /// Of a trial that was stopped only its value at the last rung counts: when it heard of that is chance. `wanted`: a
-/// metric's name, or "auto": the one that tells most (main_metric.h). A wanted one that no trial has is the objective
-/// all the same, and best() is null.
+/// metric's whole name, or "auto": what the trials' trainings monitor, or else the metric by which runs are chosen
+/// (main_metric.h). A wanted one that no trial has is the objective all the same, and best() is null.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto");
 

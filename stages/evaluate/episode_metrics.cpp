@@ -58,15 +58,16 @@ Interval EpisodeMetrics::interval() const {
 }
 
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics) {
-  return {{"top1", metrics.mean},           {"half_width", metrics.half_width},
-          {"deviation", metrics.deviation}, {"mean_per_class", metrics.mean_per_class},
-          {"macro_f1", metrics.macro_f1},   {"log_loss", metrics.log_loss},
-          {"chance", metrics.chance},       {"episodes", static_cast<double>(metrics.accuracies.size())}};
+  return {{"episode_accuracy", metrics.mean}, {"half_width", metrics.half_width},
+          {"deviation", metrics.deviation},   {"mean_per_class", metrics.mean_per_class},
+          {"macro_f1", metrics.macro_f1},     {"log_loss", metrics.log_loss},
+          {"chance", metrics.chance},         {"episodes", static_cast<double>(metrics.accuracies.size())}};
 }
 
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics, const std::vector<std::string>& classes) {
-  nlohmann::ordered_json json;
-  for (const auto& [name, value] : summary(metrics)) json[name] = value;
+  nlohmann::ordered_json json = {{"top1", metrics.mean}};  // under which every kind of evaluation is compared
+  for (const auto& [name, value] : summary(metrics))
+    if (name != "episode_accuracy") json[name] = value;
   json["episodes"] = metrics.accuracies.size();
   json["top1_interval"] = {{"confidence", 0.95}, {"low", metrics.interval().low}, {"high", metrics.interval().high}};
   json["samples"] = metrics.confusion.samples();

@@ -34,8 +34,8 @@ struct EpisodeMetrics {
 EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                const std::vector<std::vector<std::int64_t>>& ways, std::int64_t classes);
 
-/// The numbers of which a run has one, by name, always in this order: top1, half_width, deviation, mean_per_class,
-/// macro_f1, log_loss, chance, episodes.
+/// The numbers of which a run has one, by name, always in this order: episode_accuracy, half_width, deviation,
+/// mean_per_class, macro_f1, log_loss, chance, episodes.
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics);
 
 /// The same and more, for metrics.json, keys in a fixed order; a list of the classes with their names.

@@ -3,11 +3,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "runner/cli/prepare.h"
 #include "tests/support/car_listing.h"
 #include "tests/support/program.h"
 #include "tests/support/small_clip.h"
@@ -86,6 +91,28 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
     const bool splits = GetParam() == "classify";  // ten photographs a class
     return GetParam() + " data.root=photos" + (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
+  /// What a node has recorded is what the schema of its kind says, and all of that which hangs on no option and no
+  /// data.
+  void expect_declared_metrics() const {
+    using nlohmann::json;
+    std::map<std::string, std::set<std::string>> recorded;
+    std::ifstream metrics(folder_ / "run/metrics.jsonl");
+    for (std::string line; std::getline(metrics, line);) {
+      const json metric = json::parse(line);
+      recorded[metric["node"]].insert(metric["name"]);
+    }
+    EXPECT_FALSE(recorded.empty());
+    for (const json& node : json::parse(file_text(folder_ / "run/.retort/graph.json"))["nodes"]) {
+      const std::string id = node["id"], kind = node["kind"];
+      const auto& declared = runner::shipped_schemas().kind(kind)->metrics;
+      for (const std::string& name : recorded[id])
+        EXPECT_TRUE(std::ranges::any_of(declared, [&](const auto& one) { return one.covers(name); }))
+            << kind << " records " << name;
+      for (const runner::DeclaredMetric& one : declared)
+        if (!one.is_conditional && one.name.find('*') == std::string::npos)
+          EXPECT_TRUE(recorded[id].contains(one.name)) << kind << " does not record " << one.name;
+    }
+  }
   TemporaryFolder folder_;
 };
 
@@ -103,6 +130,7 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/summary.json"));
   const std::string train = is_of_retinas() ? "train.3-4" : "train";
   EXPECT_TRUE(std::filesystem::exists(folder_ / ("run/nodes/" + train + "/checkpoints/latest")));
+  expect_declared_metrics();
 }
 
 /// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -203,6 +204,54 @@ TEST_F(Sweep, FailureIsToldAndCounted) {
   EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished") << "from another folder too";
 }
 
+TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
+  const auto tested = [&](const std::string& more) {
+    const Ended ended =
+        run_shell(RETORT_BINARY_DIR
+                      "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
+                      "threads=1 train.epochs=1 data.split.train=0.5 data.split.test=0.25 "
+                      "data.split.validation=0.25 sweep.dir=s -q " +
+                      more,
+                  folder_.path());
+    EXPECT_EQ(ended.exit, 0) << ended.err;
+    std::set<std::string> names;
+    for (const char* trial : {"0", "1", "2"}) {
+      std::string all;
+      std::istringstream lines(file_text(folder_ / "s" / trial / "nodes/evaluate/predictions.csv"));
+      for (std::string line; std::getline(lines, line);) all += line.substr(0, line.find(',')) + " ";
+      names.insert(all);
+    }
+    EXPECT_EQ(results("s")["objective"]["metric"], "validation/loss");
+    std::filesystem::remove_all(folder_ / "s");
+    return names.size();
+  };
+  EXPECT_EQ(tested("seed=1,2,3"), 1u);
+  EXPECT_GT(tested("seed=1,2,3 data.split.seed=null"), 1u) << "which follows the seed";
+}
+
+TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
+  const auto refused = [&](const std::string& more) {
+    return retort(
+        "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+        "seed=1,2 sweep.dir=s " +
+            more,
+        folder_.path());
+  };
+  const Ended foo = refused("--metric foo");
+  EXPECT_EQ(foo.exit, 64);
+  EXPECT_THAT(foo.err, HasSubstr("no trial can have the metric 'foo'"));
+  EXPECT_THAT(foo.err, HasSubstr("there are validation/loss, validation/accuracy, evaluate/top1, "));
+  EXPECT_THAT(refused("--metric evaluate/top2l").err, HasSubstr("did you mean 'evaluate/top1'?"));
+  const Ended late = refused("'sweep.asha={metric: evaluate/top1}'");
+  EXPECT_EQ(late.exit, 78);
+  EXPECT_THAT(late.err, HasSubstr("no trial can have the metric 'evaluate/top1' while it trains"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "s"));
+  ASSERT_EQ(refused("--metric accuracy -q").exit, 0);
+  EXPECT_EQ(results("s")["objective"]["metric"], "evaluate/top1");
+  EXPECT_EQ(retort("sweep show s --metric foo", folder_.path()).exit, 64);
+  EXPECT_EQ(retort("sweep resume s --metric foo", folder_.path()).exit, 64);
+}
+
 TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   folder_.write("answers",
                 "{\"ask\": 0, \"settings\": {\"train.optimizer.learning_rate\": 0.001}}\n"
@@ -222,6 +271,8 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
   EXPECT_EQ(lines[2]["tell"], 0);
   EXPECT_EQ(lines[2]["state"], "finished");
   EXPECT_TRUE(lines[2]["value"].is_number());
+  EXPECT_EQ(lines[2]["metric"], "evaluate/top1");
+  EXPECT_EQ(lines[2]["best"], "largest");
   EXPECT_EQ(lines[4]["refused"], 1);
   EXPECT_THAT(lines[4]["errors"][0].get<std::string>(), HasSubstr("'epoch'"));
   EXPECT_EQ(lines[6]["trial"], 1) << "what was refused is no trial";

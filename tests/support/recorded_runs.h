@@ -18,3 +18,10 @@ inline void write_run(const TemporaryFolder& folder, const std::string& run, con
                                           R"( "metrics": {"evaluate": {"evaluate/top1": {"value": )" +
                                           top1 + R"(, "step": 4}}}})");
 }
+
+/// What summary.json has of a training that was validated: by what it keeps its weights, and what it measured of them.
+inline std::string kept_of(const std::string& monitor, const std::string& value,
+                           const std::string& kind = "train.supervised") {
+  return R"("kept": {"train": {"kind": ")" + kind + R"(", "monitor": ")" + monitor + R"(", "step": 4, "metrics": {")" +
+         monitor + R"(": )" + value + "}}}";
+}

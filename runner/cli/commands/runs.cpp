@@ -242,9 +242,9 @@ Invocation declare_runs() {
   verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best",
-            .type = "RUNKEY",
-            .assumed = "accuracy"});
+            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best. Without it: by the "
+                       "validation metric that most of the runs monitor",
+            .type = "RUNKEY"});
   verb.add({.name = "--all",
             .value = &flags->all,
             .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});

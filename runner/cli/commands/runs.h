@@ -16,7 +16,7 @@ struct RunsFlags {
   std::vector<std::string> words = {};  ///< the run or runs, folders, a filter, tags: as the action has it
   std::string node = {};                ///< reset: whose results go
   std::string sort = {};                ///< ls: a key; empty: by folder
-  std::string metric = {};              ///< best: a key; empty: accuracy
+  std::string metric = {};              ///< best: a key; empty: what most runs monitor
   bool is_reversed = false, all = false, removes = false, yes = false;
   RerunFlags rerun = {};       ///< rerun, reproduce: but for the run and the overrides, which are among the words
   std::string tolerance = {};  ///< reproduce: a number; empty: 1e-3

@@ -38,11 +38,19 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {
     const std::string& name = listing.keys[k].name;
     const bool is_shown = name == "run" || name == "recipe" || name == "status" || name == "started" ||
-                          name == "seconds" || name == "tag";
+                          name == "seconds" || name == "tag" || name == "source";
     const auto is_same = [&](std::size_t other) { return listing.keys[other].name == name; };
     if (!is_shown && std::ranges::none_of(columns, is_same)) columns.push_back(k);
   }
   return columns;
+}
+
+/// An evaluation is indented where it stands below its run, else it says which that is.
+std::string shown_folder(const RunListing& listing, const ListedRun& run) {
+  const std::string& source = run.entry.source;
+  if (source.empty()) return run.folder;
+  const bool is_listed = std::ranges::any_of(listing.runs, [&](const ListedRun& one) { return one.folder == source; });
+  return is_listed ? "  " + run.folder : run.folder + " of " + source;
 }
 
 std::string listing_text(const RunListing& listing) {
@@ -53,7 +61,7 @@ std::string listing_text(const RunListing& listing) {
   for (const ListedRun& run : listing.runs) {
     const RunEntry& entry = run.entry;
     const std::string result = entry.headline.empty() ? "–" : entry.headline + " " + shown_number(run.headline);
-    rows.push_back({printable(run.folder), printable(entry.recipe),
+    rows.push_back({printable(shown_folder(listing, run)), printable(entry.recipe),
                     printable(entry.status) + (entry.smoke ? " (smoke)" : ""), printable(shown_time(entry.started)),
                     entry.seconds > 0 ? duration_text(entry.seconds) : "–", printable(result)});
     for (const std::size_t k : columns) rows.back().push_back(shown_values(run.values[k]));
@@ -81,6 +89,7 @@ Json listing_json(const RunListing& listing) {
                    {"device", entry.device},
                    {"smoke", entry.smoke},
                    {"tags", entry.tags},
+                   {"source", entry.source.empty() ? Json(nullptr) : Json(entry.source)},
                    {"metric", entry.headline.empty() ? Json(nullptr) : Json(entry.headline)},
                    {"value", entry.headline.empty() ? Json(nullptr) : number_json(run.headline)},
                    {"problem", entry.problem.empty() ? Json(nullptr) : Json(entry.problem)},
@@ -140,6 +149,7 @@ ExitCode list_recorded_runs(const RunsFlags& flags, Console& console) {
   warn(console, warnings);
   if (!flags.sort.empty()) sort_runs(*listing, listing->keys.size() - 1, flags.is_reversed);
   else if (flags.is_reversed) std::ranges::reverse(listing->runs);
+  group_evaluations(*listing);
   if (console.json) {
     print_result(console, "runs_ls/1", listing_json(*listing));
   } else {

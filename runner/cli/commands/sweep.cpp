@@ -120,6 +120,18 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
   return settle_slots(memory, flags.slots, threads, console);
 }
 
+/// metric_of_trials() of a sweep that was begun.
+Result<std::string> metric_of_recorded(const std::filesystem::path& folder, const std::vector<Trial>& trials,
+                                       const std::string& wanted, Sources& sources) {
+  if (wanted == "auto") return wanted;
+  TrialNodes nodes;
+  for (const Trial& trial : trials) {
+    const auto recipe = prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
+    if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // else that has been said
+  }
+  return metric_of_trials(wanted, nodes, shipped_schemas());
+}
+
 ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
   auto journal = reopen_sweep(folder);
   if (!journal) return report(console, journal.errors());
@@ -135,15 +147,20 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
   warn(console, found);
   if (!is_auto) slots = slots_of_resumed_sweep(*journal, flags, console);  // after what takes no planning
   if (!slots) return report(console, slots.errors());
+  const auto metric = metric_of_recorded(journal->folder(), journal->trials(), flags.metric, console.sources);
+  if (!metric) return report(console, metric.errors());
   SweepFlags in_slots = flags;
   in_slots.slots.slots = *slots;
+  in_slots.metric = *metric;
   return go_through(*journal, in_slots, console);
 }
 
 ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return report(console, plan.errors());
-  const SweepResults results = read_results(folder, *plan, flags.metric);
+  const auto metric = metric_of_recorded(folder, plan->trials, flags.metric, console.sources);
+  if (!metric) return report(console, metric.errors());
+  const SweepResults results = read_results(folder, *plan, *metric);
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = folder.string();
   if (console.json) print_result(console, "sweep_results/1", json);
@@ -244,7 +261,9 @@ Invocation declare_sweep() {
             .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "The metric that trials are compared by; of a loss the smallest is best",
+            .summary =
+                "The metric that trials are compared by, such as validation/loss; of a loss the smallest is best. "
+                "auto: what the training monitors",
             .type = "NAME",
             .shows_default = true});
   add_reuse(verb, flags->reuse,
@@ -358,6 +377,8 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (!settled) return report(console, settled.errors());
   const PreparedSweep* const prepared = &settled->sweep;
   if (const Diagnostics errors = misused_on_cluster(flags, *prepared); !errors.empty()) return report(console, errors);
+  const auto metric = metric_of_trials(flags.metric, prepared->nodes, schemas);
+  if (!metric) return report(console, metric.errors());
   warn(console, prepared->warnings);
   if (flags.dry_run) {
     if (console.json) print_result(console, "sweep/1", {{"runs", jobs_json(prepared->jobs)}});
@@ -383,6 +404,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
     SweepFlags in_slots = flags;
     in_slots.slots.slots = settled->slots;
+    in_slots.metric = *metric;
     settled->sweep = {};
     malloc_trim(0);  // each trial begins as a copy of what is left
     return go_through(journal, in_slots, console);

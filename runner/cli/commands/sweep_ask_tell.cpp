@@ -45,7 +45,13 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   const Json value = results.objective && metrics.contains(results.objective->metric)
                          ? metrics[results.objective->metric]
                          : Json(nullptr);
-  return {{"value", value}, {"metrics", std::move(metrics)}};
+  Json told = {{"value", value}};
+  if (results.objective) {
+    told["metric"] = results.objective->metric;
+    told["best"] = best_word(*results.objective);
+  }
+  told["metrics"] = std::move(metrics);
+  return told;
 }
 
 /// The recipe that all trials begin with, which says how many slots are for the taking where those are auto.
@@ -138,6 +144,9 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
   SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
   const auto base = base_of_trials(flags, schemas, memory, console);
   if (!base) return report(console, base.errors());
+  auto metric = metric_of_trials(flags.metric, base->nodes, schemas);
+  if (!metric) return report(console, metric.errors());
+  flags.metric = *std::move(metric);
   if (!flags.launcher.empty() || !base->launcher.is_null()) {
     return report(console,
                   {ask_tell_misused("`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
@@ -175,7 +184,11 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
   flags.recipe.overrides = journal->plan().overrides;
   const SchemaSet& schemas = shipped_schemas();
   SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
-  if (const auto base = base_of_trials(flags, schemas, memory, console); !base) return report(console, base.errors());
+  const auto base = base_of_trials(flags, schemas, memory, console);
+  if (!base) return report(console, base.errors());
+  auto metric = metric_of_trials(flags.metric, base->nodes, schemas);
+  if (!metric) return report(console, metric.errors());
+  flags.metric = *std::move(metric);
   const SweepLayout layout(journal->folder());
   for (const Trial& trial : journal->trials()) {
     const auto recipe = flags.slots.slots == 1 || is_over(layout, trial)

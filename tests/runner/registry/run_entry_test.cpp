@@ -34,6 +34,36 @@ TEST(RunEntry, HoldsFactsSettingsAndMetrics) {
   EXPECT_EQ(entry.headline, "evaluate/top1");
 }
 
+TEST(RunEntry, HoldsWhatItsTrainingMonitorsWhereThatWasMeasured) {
+  const TemporaryFolder folder;
+  write_run(folder, "run");
+  folder.write("run/summary.json", R"({"status": "finished", )" + kept_of("validation/loss", "0.5") + "}");
+  EXPECT_EQ(read_entry(folder / "run").monitor, "validation/loss");
+  EXPECT_EQ(read_entry(folder / "run").trained_by, "train.supervised");
+  folder.write(
+      "run/summary.json",
+      R"({"status": "finished", "kept": {"train": {"kind": "train.supervised", "monitor": "validation/loss"}}})");
+  EXPECT_EQ(read_entry(folder / "run").monitor, "");
+}
+
+TEST(RunEntry, EvaluationNamesTheRunThatItEvaluated) {
+  const TemporaryFolder folder;
+  write_run(folder, "run");
+  EXPECT_EQ(read_entry(folder / "run").source, "");
+  folder.write("run/.retort/source.json", R"({"schema": 1, "run": "/a/run", "checkpoints": {}})");
+  EXPECT_EQ(read_entry(folder / "run").source, "/a/run");
+}
+
+TEST(RunEntry, TimeOfARunThatWasKilledIsThatUntilItLastMeasured) {
+  const TemporaryFolder folder;
+  write_run(folder, "run");
+  folder.write("run/metrics.jsonl", R"({"node": "train", "name": "train/loss", "value": 1, "step": 1, "time": 12.5})"
+                                    "\n");
+  EXPECT_EQ(read_entry(folder / "run").seconds, 9);
+  folder.write("run/summary.json", R"({"status": "running", "seconds": 0})");
+  EXPECT_EQ(read_entry(folder / "run").seconds, 12.5);
+}
+
 TEST(RunEntry, ListsAndFlagsAreTexts) {
   const TemporaryFolder folder;
   write_run(folder, "run");
@@ -43,11 +73,11 @@ TEST(RunEntry, ListsAndFlagsAreTexts) {
                           Pair("d", RunValue("{}")), Pair("e", RunValue("3"))));
 }
 
-TEST(RunEntry, OfSeveralNodesTheLastIsMeantAndEachIsNamed) {
+TEST(RunEntry, OfSeveralNodesEachIsNamedByItsNode) {
   const TemporaryFolder folder;
   write_run(folder, "run");
   folder.write("run/summary.json", summary_of(R"({"b": {"loss": {"value": 2}}, "a": {"loss": {"value": 1}}})"));
-  EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2), Pair("loss", 1)));
+  EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2)));
 }
 
 TEST(RunEntry, HeadlineIsTheEvaluationBeforeTheTraining) {

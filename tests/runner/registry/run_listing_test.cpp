@@ -89,7 +89,43 @@ TEST_F(RunListingTest, OfALossTheSmallestIsBest) {
             R"({"status": "finished", "metrics": {"t": {"train/loss": {"value": 0}, "validation/loss": {"value": )") +
             loss + "}}}}");
   }
-  EXPECT_THAT(sorted("loss"), ElementsAre("c", "a", "b"));
+  EXPECT_THAT(sorted("validation/loss"), ElementsAre("c", "a", "b"));
+}
+
+TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
+  for (const auto& [run, more] :
+       {std::pair("a", R"("train/loss": {"value": 2}, "validation/loss": {"value": 1})"),
+        std::pair("b", R"("validation/accuracy": {"value": 0.875})"),
+        std::pair("c", R"("evaluate/top1": {"value": 0.5}, "evaluate/chance": {"value": 2})")})
+    folder_.write(std::string("outputs/") + run + "/summary.json",
+                  std::string(R"({"status": "finished", "metrics": {"n": {)") + more + "}}}");
+  EXPECT_THAT(names(list("loss<3")), ElementsAre("'loss' may be train/loss or validation/loss",
+                                                 "write the whole name of the one that is meant"));
+  for (const std::string key : {"accuracy", "top1", "test_accuracy"}) {
+    EXPECT_THAT(names(list(key + ">0")), ElementsAre("c")) << "the accuracy of a validation is not that of a test";
+    EXPECT_EQ(list("", {key})->keys[0].name, "evaluate/top1");
+  }
+  EXPECT_THAT(names(list("chance=2")), ElementsAre("c"));
+  EXPECT_THAT(names(list("validation/accuracy>0.8")), ElementsAre("b"));
+}
+
+TEST_F(RunListingTest, EvaluationsFollowTheirRuns) {
+  const auto evaluates = [&](const std::string& run, const std::string& source) {
+    write_run(folder_, "outputs/" + run, "1");
+    folder_.write("outputs/" + run + "/.retort/source.json", R"({"schema": 1, "run": ")" + source + "\"}");
+  };
+  evaluates("d", (folder_ / "outputs/a").string());
+  evaluates("e", "/gone/run");
+  evaluates("f", (folder_ / "outputs/a").string());
+  const auto grouped = [&](const std::string& filter) {
+    auto listing = list(filter);
+    group_evaluations(*listing);
+    return names(listing);
+  };
+  EXPECT_THAT(grouped(""), ElementsAre("a", "d", "f", "b", "c", "e"));
+  EXPECT_EQ(list()->runs[3].entry.source, (folder_ / "outputs/a").string());
+  EXPECT_THAT(grouped("run!=" + (folder_ / "outputs/a").string()), ElementsAre("b", "c", "d", "e", "f"));
+  EXPECT_THAT(names(list("source=" + (folder_ / "outputs/a").string())), ElementsAre("d", "f"));
 }
 
 TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {

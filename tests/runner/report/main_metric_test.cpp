@@ -26,6 +26,27 @@ TEST(MainMetric, NameWithoutItsNodeCountsBeforeOneWith) {
       << "whose name only ends so";
 }
 
+TEST(MainMetric, RunsAreChosenByAValidationWhereThereIsOne) {
+  const auto choosing = [](std::vector<std::string> names) { return choosing_metric(names); };
+  EXPECT_EQ(choosing({"evaluate/top1", "validation/accuracy", "validation/loss"}), "validation/accuracy");
+  EXPECT_EQ(choosing({"evaluate/top1", "validation/loss", "validation/x"}), "validation/loss");
+  EXPECT_EQ(choosing({"evaluate/top1", "validation/x"}), "validation/x");
+  EXPECT_EQ(choosing({"a:validation/loss", "b:validation/loss", "evaluate/top1"}), "evaluate/top1");
+}
+
+TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
+  const std::vector<std::string> names = {"a:train/auc", "b:train/auc",     "evaluate/top1",      "evaluate/log_loss",
+                                          "train/loss",  "validation/loss", "validation/accuracy"};
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(metrics_meant("accuracy", names), Names{"evaluate/top1"});
+  EXPECT_EQ(metrics_meant("log_loss", names), Names{"evaluate/log_loss"});
+  EXPECT_EQ(metrics_meant("loss", names), (Names{"train/loss", "validation/loss"}));
+  EXPECT_EQ(metrics_meant("validation/loss", names), Names{"validation/loss"});
+  EXPECT_EQ(metrics_meant("train/auc", names), (Names{"a:train/auc", "b:train/auc"}));
+  EXPECT_EQ(metrics_meant("b:train/auc", names), Names{"b:train/auc"});
+  EXPECT_EQ(metrics_meant("oss", names), Names{});
+}
+
 TEST(MainMetric, OfLossesErrorsRanksAndPerplexitiesTheSmallestIsBest) {
   for (const char* metric : {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity"})
     EXPECT_TRUE(is_smaller_better(metric)) << metric;

@@ -44,9 +44,8 @@ TEST_F(SweepResultsTest, OfAStoppedTrialItsLastRungCounts) {
   asha_ = {.metric = "validation/loss", .last = {}};
   trials_[1].state = TrialState::kStopped;
   trials_[1].rungs = {3, 2.5};
-  const SweepResults all = results();
-  EXPECT_EQ(all.trials[1].metrics, (std::map<std::string, double>{{"validation/loss", 2.5}}));
-  EXPECT_EQ(all.best()->trial.number, 0u);
+  EXPECT_EQ(results().trials[1].metrics, (std::map<std::string, double>{{"validation/loss", 2.5}}));
+  EXPECT_EQ(results("train/loss").best()->trial.number, 0u);
 }
 
 TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
@@ -62,6 +61,36 @@ TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
   EXPECT_EQ(results("train/loss").best()->trial.number, 1u);
   EXPECT_TRUE(results("train/loss").objective->is_smaller_better);
   EXPECT_EQ(results("nothing").best(), nullptr);
+}
+
+TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
+  const auto validated = [&](std::size_t trial, const std::string& monitor, double top1, double loss, double accuracy) {
+    folder_.write(
+        std::to_string(trial) + "/summary.json",
+        nlohmann::json{{"metrics",
+                        {{"evaluate", {{"evaluate/top1", {{"value", top1}, {"step", 4}}}}},
+                         {"train", {{"validation/loss", {{"value", 9}}}, {"validation/accuracy", {{"value", 0}}}}}}},
+                       {"kept",
+                        {{"train",
+                          {{"kind", "train.supervised"},
+                           {"monitor", monitor},
+                           {"step", 4},
+                           {"metrics", {{"validation/loss", loss}, {"validation/accuracy", accuracy}}}}}}}}
+            .dump());
+  };
+  for (const char* seed : {"1", "2", "3"}) add(seed, "0.1", 0, 0);
+  validated(0, "validation/loss", 0.9, 3, 0.5);
+  validated(1, "validation/loss", 0.1, 1, 0.25);
+  validated(2, "validation/accuracy", 0.2, 2, 0.75);
+  EXPECT_EQ(results().objective->metric, "validation/loss") << "which most of them monitor";
+  EXPECT_EQ(results().best()->trial.number, 1u) << "by the weights that it keeps, and not by the test";
+  EXPECT_THAT(results_text(results()), HasSubstr("\nbest: trial 1, validation/loss 1.0000\n\nover seeds"));
+  validated(1, "validation/accuracy", 0.1, 1, 0.25);
+  EXPECT_EQ(results().best()->trial.number, 2u);
+  EXPECT_EQ(to_json(results())["objective"]["of_test_data"], false);
+  EXPECT_EQ(results("evaluate/top1").best()->trial.number, 0u);
+  EXPECT_THAT(results_text(results("evaluate/top1")), HasSubstr("\nchosen by test data: evaluate/top1 is no fair"));
+  EXPECT_EQ(to_json(results("evaluate/top1"))["objective"]["of_test_data"], true);
 }
 
 TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
@@ -115,6 +144,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "    2  waiting      3              –        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
+            "no trial has been validated, so that test data choose: evaluate/top1 is no fair estimate any more of what "
+            "the best is worth\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"
             "all              1              0.7500     –\n");

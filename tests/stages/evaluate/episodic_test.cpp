@@ -60,7 +60,7 @@ TEST_F(EpisodicEvaluation, MeasuresEveryEpisodeAndTheirMean) {
   EXPECT_GT(metrics["top1"], 0.6);  // the points of a class lie together
   EXPECT_EQ(metrics["per_class"].size(), 5u);
   EXPECT_THAT(context_.said.back(), testing::StartsWith("accuracy "));
-  EXPECT_EQ(context_.values("evaluate/top1").front(), metrics["top1"]);
+  EXPECT_EQ(context_.values("evaluate/episode_accuracy").front(), metrics["top1"]);
 
   const std::string lines = text_of(context_.node().folder / "episodes.csv");
   EXPECT_EQ(std::ranges::count(lines, '\n'), 31);
