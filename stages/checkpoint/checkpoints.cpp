@@ -45,6 +45,8 @@ struct Checkpoints::Saved {
   std::optional<double> metric;
 };
 
+bool Checkpoints::is_measured(const Saved& one) { return one.metric.has_value(); }
+
 Checkpoints::Checkpoints(fs::path folder, CheckpointOptions options, runner::Storage& storage)
     : folder_(std::move(folder)), options_(options), storage_(storage) {}
 
@@ -60,7 +62,7 @@ fs::path Checkpoints::save(const TrainingState& state) {
   point(kLatestCheckpoint, name);
 
   const std::vector<Saved> all = saved();
-  const auto best = std::ranges::find_if(all, [](const Saved& one) { return one.metric.has_value(); });
+  const auto best = std::ranges::find_if(all, is_measured);
   if (best != all.end() && pointed_to(folder_ / kBestCheckpoint) != best->name) point(kBestCheckpoint, best->name);
   remove_spare(all);
   return folder_ / to_text(name);
@@ -70,9 +72,14 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
+/// A save that was cut off has not pointed to the best yet; where the one that is pointed to is damaged, nobody knows
+/// which is.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
-  return load(kBestCheckpoint, std::ranges::any_of(saved(), [](const Saved& one) { return one.metric.has_value(); }),
-              part);
+  const std::vector<Saved> all = saved();
+  const auto best = std::ranges::find_if(all, is_measured);
+  const auto named = std::ranges::find(all, pointed_to(folder_ / kBestCheckpoint), &Saved::name);
+  if (best != all.end() && named != all.end() && named->is_whole) return read(best->name, part);
+  return load(kBestCheckpoint, best != all.end(), part);
 }
 
 std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_expected, CheckpointPart part) const {
@@ -81,9 +88,12 @@ std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_ex
   const auto name = pointed_to(file);
   if (!name && (is_expected || fs::exists(file, error)))
     throw StageError(ErrorCode::kDamagedWeights, no_checkpoint_named(file));
-  if (!name) return std::nullopt;
-  const fs::path folder = folder_ / to_text(*name);
-  return FoundCheckpoint{folder, read_checkpoint(folder, part)};
+  return name ? std::optional(read(*name, part)) : std::nullopt;
+}
+
+FoundCheckpoint Checkpoints::read(const CheckpointName& name, CheckpointPart part) const {
+  const fs::path folder = folder_ / to_text(name);
+  return {folder, read_checkpoint(folder, part)};
 }
 
 Continuation Checkpoints::load_to_continue() {
@@ -95,18 +105,29 @@ Continuation Checkpoints::load_to_continue() {
       },
       damaged);
   for (const auto& [broken, what] : damaged) result.damaged.push_back(what + (broken ? set_aside(*broken) : ""));
-  if (name) repair_pointers(*name, result.damaged);
+  if (name) finish_save(*name, result.damaged);
   return result;
 }
 
-/// A training that is done saves nothing more, and so sets no pointer.
-void Checkpoints::repair_pointers(const CheckpointName& latest, std::vector<std::string>& said) {
+/// Does what the last save has not come to: a training that is done saves nothing more.
+void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::string>& said) {
+  const bool was_whole = said.empty();
   if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);
+  for (const CheckpointName& name : list_checkpoints(folder_))
+    if (was_whole && name > latest) remove(name);  // never pointed to: it comes about again
   const std::vector<Saved> all = saved();
-  const auto best = pointed_to(folder_ / kBestCheckpoint);
-  if (!all.front().metric || std::ranges::find(all, best, &Saved::name) != all.end()) return;
-  if (!best) said.push_back(no_checkpoint_named(folder_ / kBestCheckpoint));
-  point(kBestCheckpoint, all.front().name);
+  const auto best = std::ranges::find_if(all, is_measured);
+  const fs::path file = folder_ / kBestCheckpoint;
+  const auto named = pointed_to(file);
+  if (best != all.end() && named != best->name) {
+    std::error_code error;
+    const bool is_lost = !named && (fs::exists(file, error) || std::ranges::count_if(all, is_measured) > 1);
+    if (is_lost) said.push_back(no_checkpoint_named(file));
+    point(kBestCheckpoint, best->name);
+  }
+  if (!was_whole) return;
+  remove_leftovers();
+  remove_spare(all);
 }
 
 bool Checkpoints::can_continue() const {
@@ -119,8 +140,10 @@ bool Checkpoints::can_continue() const {
 std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read, std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
   const auto latest = pointed_to(folder_ / kLatestCheckpoint), best = pointed_to(folder_ / kBestCheckpoint);
+  std::error_code error;
+  const bool is_lost = !latest && (names.size() > 1 || fs::exists(folder_ / kLatestCheckpoint, error));
   if (latest) names.insert(names.begin(), *latest);
-  else if (!names.empty()) damaged.push_back({std::nullopt, no_checkpoint_named(folder_ / kLatestCheckpoint)});
+  else if (is_lost) damaged.push_back({std::nullopt, no_checkpoint_named(folder_ / kLatestCheckpoint)});
 
   const auto is_whole = [&](const CheckpointName& name, const Read& look) {
     const auto is_it = [&](const Damage& one) { return one.name == name; };
@@ -221,7 +244,7 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
   }
   std::int64_t measured = 0;
   for (const Saved& one : all) {
-    if (one.metric && ++measured <= options_.keep_best) kept.push_back(one.name);
+    if (is_measured(one) && ++measured <= options_.keep_best) kept.push_back(one.name);
   }
   std::vector<Saved> newest_first = all;
   std::ranges::sort(newest_first, std::ranges::greater(), &Saved::name);
@@ -231,10 +254,14 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
       whole += one.is_whole ? 1 : 0;
       continue;
     }
-    // Under another name first, so that one that is half removed is not taken for a checkpoint.
-    const fs::path old = hidden(folder_, one.name, ".old");
-    if (storage_.rename(folder_ / to_text(one.name), old) == 0) runner::remove_all(old, storage_);
+    remove(one.name);
   }
+}
+
+/// Under another name first, so that one that is half removed is not taken for a checkpoint.
+void Checkpoints::remove(const CheckpointName& name) {
+  const fs::path old = hidden(folder_, name, ".old");
+  if (storage_.rename(folder_ / to_text(name), old) == 0) runner::remove_all(old, storage_);
 }
 
 void Checkpoints::remove_leftovers() {

@@ -53,11 +53,13 @@ class Checkpoints {
   /// The one that `latest` names; nullopt where there is none at all. Throws runner::StageError, kDamagedWeights, where
   /// that one is damaged: only a training that continues may do with another.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// The one that `best` names, likewise; nullopt where none has been measured.
+  /// The best of all, likewise; nullopt where none has been measured. That is the one that `best` names, but where a
+  /// save was cut off before it was pointed to.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
   /// The one that `latest` names or, if that is damaged, the newest that is whole; where the one that `best` names is
   /// damaged, the newest before it, so that it comes about again. A damaged one is renamed, to damaged-step-00001234.
+  /// What the last save was to do after that, it does: it may have been cut off.
   Continuation load_to_continue();
   /// Whether that would find one.
   bool can_continue() const;
@@ -74,14 +76,17 @@ class Checkpoints {
   };
   using Read = std::function<void(const std::filesystem::path& folder)>;
   std::optional<FoundCheckpoint> load(const char* pointer, bool is_expected, CheckpointPart part) const;
+  FoundCheckpoint read(const runner::CheckpointName& name, CheckpointPart part) const;
   std::optional<runner::CheckpointName> find_to_continue(const Read& read, std::vector<Damage>& damaged) const;
   std::string set_aside(const runner::CheckpointName& name);
-  void repair_pointers(const runner::CheckpointName& latest, std::vector<std::string>& said);
+  void finish_save(const runner::CheckpointName& latest, std::vector<std::string>& said);
   struct Saved;
+  static bool is_measured(const Saved& one);
   std::vector<Saved> saved() const;
   void make_room(const TrainingState& state);
   void point(const char* name, const runner::CheckpointName& to);
   void remove_spare(const std::vector<Saved>& all);
+  void remove(const runner::CheckpointName& name);
   void remove_leftovers();
 
   std::filesystem::path folder_;

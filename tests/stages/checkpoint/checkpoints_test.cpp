@@ -308,6 +308,39 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
   EXPECT_GT(points, old_ones + 15);  // and while pointers were set and spare ones removed
 }
 
+// A training that is done saves nothing more: what its last save did not come to is done when it continues.
+TEST_F(CheckpointsTest, LastSaveThatWasCutOffIsFinishedByATrainingThatContinues) {
+  const CheckpointOptions options{.keep_last = 1};
+  const auto save_earlier = [&] {
+    fs::remove_all(folder());
+    checkpoints(options).save(training_state(1, 0.5));
+    checkpoints(options).save(training_state(2, 0.6));
+  };
+  for (const Fault::Deed deed : {Fault::Deed::kKill, Fault::Deed::kFail, Fault::Deed::kFull}) {
+    int finished = 0;
+    for (std::int64_t point = 1; point <= 60; ++point) {
+      SCOPED_TRACE(point);
+      save_earlier();
+      signal_of_child([&] {
+        FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, deed});
+        try {
+          checkpoints(options, storage).save(training_state(3, 0.4));
+        } catch (const runner::WriteError&) {
+        }
+      });
+      const bool is_latest = checkpoints(options).load_latest()->state.step == 3;
+      if (is_latest) EXPECT_EQ(checkpoints(options).load_best()->state.step, 3);
+      const Continuation found = checkpoints(options).load_to_continue();
+      EXPECT_EQ(found.damaged, Names());
+      finished += is_latest ? 1 : 0;
+      EXPECT_EQ(entries(), is_latest ? (Names{"best", "latest", "step-00000003"})
+                                     : (Names{"best", "latest", "step-00000001", "step-00000002"}));
+      EXPECT_EQ(pointer("best"), is_latest ? "step-00000003\n" : "step-00000001\n");
+    }
+    EXPECT_GT(finished, 5);
+  }
+}
+
 TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
   for (std::int64_t point = 1;; ++point) {
     fs::remove_all(folder());
@@ -316,8 +349,12 @@ TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
       checkpoints({}, storage).save(training_state(1, 0.5));
     });
     if (signal == 0) break;
-    const auto found = checkpoints().load_to_continue().from;
-    if (found) expect_same(found->state, training_state(1, 0.5));
+    const Continuation continuation = checkpoints().load_to_continue();
+    EXPECT_EQ(continuation.damaged, Names()) << "at " << point;
+    if (const auto& found = continuation.from) {
+      expect_same(found->state, training_state(1, 0.5));
+      EXPECT_EQ(pointer("best"), pointer("latest")) << "at " << point;
+    }
     checkpoints().save(training_state(2, 0.4));
     EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002"})) << "at " << point;
   }
