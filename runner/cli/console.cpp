@@ -83,4 +83,10 @@ void warn(Console& console, const Diagnostics& warnings) {
   }
 }
 
+Lease::Options with_warnings(Console& console) {
+  return {.on_wait = [&console](const std::string& line) {
+    warn(console, {{.code = ErrorCode::kRunBusy, .message = line, .severity = Severity::kWarning}});
+  }};
+}
+
 }  // namespace runner

@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/cli/standard_output.h"
+#include "runner/disk/lease.h"
 #include "runner/error/diagnostic.h"
 #include "runner/error/verbosity.h"
 
@@ -47,5 +48,8 @@ ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
 /// Warnings only, on `err`; silent when quiet. With `json` they come with the results.
 void warn(Console& console, const Diagnostics& warnings);
+
+/// Taking a lease that warns of what it waits for. `console` is borrowed.
+Lease::Options with_warnings(Console& console);
 
 }  // namespace runner

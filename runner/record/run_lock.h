@@ -2,25 +2,26 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
-#include "runner/disk/descriptor.h"
+#include "runner/disk/folder_lock.h"
 #include "runner/error/result.h"
 
 namespace runner {
 
-/// Who works on a run holds a lock on its folder: on .retort, by flock(2), so that it ends with the process
-/// however that ends. retort and its worker hold it together; nobody can resume the run before both have gone.
+/// Who works on a run holds the lock on its folder: on .retort, on whatever machine (folder_lock.h). retort and its
+/// worker hold it together; nobody can resume the run before both have gone.
 class RunLock {
  public:
-  /// For the retort that runs or resumes it. Waits a moment for a worker whose retort was killed; kRunBusy where the
-  /// run is at work all the same.
-  static Result<RunLock> take(const std::filesystem::path& run_folder);
+  /// For the retort that runs or resumes it. Waits a moment for a worker whose retort was killed, and for signs of life
+  /// of a retort on another machine, of which Lease::Options::on_wait tells; kRunBusy where the run is at work.
+  static Result<RunLock> take(const std::filesystem::path& run_folder, Lease::Options options = {});
   /// For the worker of the one that took it.
   static Result<RunLock> join(const std::filesystem::path& run_folder);
 
  private:
-  explicit RunLock(Descriptor file) : file_(std::move(file)) {}
-  Descriptor file_;
+  explicit RunLock(FolderLock lock) : lock_(std::move(lock)) {}
+  FolderLock lock_;
 };
 
 /// How a run stands whose summary says `recorded`: "interrupted" where that is "running" and nobody holds the lock, for

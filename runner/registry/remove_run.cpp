@@ -83,7 +83,7 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
 
 }  // namespace
 
-Result<RemovableRun> removable_run(const fs::path& folder) {
+Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options options) {
   const std::string shown = "'" + folder.string() + "'";
   if (std::ranges::find(folder, fs::path("..")) != folder.end()) {
     return refused(ErrorCode::kUsage, shown + " has '..' in it", "name the folder of the run without it");
@@ -99,7 +99,7 @@ Result<RemovableRun> removable_run(const fs::path& folder) {
     return refused(ErrorCode::kNoRun, shown + " has no record of a run, so it is not removed",
                    "name the folders of runs, one by one: `retort runs ls` lists them");
   }
-  auto lock = RunLock::take(path);
+  auto lock = RunLock::take(path, std::move(options));
   if (!lock) return lock.errors();
   return RemovableRun{folder, bytes_below(path), *std::move(lock)};
 }

@@ -20,7 +20,7 @@ struct RemovableRun {
 
 /// kUsage for a name with "..", kNoRun where it is a link or has no record of a run, kRunBusy where a process is at
 /// work on it.
-Result<RemovableRun> removable_run(const std::filesystem::path& folder);
+Result<RemovableRun> removable_run(const std::filesystem::path& folder, Lease::Options options = {});
 
 /// Removes what Retort writes into a run's folder, the mark of the run last, so that what a kill leaves can be removed
 /// again; then the folder where nothing else is in it. No link is followed: links are removed themselves. The names in

@@ -51,7 +51,10 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
     if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
   }
   const std::filesystem::path path = folder_to_write();
-  auto lock = RunLock::take(path);
+  const auto on_wait = [&](const std::string& line) {
+    report({.code = ErrorCode::kRunBusy, .message = line, .severity = Severity::kWarning});
+  };
+  auto lock = RunLock::take(path, {.on_wait = on_wait});
   if (!lock) throw CannotOpenRecord{lock.errors()};
   lock_.emplace(*std::move(lock));
   if (is_resumed()) {

@@ -1,19 +1,15 @@
 #include "runner/sweep/sweep_journal.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/lock_folder.h"
 #include "runner/protocol/event.h"
 #include "runner/record/run_summary.h"
 #include "runner/sweep/sweep_layout.h"
@@ -181,30 +177,14 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
                     "start the sweep again in another folder"};
 }
 
-/// " (process 1234)": who holds a lock on that file, where the system says so.
-std::string lock_holder(const Descriptor& file) {
-  struct stat facts {};
-  if (!file.is_open() || fstat(*file, &facts) != 0) return "";
-  const std::string inode = ":" + std::to_string(facts.st_ino) + " ";
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream words(line);
-    std::string number, type, kind, access, process;
-    words >> number >> type >> kind >> access >> process;
-    if (type == "FLOCK" && line.find(inode) != line.npos) return " (process " + process + ")";
-  }
-  return "";
-}
-
-Result<Descriptor> lock_sweep(const fs::path& folder) {
-  const fs::path path = SweepLayout(folder).recipes();
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (file.is_open() && try_lock(file)) return file;
-  return Diagnostic{ErrorCode::kRunBusy,
-                    {},
-                    "",
-                    "the sweep '" + folder.string() + "' is at work in another process" + lock_holder(file),
-                    "wait until it ends, or stop it: only one process may continue a sweep"};
+Result<FolderLock> lock_sweep(const fs::path& folder, Lease::Options options = {}) {
+  return FolderLock::take(SweepLayout(folder).recipes(),
+                          {ErrorCode::kRunBusy,
+                           {},
+                           "",
+                           "the sweep '" + folder.string() + "' is at work in another process{}",
+                           "wait until it ends, or stop it: only one process may continue a sweep"},
+                          std::move(options));
 }
 
 }  // namespace
@@ -220,10 +200,10 @@ SweepJournal SweepJournal::make(fs::path folder, SweepPlan plan, Storage& storag
   return journal;
 }
 
-Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage) {
+Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage, Lease::Options options) {
   auto before = read_journal(folder);
   if (!before) return before.errors();
-  auto lock = lock_sweep(folder);
+  auto lock = lock_sweep(folder, std::move(options));
   if (!lock) return lock.errors();
   auto read = read_journal(folder);  // again: whoever held the lock may have written meanwhile
   if (!read) return read.errors();
@@ -261,7 +241,7 @@ std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> setti
 }
 
 void SweepJournal::flush() {
-  if (::syncfs(*lock_) != 0) throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
+  if (::syncfs(*lock_.folder()) != 0) throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
   file_->append(journal_line({{"flushed", plan_.unflushed.size()}}));
   file_->sync();
   plan_.unflushed.clear();

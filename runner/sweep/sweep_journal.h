@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/descriptor.h"
+#include "runner/disk/folder_lock.h"
 #include "runner/disk/new_file.h"
 #include "runner/error/result.h"
 #include "runner/sweep/asha.h"
@@ -27,8 +27,8 @@ struct SweepPlan {
 };
 
 /// The journal of a sweep, sweep.jsonl: a line that says what it is, then one for each thing that happens to a trial.
-/// It only grows, and what is in it decides what is still to be done. Whoever writes it holds a lock (flock(2)) on the
-/// sweep's folder, which ends with the process; nobody else can continue the sweep meanwhile.
+/// It only grows, and what is in it decides what is still to be done. Whoever writes it holds the lock on the
+/// sweep's folder (folder_lock.h); nobody else can continue the sweep meanwhile, on whatever machine.
 class SweepJournal {
  public:
   /// Of a new sweep in `folder`, which was made for it (sweep_layout.h) and holds no journal. Throws WriteError.
@@ -36,7 +36,8 @@ class SweepJournal {
   /// Of the sweep in `folder`, to be continued: trials that were at work are interrupted. kNoRun where there is none,
   /// kDamagedRecord where its first line cannot be read, kRunBusy where somebody works on it. A last line that was cut
   /// off is dropped.
-  static Result<SweepJournal> reopen(const std::filesystem::path& folder, Storage& storage = disk());
+  static Result<SweepJournal> reopen(const std::filesystem::path& folder, Storage& storage = disk(),
+                                     Lease::Options options = {});
   /// What the journal in `folder` says, whoever works on it. Errors as of reopen(), but for kRunBusy.
   static Result<SweepPlan> read(const std::filesystem::path& folder);
 
@@ -58,12 +59,12 @@ class SweepJournal {
   void flush();
 
  private:
-  SweepJournal(std::filesystem::path folder, SweepPlan plan, Descriptor lock)
+  SweepJournal(std::filesystem::path folder, SweepPlan plan, FolderLock lock)
       : folder_(std::move(folder)), plan_(std::move(plan)), lock_(std::move(lock)) {}
 
   std::filesystem::path folder_;
   SweepPlan plan_;
-  Descriptor lock_;
+  FolderLock lock_;
   std::optional<NewFile> file_;
 };
 

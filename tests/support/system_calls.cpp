@@ -39,6 +39,10 @@ int open(const char* path, int flags, ...) {
   const int mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, int) : 0;
   va_end(rest);
   if (watched) watched->see_open(path, flags);
+  if (watched && watched->new_file_error() != 0 && (flags & O_CREAT)) {
+    errno = watched->new_file_error();
+    return -1;
+  }
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 

@@ -34,7 +34,11 @@ class WatchedCalls {
   /// There are no locks here: what flock(2) says of every file from here on.
   void break_locks() { has_no_locks_ = true; }
 
+  /// From here on no file can be made: what open(2) says, as errno.
+  void fail_new_files(int error) { new_file_error_ = error; }
+
   bool has_no_locks() const { return has_no_locks_; }
+  int new_file_error() const { return new_file_error_; }
   bool refuses_lock() {
     if (locks_to_grant_ > 0 && locks_to_grant_-- > 0) return false;
     return locks_to_refuse_ > 0 && locks_to_refuse_-- > 0;
@@ -47,4 +51,5 @@ class WatchedCalls {
   std::vector<std::string> flushed_;
   int locks_to_refuse_ = 0, locks_to_grant_ = 0;
   bool has_no_locks_ = false;
+  int new_file_error_ = 0;
 };

@@ -117,7 +117,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
         console,
         {{ErrorCode::kUsage, {}, "", "the run has no node '" + flags.node + "'", did_you_mean(flags.node, ids)}});
   }
-  const auto lock = RunLock::take(known->run.folder);
+  const auto lock = RunLock::take(known->run.folder, with_warnings(console));
   if (!lock) return report(console, lock.errors());
   try {
     reset_node(known->run.folder, known->graph, flags.node);

@@ -52,7 +52,7 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
   Diagnostics errors;
   std::uintmax_t bytes = 0;
   for (const std::string& folder : flags.words) {
-    auto run = removable_run(folder);
+    auto run = removable_run(folder, with_warnings(console));
     if (!run) {
       errors.insert(errors.end(), run.errors().begin(), run.errors().end());
       continue;

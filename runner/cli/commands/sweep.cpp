@@ -133,7 +133,7 @@ Result<std::string> metric_of_recorded(const std::filesystem::path& folder, cons
 }
 
 ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
-  auto journal = reopen_sweep(folder);
+  auto journal = reopen_sweep(folder, console);
   if (!journal) return report(console, journal.errors());
   const auto& words = flags.recipe.overrides;
   NamedRecipe named = flags.recipe;
@@ -286,11 +286,11 @@ Diagnostics errors_among(const Diagnostics& found) {
   return errors;
 }
 
-Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder) {
+Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& console) {
   if (const auto plan = SweepJournal::read(folder); !plan) return plan.errors();
   std::error_code error;
   const auto whole = std::filesystem::absolute(folder, error);
-  auto journal = SweepJournal::reopen(whole.lexically_normal());
+  auto journal = SweepJournal::reopen(whole.lexically_normal(), disk(), with_warnings(console));
   if (!journal) return journal;
   std::filesystem::current_path(journal->plan().folder, error);  // where relative paths of the recipes stand
   if (error) {

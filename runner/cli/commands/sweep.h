@@ -43,7 +43,7 @@ ExitCode ask_and_tell(const SweepFlags& flags, Console& console);
 
 /// The sweep in `folder`, to be continued; the process goes to the folder where it was begun. Errors as of
 /// SweepJournal::reopen(), and kMissingFolder.
-Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder);
+Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& console);
 /// Those that are no warnings.
 Diagnostics errors_among(const Diagnostics& found);
 

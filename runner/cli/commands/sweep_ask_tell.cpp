@@ -173,7 +173,7 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
                   {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
                                     "it goes on with the recipe and the values that the sweep was begun with")});
   }
-  auto journal = reopen_sweep(flags.recipe.overrides[1]);
+  auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());
   if (!journal->plan().is_asked) {
     return report(console,

@@ -1,0 +1,65 @@
+// Who may work on a run where the file system has no locks, through the real programs.
+
+#include <algorithm>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class WithoutLocks : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Ended made =
+        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    ASSERT_EQ(made.exit, 0) << made.err;
+  }
+  /// Of flock(2) every file of `line`'s programs hears that there is none.
+  Ended shell(const std::string& line) const {
+    return run_shell(
+        "export LD_PRELOAD=" RETORT_WRITING_CALLS " NO_FLOCK=37 PATH=" RETORT_BINARY_DIR "/bin:$PATH; " + line,
+        folder_.path());
+  }
+  static constexpr const char* kRun =
+      "retort run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+      "model.num_hidden_layers=1 train.batch_size=8 run.dir=run -q ";
+  TemporaryFolder folder_;
+};
+
+TEST_F(WithoutLocks, RunAtWorkIsLeftAloneAndAfterItsEndGoesOn) {
+  const Ended ended = shell(std::string(kRun) +
+                            "train.epochs=5000 & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
+                            "0.02; done; retort resume run; echo $? >busy; retort runs ls . >listed; kill -KILL $run; "
+                            "wait $run; retort runs ls . >listed_later; true");
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_EQ(file_text(folder_ / "busy"), "69\n");
+  EXPECT_THAT(ended.err, HasSubstr("error[E0805]: the run '"));
+  EXPECT_THAT(ended.err, HasSubstr("or stop it (process "));
+  EXPECT_THAT(file_text(folder_ / "listed"), HasSubstr("running"));
+  EXPECT_THAT(file_text(folder_ / "listed_later"), HasSubstr("interrupted"));
+}
+
+TEST_F(WithoutLocks, OfTwoThatResumeAtOnceOneDoes) {
+  ASSERT_EQ(shell(std::string(kRun) + "train.epochs=40 train.log_every=1").exit, 0);
+  const std::string whole = file_text(folder_ / "run/metrics.jsonl");
+  fs::remove_all(folder_ / "run");
+  ASSERT_NE(shell("export RETORT_FAULT=retort-worker/step:5:kill_both; " + std::string(kRun) +
+                  "train.epochs=40 train.log_every=1")
+                .exit,
+            0);
+  const Ended both =
+      shell("for i in 1 2; do { retort resume run -q; echo $? >exit$i; } & done; wait; sort exit1 exit2 >exits; true");
+  // The second finds the first at work; or, if it came late, that all is done.
+  const std::string exits = file_text(folder_ / "exits");
+  EXPECT_TRUE(exits == "0\n69\n" || (exits == "0\n0\n" && !fs::exists(folder_ / "run/.retort/resume-2")))
+      << exits << both.err;
+  EXPECT_EQ(std::ranges::count(file_text(folder_ / "run/metrics.jsonl"), '\n'), std::ranges::count(whole, '\n'));
+}
+
+}  // namespace
