@@ -91,5 +91,48 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
   }
 }
 
+/// Else runs that differ in nothing but their seed would be tested on different images.
+TEST(Schemas, DataAreDividedAlikeWhateverTheSeedOfARun) {
+  std::size_t divided = 0;
+  for (const SchemaFile& file : embedded_schemas()) {
+    if (!file.path.starts_with("data/")) continue;
+    const Json properties = Json::parse(file.text).value("properties", Json::object());
+    for (const char* seed : {"/split/properties/seed", "/split_seed"}) {
+      const Json::json_pointer place(seed);
+      if (!properties.contains(place)) continue;
+      EXPECT_EQ(properties[place].value("default", Json()), 0) << file.path;
+      ++divided;
+    }
+  }
+  EXPECT_GE(divided, 5u);
+}
+
+TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  ASSERT_TRUE(schemas);
+  for (const Kind& kind : schemas->kinds())
+    EXPECT_EQ(kind.metrics.empty(), kind.family != "train" && kind.family != "evaluate") << kind.name;
+  const auto validated = [&](const Kind& kind, const std::string& score) {
+    return std::ranges::any_of(kind.metrics,
+                               [&](const DeclaredMetric& metric) { return metric.covers("validation/" + score); });
+  };
+  for (const Kind& kind : schemas->kinds()) {
+    if (kind.family != "train") continue;
+    const Json* document = schemas->document(kind.name);
+    for (const Json& score : (*document)["properties"]["monitor"]["enum"])
+      EXPECT_TRUE(validated(kind, score)) << kind.name << " monitors " << score;
+  }
+}
+
+TEST(DeclaredMetrics, StarStandsForAnyText) {
+  const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top*"}, plain{"validation/loss"};
+  EXPECT_TRUE(of_class.covers("evaluate/auc/3"));
+  EXPECT_FALSE(of_class.covers("evaluate/auc/"));
+  EXPECT_TRUE(ranked.covers("evaluate/top5"));
+  EXPECT_FALSE(ranked.covers("evaluate/to"));
+  EXPECT_TRUE(plain.covers("validation/loss"));
+  EXPECT_FALSE(plain.covers("validation/losses"));
+}
+
 }  // namespace
 }  // namespace runner

@@ -21,5 +21,12 @@ TEST(Listed, ManyAreCounted) {
   EXPECT_EQ(listed({}, 1, "'"), "");
 }
 
+TEST(Either, OneOfThemIsMeant) {
+  EXPECT_EQ(either(kNames, 3), "a, b or c");
+  EXPECT_EQ(either(std::span(kNames).first(2), 3), "a or b");
+  EXPECT_EQ(either(std::span(kNames).first(1), 3), "a");
+  EXPECT_EQ(either(kNames, 2), "a, b or 1 more");
+}
+
 }  // namespace
 }  // namespace runner
