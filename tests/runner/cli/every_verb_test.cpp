@@ -178,6 +178,7 @@ class RecordedRuns {
                     "model: {kind: model.linear_probe}\nmemory: {kind: memory.policy}\n"
                     "train: {kind: train.supervised, epochs: 2, optimizer: {learning_rate: 0.001}}\n"
                     "evaluate: {kind: evaluate.classification}\n");
+      folder_.write(run + "/.retort/graph.json", R"({"nodes": [{"id": "train", "kind": "train.supervised"}]})");
       folder_.write(run + "/summary.json",
                     R"({"schema": 1, "recipe": "probe", "status": ")" + (run == "measured" ? "finished" : run) +
                         R"(", "exit": 0, "started": "2026-01-31T12:00:00+0000", "seconds": 1, "nodes": [],)"

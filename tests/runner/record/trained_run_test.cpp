@@ -101,5 +101,23 @@ TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
   EXPECT_EQ(chosen({{"train", {}}}, "model"), "E0501 the run has no training 'model' | it has 'train'");
 }
 
+TEST_F(TrainedRun, HasWeightsWhereEachOfItsTrainingsHasSavedSome) {
+  const auto graph = [&](const std::string& nodes) {
+    std::ofstream(folder_.path() / ".retort/graph.json") << "{\"nodes\": [" << nodes << "]}";
+  };
+  fs::create_directories(folder_.path() / ".retort");
+  EXPECT_FALSE(has_weights(folder_.path())) << "it was killed before it began";
+  std::ofstream(folder_.path() / ".retort/environment.json") << "{}";
+  graph(R"({"id": "data", "kind": "data.image_folder"})");
+  EXPECT_FALSE(has_weights(folder_.path())) << "it trains nothing";
+  graph(R"({"id": "train.0", "kind": "train.binary"}, {"id": "train.1", "kind": "train.binary"}, 3, {"id": 4})");
+  save("train.0");
+  EXPECT_FALSE(has_weights(folder_.path()));
+  save("train.1");
+  EXPECT_TRUE(has_weights(folder_.path()));
+  std::ofstream(folder_.path() / ".retort/source.json") << R"({"run": "elsewhere"})";
+  EXPECT_FALSE(has_weights(folder_.path())) << "it is an evaluation";
+}
+
 }  // namespace
 }  // namespace runner
