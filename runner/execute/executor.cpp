@@ -34,6 +34,12 @@ struct DoesNotFit {
   Diagnostic error;
 };
 
+/// Is there a node whose results are looked for in other runs?
+bool may_reuse(const Graph& graph, const RunOptions& options) {
+  if (!options.reuse || options.reuse->which == ReuseOptions::Which::kNone) return false;
+  return options.reuse->which == ReuseOptions::Which::kAll || std::ranges::any_of(graph.nodes, &Node::cacheable);
+}
+
 bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.pointer == b.pointer && a.message == b.message;
 }
@@ -121,7 +127,8 @@ std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options) const {
 Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
-  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  // What stages find outside takes reading their data: only where somebody asks for it.
+  const std::unique_ptr<Reuse> reuse = may_reuse(graph_, options) ? make_reuse(options) : nullptr;
   planned_.assign(graph_.nodes.size(), {});
   std::vector<bool> runs(graph_.nodes.size(), true);
   KeptArtifacts artifacts(graph_, options.trained, runs);

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <optional>
 #include <system_error>
 
+#include "runner/disk/cache_folder.h"
 #include "runner/disk/descriptor.h"
 #include "runner/disk/file_system.h"
 #include "runner/disk/make_folders.h"
@@ -196,15 +196,8 @@ std::vector<fs::path> NodeIndex::newest(const fs::path& below) const {
 }
 
 fs::path node_index_folder() {
-  const auto variable = [](const char* name) -> fs::path {
-    const char* value = std::getenv(name);
-    const fs::path path = value ? value : "";
-    return path.is_absolute() ? path : fs::path();
-  };
-  if (const fs::path own = variable("RETORT_CACHE"); !own.empty()) return own / "nodes";
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "retort/nodes";
-  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".cache/retort/nodes";
-  return {};
+  const fs::path own = cache_folder();
+  return own.empty() ? own : own / "nodes";
 }
 
 }  // namespace runner

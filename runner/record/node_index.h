@@ -68,8 +68,7 @@ class NodeIndex {
   std::filesystem::path folder_;
 };
 
-/// Where the index of this user is: nodes/ in $RETORT_CACHE, else in $XDG_CACHE_HOME/retort, else in
-/// $HOME/.cache/retort; empty where none of them is set to a whole path.
+/// Where the index of this user is: nodes/ in the cache folder (cache_folder.h); empty where there is none.
 std::filesystem::path node_index_folder();
 
 }  // namespace runner

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runner/disk/digest.h"
+#include "runner/disk/file_digests.h"
 #include "runner/stage/image_folder.h"
 #include "runner/text/join.h"
 #include "runner/text/printable.h"
@@ -270,6 +271,22 @@ std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   return units;
 }
 
+std::uintmax_t bytes_of_images(const ImageList& list) {
+  std::uintmax_t bytes = 0;
+  for (const auto& part : list.parts) {
+    for (const ImageFile& file : part) {
+      const auto state = runner::file_state(list.root / file.name);
+      if (state) bytes += state->size;
+    }
+  }
+  return bytes;
+}
+
+std::optional<std::string> state_in_a_word(const fs::path& file) {
+  const auto state = runner::file_state(file);
+  return state ? std::optional(to_text(*state)) : std::nullopt;
+}
+
 }  // namespace
 
 void add_names(ImageList& list, std::vector<std::string> names) {
@@ -306,6 +323,8 @@ std::string_view name(Part part) {
 }
 
 std::string fingerprint(const ImageList& list) {
+  const bool is_read = bytes_of_images(list) <= runner::kLargestContents;
+  runner::FileDigests contents;
   runner::Digest digest;
   // No name holds a NUL.
   digest.update(list.annotations + '\n');
@@ -313,12 +332,9 @@ std::string fingerprint(const ImageList& list) {
   for (const auto& part : list.parts) {
     digest.update("part\n");
     for (const ImageFile& file : part) {
-      std::error_code error;
       const fs::path path = list.root / file.name;
-      const std::uintmax_t size = fs::file_size(path, error);
-      const auto time = fs::last_write_time(path, error).time_since_epoch().count();
-      digest.update(file.name + '\0' + std::to_string(file.label) + ' ' + std::to_string(size) + ' ' +
-                    std::to_string(time) + '\n');
+      const auto known = is_read ? contents.of(path) : state_in_a_word(path);
+      digest.update(file.name + '\0' + std::to_string(file.label) + ' ' + known.value_or("missing") + '\n');
     }
   }
   return digest.finish();

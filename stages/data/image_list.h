@@ -69,8 +69,9 @@ runner::Result<ImageList> list_images(const std::filesystem::path& root, bool al
 runner::Result<ImageList> list_class_folders(const std::filesystem::path& folder, const std::filesystem::path& bounds,
                                              bool allow_outside, const std::set<std::string>& only = {});
 
-/// A SHA-256 of the files' names, labels, sizes and times of change, of the classes' names and of the annotations, in
-/// hexadecimal: another one where any of them, or their order, is another.
+/// A SHA-256 of the files' names, labels and contents, of the classes' names and of the annotations, in hexadecimal:
+/// another one where any of them, or their order, is another. A file is read once (FileDigests); of more than
+/// kLargestContents the states of the files stand for their contents.
 std::string fingerprint(const ImageList& list);
 
 /// Shares of each class; they add up to at most 1.

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/disk/file_digests.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
@@ -40,9 +41,16 @@ class ClipStage : public runner::Stage {
   ClipStage(ClipConfig config, TokenizerFiles files) : config_(std::move(config)), files_(std::move(files)) {}
 
   std::string fingerprint() const override {
-    if (!config_.image.weights) return "";
-    if (!sha256_) sha256_ = sha256_of_weights(config_.image);
-    return *sha256_;
+    if (config_.image.weights && !sha256_) sha256_ = sha256_of_weights(config_.image);
+    std::string all = sha256_.value_or("");
+    const std::optional<std::string> adapter = config_.lora ? config_.lora->adapter : std::nullopt;
+    for (const std::optional<std::string>& path : {files_.merges, files_.vocabulary, adapter})
+      if (path) all += runner::digest_below(*path);
+    if (config_.image.weights && !files_.merges) {
+      const auto beside = merges_beside(runner::find_weights(*config_.image.weights));
+      if (beside) all += runner::digest_below(*beside);
+    }
+    return all;
   }
   /// Random weights below adapters follow from it.
   bool uses_seed() const override { return config_.lora && !config_.image.weights; }
@@ -54,7 +62,8 @@ class ClipStage : public runner::Stage {
     std::shared_ptr<SavedWeights> saved;
     if (image.weights) {
       saved = std::make_shared<SavedWeights>(shapes_of_weights(image));
-      saved->sha256 = fingerprint();
+      if (!sha256_) sha256_ = sha256_of_weights(image);
+      saved->sha256 = *sha256_;
       check_text_tower(saved->config);
     }
     config.image = settled(image, saved ? config_of_weights(saved->config, image) : std::nullopt);

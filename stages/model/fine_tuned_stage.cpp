@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/disk/file_digests.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
@@ -22,9 +23,8 @@ class FineTunedStage : public runner::Stage {
   explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
 
   std::string fingerprint() const override {
-    if (!config_.backbone.weights) return "";
-    if (!sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
-    return *sha256_;
+    if (config_.backbone.weights && !sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
+    return sha256_.value_or("") + (config_.adapter ? runner::digest_below(*config_.adapter) : "");
   }
   /// Random weights follow from it.
   bool uses_seed() const override { return !config_.backbone.weights; }

@@ -11,6 +11,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "runner/disk/file_digests.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_layout.h"
@@ -50,6 +51,10 @@ std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device devi
 class TrainingStage final : public runner::Stage {
  public:
   TrainingStage(TrainingOptions options, TrainingKind kind) : options_(std::move(options)), kind_(std::move(kind)) {}
+
+  std::string fingerprint() const override {
+    return options_.warm_start ? runner::digest_below(*options_.warm_start) : "";
+  }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
     const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);

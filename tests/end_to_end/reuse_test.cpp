@@ -90,9 +90,16 @@ TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
   EXPECT_EQ(larger.exit, 0) << larger.err;
   EXPECT_THAT(larger.err, HasSubstr("train: computed again: data.image_size was 24 and is now 36\n"));
   const fs::path image = first_image();
-  fs::last_write_time(image, fs::last_write_time(image) + std::chrono::seconds(1));
-  const Ended touched = run("c", "--reuse");
-  EXPECT_THAT(touched.err, HasSubstr("train: computed again: the files of 'data' have changed\n"));
+  const auto time = fs::last_write_time(image);
+  fs::last_write_time(image, time + std::chrono::seconds(1));
+  EXPECT_THAT(run("touched", "--reuse").err, HasSubstr("train: reused from a\n"));
+  std::fstream bytes(image, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(-12, std::ios::end);
+  bytes.put('\x55');
+  bytes.close();
+  fs::last_write_time(image, time);
+  const Ended changed = run("c", "--reuse");
+  EXPECT_THAT(changed.err, HasSubstr("train: computed again: the files of 'data' have changed\n"));
   EXPECT_THAT(run("d", "--reuse data.loader.workers=2").err, HasSubstr("train: reused from c\n"));
 }
 

@@ -180,7 +180,7 @@ TEST(Split, EveryClassIsDividedAlike) {
   EXPECT_THAT(counts(list, Part::kTest), ElementsAre(12, 1, 20));
 }
 
-TEST_F(ImageListTest, FingerprintIsOfNamesLabelsSizesAndTimes) {
+TEST_F(ImageListTest, FingerprintIsOfNamesLabelsAndContents) {
   touch("a/1.jpg");
   touch("b/2.jpg");
   const auto now = [&] { return fingerprint(*list_images(root(), false)); };
@@ -194,10 +194,14 @@ TEST_F(ImageListTest, FingerprintIsOfNamesLabelsSizesAndTimes) {
   const std::string longer = now();
   EXPECT_NE(longer, first);
   fs::last_write_time(folder_ / "a/1.jpg", fs::file_time_type::clock::now() - std::chrono::hours(1));
-  const std::string older = now();
-  EXPECT_NE(older, longer);
+  EXPECT_EQ(now(), longer) << "it was only touched";
+  const auto time = fs::last_write_time(folder_ / "a/1.jpg");
+  write_bytes(folder_ / "a/1.jpg", {2});
+  fs::last_write_time(folder_ / "a/1.jpg", time);
+  const std::string other_bytes = now();
+  EXPECT_NE(other_bytes, longer) << "with its size and time kept";
   fs::rename(folder_ / "b/2.jpg", folder_ / "b/3.jpg");
-  EXPECT_NE(now(), older);
+  EXPECT_NE(now(), other_bytes);
 }
 
 TEST(Split, SharesBelowOneLeaveImagesOut) {

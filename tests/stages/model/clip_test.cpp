@@ -8,6 +8,7 @@
 #include "tests/support/model_of.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
+#include "tests/support/temporary_folder.h"
 
 namespace stages {
 namespace {
@@ -71,6 +72,22 @@ TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
   const auto network = model->build(CaptionedImages(3).describe(), 1);
   EXPECT_FALSE(network->named_parameters().contains("class_head.weight"));
   EXPECT_FALSE(model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
+}
+
+TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("merges.txt", "a b\n");
+  const auto fingerprint = [](const std::string& options) {
+    const runner::Value value = stage_options("model/clip", options);
+    runner::ConfigReader reader(value, "/model");
+    return (*kModelClip.create(reader))->fingerprint();
+  };
+  const std::string options = R"({"tokenizer": {"merges": ")" + file + "\"}}";
+  const std::string before = fingerprint(options);
+  folder.write("merges.txt", "b a\n");
+  EXPECT_NE(fingerprint(options), before);
+  EXPECT_NE(before, "");
+  EXPECT_EQ(fingerprint("{}"), "");
 }
 
 TEST(Clip, WidthsThatHeadsDoNotDivideAreErrors) {

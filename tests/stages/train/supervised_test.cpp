@@ -17,6 +17,7 @@
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_dataset.h"
 #include "tests/support/tower_planning.h"
 
@@ -121,6 +122,19 @@ TEST(Supervised, WarmStartReachesTheTraining) {
             before.context.node().folder.string() + "\"}");
   EXPECT_NEAR(after.context.values("validation/loss").front(), before.context.values("validation/loss").back(), 1e-3);
   EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
+}
+
+TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("a.safetensors", "one");
+  const std::string options = R"({"warm_start": ")" + file + "\"}";
+  EXPECT_EQ(SupervisedRun().stage("{}")->fingerprint(), "");
+  const std::string before = SupervisedRun().stage(options)->fingerprint();
+  const auto time = std::filesystem::last_write_time(file);
+  folder.write("a.safetensors", "eno");
+  std::filesystem::last_write_time(file, time);
+  EXPECT_NE(SupervisedRun().stage(options)->fingerprint(), before);
+  EXPECT_NE(before, "");
 }
 
 /// Runs out of memory wherever more than so many samples go forward at once.
