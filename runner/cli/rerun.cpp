@@ -6,6 +6,7 @@
 
 #include "runner/cli/device_choice.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/record_check.h"
 #include "runner/config/difference.h"
 #include "runner/disk/file_system.h"
 #include "runner/record/input_record.h"
@@ -69,44 +70,14 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
 /// `recipe` is that of this run, `old_recipe` the recorded one.
 Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph, const Value& old_recipe,
                                     const Value& recipe) {
-  const std::filesystem::path record = run_.recipe.parent_path();
-  const Json before = read_record(record / RunRecord::kEnvironment);
-  changes_ = environment_changes(before, environment);
-  for (RecordChange& change : kind_changes(read_record(record / RunRecord::kGraph), graph))
-    changes_.push_back(std::move(change));
-  // What an override has changed nobody needs to be told.
-  std::erase_if(changes_, [&](const RecordChange& change) {
-    return !change.pointer.empty() && !same_data(nearest(old_recipe, change.pointer), nearest(recipe, change.pointer));
-  });
+  changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
                         "the run was resumed with other options than it began with: its result follows from both, and "
                         "this run follows from the last ones alone",
                         ""});
   }
-  Diagnostics found;
-  for (const RecordChange& change : changes_) {
-    const bool is_error = change.weight == Weight::kWhole && !flags_.force;
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     change.pointer,
-                     change.text,
-                     is_error ? "put back what was there, or add --force: the result may then be another one"
-                     : change.weight == Weight::kWhole ? "the result may be another one"
-                                                       : "the result may differ in its last digits",
-                     {},
-                     is_error ? Severity::kError : Severity::kWarning});
-  }
-  if (before.is_object() && !before.contains("inputs") && environment.contains("inputs")) {
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     "",
-                     "the record does not say what the input files were: whether they have changed is not known",
-                     "compare the results with those of the record",
-                     {},
-                     Severity::kWarning});
-  }
-  return found;
+  return told_changes(changes_, run_, environment, flags_.force);
 }
 
 ExitCode Rerun::operator()(Console& console, OnEnd on_end) {

@@ -11,6 +11,7 @@
 
 #include "runner/cli/prepare.h"
 #include "runner/cli/prepare_sweep.h"
+#include "runner/cli/record_check.h"
 #include "runner/config/difference.h"
 #include "runner/config/override_text.h"
 #include "runner/config/yaml_reader.h"
@@ -98,6 +99,8 @@ class SweepCheck {
     for (const Trial& trial : journal_.trials()) {
       const auto run = read_run(layout_.run(trial.number));
       if (!run) continue;
+      if (trial.state != TrialState::kFinished && is_recipe_edited(*run))
+        add(ErrorCode::kDamagedRecord, edited_recipe_text(*run), "put it back: the trial goes on by it");
       const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
       const Json before = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
       if (!before.is_object() || !seen.insert(before.value("inputs", Json()).dump()).second) continue;

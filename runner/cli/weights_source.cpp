@@ -1,10 +1,12 @@
 #include "runner/cli/weights_source.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "runner/cli/prepare.h"
 #include "runner/config/secret.h"
 #include "runner/protocol/event.h"
+#include "runner/record/checkpoint_origin.h"
 
 namespace runner {
 
@@ -32,7 +34,14 @@ void add_weights_node(Invocation& verb, WeightsSource& source) {
 
 Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph, const WeightsSource& source) {
   auto trained = find_checkpoint_sources(run, graph, source.checkpoint);
-  if (!trained || source.weights.empty()) return trained;
+  if (!trained) return trained;
+  const bool is_named = std::ranges::any_of(
+      *trained, [](const auto& one) { return one.second.choice == CheckpointSource::Choice::kThis; });
+  if (Diagnostics errors = foreign_checkpoints(run.folder, graph); !is_named && !errors.empty()) {
+    for (Diagnostic& error : errors) error.help = "remove it, or name the one that is meant: --checkpoint FOLDER";
+    return errors;
+  }
+  if (source.weights.empty()) return trained;
   for (auto& [id, weights] : *trained) weights.averaged = source.weights == "averaged";
   return trained;
 }

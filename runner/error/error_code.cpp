@@ -341,8 +341,8 @@ constexpr auto kErrors = std::to_array<ErrorInfo>({
      "retort resume photos", "Name the folder that `retort run` printed."},
     {kChangedRun, kRecipe, "a run cannot continue or be repeated as another one",
      "A resumed run was given another value for an option that its saved state does not fit, or whose change makes a "
-     "result that no single recipe describes. Or a run was to be repeated whose input files, or the meaning of whose "
-     "options, are no longer what its record says.",
+     "result that no single recipe describes. Or a run was to go on, to be repeated or to be evaluated whose input "
+     "files, record, checkpoints or kinds of stages are no longer what its record says.",
      "retort resume outputs/a model.hidden_size=64",
      "Leave it unchanged, or put back what was there; add --force if the message says so, or start a new run."},
     {kNoCheckpoint, ExitCode::kMissingInput, "the run has no checkpoint",

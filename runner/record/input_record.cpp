@@ -1,7 +1,7 @@
 #include "runner/record/input_record.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <functional>
 #include <optional>
 #include <system_error>
 
@@ -52,17 +52,12 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
 /// A file below an input, as it is now.
 struct InputFile {
   std::string name;
-  std::uintmax_t size = 0;
-  std::int64_t modified = 0;
+  FileState state;
 };
 
-std::optional<InputFile> look_at_input(const fs::path& path, std::string name) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
-  InputFile file{.name = std::move(name), .size = fs::file_size(path, error)};
-  if (error) return std::nullopt;
-  file.modified = fs::last_write_time(path, error).time_since_epoch().count();
-  return error ? std::nullopt : std::optional(file);
+std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
+  const auto state = file_state(path);
+  return state ? std::optional(InputFile{std::move(name), *state}) : std::nullopt;
 }
 
 /// A folder that runs have made says nothing of what a recipe reads.
@@ -75,7 +70,7 @@ std::vector<InputFile> input_files(const fs::path& input) {
   std::vector<InputFile> files;
   std::error_code error;
   if (!fs::is_directory(input, error)) {
-    if (auto file = look_at_input(input, "")) files.push_back(*std::move(file));
+    if (auto file = look_at_file(input, "")) files.push_back(*std::move(file));
     return files;
   }
   fs::recursive_directory_iterator at(input, fs::directory_options::skip_permission_denied, error);
@@ -86,31 +81,23 @@ std::vector<InputFile> input_files(const fs::path& input) {
       at.disable_recursion_pending();
       continue;
     }
-    if (auto file = look_at_input(at->path(), at->path().lexically_relative(input).generic_string()))
+    if (auto file = look_at_file(at->path(), at->path().lexically_relative(input).generic_string()))
       files.push_back(*std::move(file));
   }
   std::ranges::sort(files, {}, &InputFile::name);
   return files;
 }
 
-Json input_as_it_is(const fs::path& input, std::uintmax_t largest) {
-  const std::vector<InputFile> files = input_files(input);
-  if (files.empty()) return nullptr;
-  Digest names, times, content;
-  std::uintmax_t bytes = 0;
-  for (const auto& [name, size, modified] : files) {
-    bytes += size;
-    names.update(name + '\0' + std::to_string(size) + '\n');  // no name holds a NUL
-    times.update(name + '\0' + std::to_string(modified) + '\n');
+/// nullopt where one of them cannot be read.
+std::optional<std::string> digest_of_contents(const fs::path& input, const std::vector<InputFile>& files) {
+  FileDigests digests;
+  Digest all;
+  for (const InputFile& file : files) {
+    const auto digest = digests.of(file.name.empty() ? input : input / file.name);
+    if (!digest) return std::nullopt;
+    all.update(*digest + '\n');
   }
-  bool is_read = bytes <= largest;
-  for (std::size_t i = 0; i < files.size() && is_read; ++i)
-    is_read = content.update_from(files[i].name.empty() ? input : input / files[i].name) == 0;
-  return {{"files", files.size()},
-          {"bytes", bytes},
-          {"names", names.finish()},
-          {"content", is_read ? Json(content.finish()) : Json(nullptr)},
-          {"modified", times.finish()}};
+  return all.finish();
 }
 
 /// A member that may be missing, or be anything.
@@ -126,23 +113,6 @@ std::string input_amount(const Json& record) {
          bytes_text(static_cast<std::int64_t>(bytes.get<std::uint64_t>()));
 }
 
-/// Empty: it is what it was.
-std::string change_of_input(const Json& before, const Json& now) {
-  if (!now.is_object()) return "is no longer there: it was " + input_amount(before);
-  if (input_member(before, "names") != input_member(now, "names")) {
-    const std::string was = input_amount(before), is = input_amount(now);
-    return was == is ? "has other files: " + was + " as before, with other names or sizes"
-                     : "was " + was + " and is now " + is;
-  }
-  const Json old_content = input_member(before, "content"), content = input_member(now, "content");
-  if (old_content.is_string() && content.is_string())
-    return old_content == content ? "" : "has the same files with other contents";
-  return input_member(before, "modified") == input_member(now, "modified")
-             ? ""
-             : "may have changed: it has the same files with other times, and is too large for its contents to be "
-               "known";
-}
-
 }  // namespace
 
 std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas, const fs::path& folder) {
@@ -156,10 +126,49 @@ std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas
   return found;
 }
 
+InputLook look_at_input(const fs::path& input, std::uintmax_t largest) {
+  const std::vector<InputFile> files = input_files(input);
+  if (files.empty()) return {};
+  InputLook look;
+  Digest names, times;
+  std::uintmax_t bytes = 0;
+  for (const auto& [name, state] : files) {
+    bytes += state.size;
+    const std::string name_and_size = name + '\0' + std::to_string(state.size) + '\n';  // no name holds a NUL
+    names.update(name_and_size);
+    times.update(name + '\0' + std::to_string(state.modified) + '\n');
+    look.files.push_back(std::hash<std::string>()(name_and_size + std::to_string(state.modified)));
+  }
+  std::ranges::sort(look.files);
+  const auto contents = bytes <= largest ? digest_of_contents(input, files) : std::nullopt;
+  look.record = {{"files", files.size()},
+                 {"bytes", bytes},
+                 {"names", names.finish()},
+                 {"contents", contents ? Json(*contents) : Json(nullptr)},
+                 {"modified", times.finish()}};
+  return look;
+}
+
 Json input_record(const std::vector<InputPath>& inputs, std::uintmax_t largest) {
   Json record = Json::object();
-  for (const auto& [pointer, path] : inputs) record[pointer] = input_as_it_is(path, largest);
+  for (const auto& [pointer, path] : inputs) record[pointer] = look_at_input(path, largest).record;
   return record;
+}
+
+std::string change_of_input(const Json& before, const Json& now) {
+  if (input_member(before, "changed") == true) return "was changed while the run was at work";
+  if (!now.is_object()) return "is no longer there: it was " + input_amount(before);
+  if (input_member(before, "names") != input_member(now, "names")) {
+    const std::string was = input_amount(before), is = input_amount(now);
+    return was == is ? "has other files: " + was + " as before, with other names or sizes"
+                     : "was " + was + " and is now " + is;
+  }
+  const Json old_contents = input_member(before, "contents"), contents = input_member(now, "contents");
+  if (old_contents.is_string() && contents.is_string())
+    return old_contents == contents ? "" : "has the same files with other contents";
+  return input_member(before, "modified") == input_member(now, "modified")
+             ? ""
+             : "may have changed: it has the same files with other times, and what they held is not in the record";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {
@@ -167,6 +176,8 @@ std::vector<InputChange> input_changes(const Json& before, const Json& now) {
   if (!before.is_object() || !now.is_object()) return changes;
   for (const auto& [pointer, was] : before.items()) {
     if (!was.is_object() || !now.contains(pointer)) continue;
+    const bool may_be_gone = input_member(was, "made") == true;
+    if (may_be_gone && now[pointer].is_null()) continue;
     std::string text = change_of_input(was, now[pointer]);
     if (!text.empty()) changes.push_back({pointer, std::move(text)});
   }

@@ -6,8 +6,11 @@
 
 #include "runner/config/interpolation.h"
 #include "runner/config/yaml_writer.h"
+#include "runner/disk/digest.h"
+#include "runner/record/checkpoint_origin.h"
+#include "runner/disk/file_system.h"
 #include "runner/record/environment_record.h"
-#include "runner/stage/family.h"
+#include "runner/record/recorded_run.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/text/duration.h"
@@ -33,23 +36,19 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
       summary_(summary),
       secrets_(request.recipe.resolved),
       start_(surroundings.display.clock()),
-      variables_(surroundings.worker.variables) {
+      variables_(surroundings.worker.variables),
+      inputs_(request.inputs) {
   if (request.device) device_choice_ = request.device->record;
 }
 
 void LiveRecord::open(const Ready& ready, const Json& versions, const std::function<void(const Diagnostic&)>& report) {
-  const Json environment = environment_of(ready, versions);
-  if (folder_ && std::exchange(is_ready_again_allowed_, false)) return describe(ready, environment);
-  if (folder_)
+  if (folder_ && !std::exchange(is_ready_again_allowed_, false))
     throw CannotOpenRecord{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
-  if (request_.check_environment && !is_resumed()) {
-    Diagnostics errors;
-    for (Diagnostic& found : request_.check_environment(environment)) {
-      if (found.severity == Severity::kError) errors.push_back(std::move(found));
-      else report(found);
-    }
-    if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
-  }
+  if (folder_) check_restart();
+  else inputs_.look();
+  environment_ = environment_of(ready, versions);
+  if (folder_) return describe(ready);
+  if (!is_resumed()) check(environment_, report);
   const std::filesystem::path path = folder_to_write();
   const auto on_wait = [&](const std::string& line) {
     report({.code = ErrorCode::kRunBusy, .message = line, .severity = Severity::kWarning});
@@ -58,6 +57,9 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
   if (!lock) throw CannotOpenRecord{lock.errors()};
   lock_.emplace(*std::move(lock));
   if (is_resumed()) {
+    check(environment_, report);
+    accepted_ = accepted_checkpoints(path, request_.graph);
+    take_over_marks();
     WorkedTime before = worked_time(path);
     folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
     seconds_before_ = before.seconds;
@@ -70,14 +72,14 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
     folder_->record(RunRecord::kConfig, write_yaml(request_.composition.unresolved));
   }
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
-  folder_->record(RunRecord::kRecipe, write_yaml(as_unresolved(request_.recipe.resolved)));
+  folder_->record(RunRecord::kRecipe, recipe_text());
   if (!request_.trained.empty()) {
     folder_->record_json(RunRecord::kSource,
                          {{"schema", 1},
                           {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
                           {"checkpoints", to_json(request_.trained)}});
   }
-  describe(ready, environment);
+  describe(ready);
   summary_.seconds = seconds_before_;  // what another attempt is to go on from, should this one be killed
   folder_->summary(summary_.to_json());
   folder_->commit();
@@ -102,11 +104,57 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
   for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
 
-/// Writes down what a worker runs on.
-void LiveRecord::describe(const Ready& ready, const Json& environment) {
-  folder_->record_json(RunRecord::kGraph, graph_record(ready));
-  folder_->record_json(RunRecord::kEnvironment, environment);
+/// What an earlier attempt has made may be gone when the run is repeated.
+void LiveRecord::take_over_marks() {
+  const auto run = read_run(path());
+  if (!run || inputs_.record().is_null()) return;
+  const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
+  const Json before = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!before.is_object()) return;
+  inputs_.take_over_marks(before.value("inputs", Json()));
+  environment_["inputs"] = inputs_.record();
 }
+
+void LiveRecord::check(const Json& environment, const std::function<void(const Diagnostic&)>& report) const {
+  if (!request_.check_environment) return;
+  Diagnostics errors;
+  for (Diagnostic& found : request_.check_environment(environment)) {
+    if (found.severity == Severity::kError) errors.push_back(std::move(found));
+    else report(found);
+  }
+  if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
+}
+
+/// The next worker lists the inputs anew, and loads what is in the folder.
+void LiveRecord::check_restart() const {
+  Diagnostics errors = foreign_checkpoints(path(), request_.graph);
+  for (const auto& [change, has_only_more] : changed_data())
+    errors.push_back({ErrorCode::kChangedRun,
+                      {},
+                      change.pointer,
+                      "since the run began, the input " + change.pointer + " " + change.text,
+                      ""});
+  for (Diagnostic& error : errors)
+    error.help = "put back what was there and continue with `retort resume`; --force continues with what is there now";
+  if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
+}
+
+/// Weights are read when the run begins, data all the time.
+std::vector<WatchedInputs::Change> LiveRecord::changed_data() const {
+  return inputs_.changes([&](const std::string& pointer) {
+    return std::ranges::any_of(request_.graph.nodes, [&](const Node& node) {
+      return family_of(node.kind) == Family::kData && pointer.starts_with(node.pointer + "/");
+    });
+  });
+}
+
+/// Writes down what a worker runs on.
+void LiveRecord::describe(const Ready& ready) {
+  folder_->record_json(RunRecord::kGraph, graph_record(ready));
+  folder_->record_json(RunRecord::kEnvironment, environment_);
+}
+
+std::string LiveRecord::recipe_text() const { return write_yaml(as_unresolved(request_.recipe.resolved)); }
 
 Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const {
   Json environment = environment_record(versions, environ);
@@ -121,7 +169,7 @@ Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const 
     environment["variables"][variable.substr(0, equals)] = variable.substr(equals + 1);
   }
   if (!device_choice_.is_null()) environment["device_choice"] = device_choice_;
-  if (!request_.inputs.empty()) environment["inputs"] = input_record(request_.inputs);
+  if (!inputs_.record().is_null()) environment["inputs"] = inputs_.record();
   return environment;
 }
 
@@ -144,6 +192,8 @@ Json LiveRecord::graph_record(const Ready& ready) const {
   Json json = to_json(request_.graph);
   json["threads"] = ready.threads;
   json["device"] = ready.device;
+  json["recipe_sha256"] = sha256(recipe_text());
+  if (is_resumed()) json["accepted"] = accepted_;
   for (std::size_t i = 0; i < request_.graph.nodes.size(); ++i) {
     json["nodes"][i]["options"] = to_json(request_.graph.nodes[i].options, /*hide_secrets=*/true);
   }
@@ -158,12 +208,15 @@ void LiveRecord::see(const Event& event) {
   summary_.see(event);
   log_event(event);
   const auto* started = std::get_if<NodeStarted>(&event);
-  if (started && is_training(started->node)) histories_.insert_or_assign(started->node, TrainingHistory(seconds()));
+  if (started && is_of(Family::kTrain, started->node))
+    histories_.insert_or_assign(started->node, TrainingHistory(seconds()));
   if (const auto* metric = std::get_if<NodeMetric>(&event); metric && folder_) {
     const double now = seconds();
     folder_->metrics().append(*metric, now);
     see_metric(*metric, now);
   }
+  const auto* finished = std::get_if<NodeFinished>(&event);
+  if (finished && folder_ && is_of(Family::kData, finished->node) && inputs_.look_for_made()) record_inputs();
 }
 
 void LiveRecord::log_event(const Event& event) {
@@ -182,9 +235,9 @@ void LiveRecord::log_event(const Event& event) {
   }
 }
 
-bool LiveRecord::is_training(const std::string& node) const {
+bool LiveRecord::is_of(Family family, const std::string& node) const {
   const auto found = std::ranges::find(request_.graph.nodes, node, &Node::id);
-  return found != request_.graph.nodes.end() && family_of(found->kind) == Family::kTrain;
+  return found != request_.graph.nodes.end() && family_of(found->kind) == family;
 }
 
 void LiveRecord::see_metric(const NodeMetric& metric, double time) {
@@ -202,7 +255,7 @@ void LiveRecord::write_histories() {
 
 /// The history of `node` continues after the metrics `kept` of the time before the run was resumed.
 void LiveRecord::take_up_history(const std::string& node, const std::vector<MetricLine>& kept) {
-  if (!is_training(node)) return;
+  if (!is_of(Family::kTrain, node)) return;
   const double began = kept.empty() ? seconds() : folder_->beginning_of(node, kept);
   histories_.insert_or_assign(node, TrainingHistory(began));
   for (const auto& [metric, time] : kept) see_metric(metric, time);
@@ -242,6 +295,41 @@ void LiveRecord::log(LogLevel level, const std::string& node, const std::string&
   if (folder_) return folder_->log().write({level, node, text, seconds()});
   kept_bytes_ += text.size();
   if (kept_bytes_ <= kMaxKeptLog) kept_lines_.push_back({level, node, text, seconds()});
+}
+
+Diagnostics LiveRecord::look_at_inputs_again() {
+  Diagnostics found;
+  for (const auto& [change, has_only_more] : changed_data()) {
+    const std::string what = "the input " + change.pointer + " " + change.text;
+    if (has_only_more) {
+      found.push_back({ErrorCode::kChangedRun,
+                       {},
+                       change.pointer,
+                       what + ": files were added while the run was at work",
+                       "the run has not read them",
+                       {},
+                       Severity::kWarning});
+      continue;
+    }
+    inputs_.mark_changed(change.pointer);
+    const bool is_evaluation = !request_.trained.empty();
+    found.push_back(
+        {ErrorCode::kChangedRun,
+         {},
+         change.pointer,
+         what + ": it was changed while the run was at work, so the result follows from no single state of it",
+         is_evaluation ? "put back what was there, and evaluate again"
+                       : "put back what was there, and run it again; what was trained is kept: `retort resume " +
+                             folder() + " --force` accepts it"});
+  }
+  if (std::ranges::any_of(found, [](const Diagnostic& one) { return one.severity == Severity::kError; }))
+    record_inputs();
+  return found;
+}
+
+void LiveRecord::record_inputs() {
+  environment_["inputs"] = inputs_.record();
+  folder_->record_json(RunRecord::kEnvironment, environment_);
 }
 
 void LiveRecord::close() {

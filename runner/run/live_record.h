@@ -18,7 +18,9 @@
 #include "runner/record/run_lock.h"
 #include "runner/record/run_summary.h"
 #include "runner/record/training_history.h"
+#include "runner/record/watched_inputs.h"
 #include "runner/run/run.h"
+#include "runner/stage/family.h"
 
 namespace runner {
 
@@ -35,8 +37,9 @@ class LiveRecord {
   LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary);
 
   /// Makes the folder, or of a run that is resumed opens it again, and writes down what is asked. `versions` are the
-  /// worker's. What speaks against the environment of a new run (RunRequest::check_environment) is handed to `report`
-  /// where it is a warning. Throws CannotOpenRecord.
+  /// worker's. What speaks against the environment (RunRequest::check_environment) is handed to `report` where it is a
+  /// warning. After restart() again, for the next worker. Throws CannotOpenRecord, then also where inputs have changed
+  /// since, or another training's checkpoints were put into the folder.
   void open(const Ready& ready, const nlohmann::ordered_json& versions,
             const std::function<void(const Diagnostic&)>& report);
   bool is_open() const { return folder_.has_value(); }
@@ -63,6 +66,9 @@ class LiveRecord {
   void log(LogLevel level, const std::string& node, const std::string& text);
   /// Has everything measured so far on the disk.
   void sync_metrics();
+  /// What has become of the data since the run began, at its end: an error for each that has changed, which the record
+  /// then says too, and a warning for one to which files were added.
+  Diagnostics look_at_inputs_again();
   /// Writes how it ended.
   void close();
 
@@ -82,11 +88,17 @@ class LiveRecord {
 
   bool is_resumed() const { return !request_.resume.empty(); }
   void take_up_metrics(WorkedTime before);
-  void describe(const Ready& ready, const nlohmann::ordered_json& environment);
+  void check(const nlohmann::ordered_json& environment, const std::function<void(const Diagnostic&)>& report) const;
+  void check_restart() const;
+  std::vector<WatchedInputs::Change> changed_data() const;
+  void take_over_marks();
+  void describe(const Ready& ready);
+  void record_inputs();
+  std::string recipe_text() const;
   nlohmann::ordered_json environment_of(const Ready& ready, const nlohmann::ordered_json& versions) const;
   std::filesystem::path folder_to_write() const;
   nlohmann::ordered_json graph_record(const Ready& ready) const;
-  bool is_training(const std::string& node) const;
+  bool is_of(Family family, const std::string& node) const;
   void log_event(const Event& event);
   void see_metric(const NodeMetric& metric, double time);
   void write_histories();
@@ -100,6 +112,9 @@ class LiveRecord {
   const std::chrono::steady_clock::time_point start_;
   std::vector<std::string> variables_;    // of the worker that is at work
   nlohmann::ordered_json device_choice_;  // null: nobody chose its device
+  WatchedInputs inputs_;
+  nlohmann::ordered_json environment_;  // as recorded
+  nlohmann::ordered_json accepted_;     // checkpoints that a resumed run has (checkpoint_origin.h)
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool is_restarted_ = false, is_ready_again_allowed_ = false;

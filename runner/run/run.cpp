@@ -161,6 +161,16 @@ class Run {
                       : says_stopped(ending.exit) ? RunStatus::kInterrupted
                       : exit_ == ExitCode::kDone  ? RunStatus::kFinished
                                                   : RunStatus::kFailed;
+    if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
+  }
+
+  void look_at_inputs_again() {
+    Diagnostics errors;
+    for (Diagnostic& found : record_.look_at_inputs_again()) {
+      if (found.severity == Severity::kError) errors.push_back(std::move(found));
+      else report(placed(std::move(found)));
+    }
+    fail(errors);
   }
 
   void fail(const Diagnostics& errors) {

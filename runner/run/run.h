@@ -40,8 +40,8 @@ struct RunRequest {
   /// Of a new run: the folder of another one, as whose data this run's is divided; empty: as it falls out.
   std::filesystem::path divisions = {};
   bool accepts_changes = false;  ///< what has changed in the data since then is put up with
-  /// Looks at what a new run's environment.json is to say, before anything is written; errors end the run, warnings are
-  /// shown. Empty: nobody looks.
+  /// Looks at what the environment.json of this run, or of this time that it is resumed, is to say, before anything is
+  /// written; errors end the run, warnings are shown. Empty: nobody looks.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
 };
 

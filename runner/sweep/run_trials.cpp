@@ -161,8 +161,9 @@ class TrialPool {
   void start_next() {
     const std::uint64_t number = waiting_.front();
     waiting_.pop_front();
-    WorkerCommand command = trial_command(layout_, number, surroundings_.program, surroundings_.arguments,
-                                          surroundings_.run_arguments, journal_.trials()[number].is_doubtful);
+    WorkerCommand command =
+        trial_command(layout_, number, surroundings_.program, surroundings_.arguments, surroundings_.run_arguments,
+                      surroundings_.resume_arguments, journal_.trials()[number].is_doubtful);
     command.body = surroundings_.body;
     if (!is_resumed(command)) command.variables = {std::string(kFlushedBySweep) + "=1"};
     auto worker = workers_.start(command);

@@ -28,10 +28,11 @@ struct TrialSurroundings {
   std::filesystem::path program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
   std::ostream& talk;             ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
-  std::vector<std::string> arguments = {};        ///< further ones of each trial
-  std::vector<std::string> run_arguments = {};    ///< further ones of those that begin, not of those that are resumed
-  DisplayOptions display = {};                    ///< of stderr: on a terminal the trials stand below what is said
-  std::function<int()> rows = [] { return 24; };  ///< of that terminal
+  std::vector<std::string> arguments = {};         ///< further ones of each trial
+  std::vector<std::string> run_arguments = {};     ///< further ones of those that begin
+  std::vector<std::string> resume_arguments = {};  ///< further ones of those that are resumed
+  DisplayOptions display = {};                     ///< of stderr: on a terminal the trials stand below what is said
+  std::function<int()> rows = [] { return 24; };   ///< of that terminal
   std::ostream* out = nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
   /// What `program` does for its arguments, so that a trial need not begin with loading it; empty: it is executed.
   std::function<int(const std::vector<std::string>& arguments)> body = {};

@@ -38,7 +38,7 @@ std::string run_status(const fs::path& run) {
 
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const fs::path& program,
                             const std::vector<std::string>& further, const std::vector<std::string>& of_new,
-                            bool anew) {
+                            const std::vector<std::string>& of_resumed, bool anew) {
   const fs::path run = sweep.run(number);
   WorkerCommand command{.program = program};
   if (!anew && read_run(run)) {
@@ -49,7 +49,8 @@ WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, cons
                          "-q"};
   }
   command.arguments.insert(command.arguments.end(), further.begin(), further.end());
-  if (!is_resumed(command)) command.arguments.insert(command.arguments.end(), of_new.begin(), of_new.end());
+  const std::vector<std::string>& last = is_resumed(command) ? of_resumed : of_new;
+  command.arguments.insert(command.arguments.end(), last.begin(), last.end());
   return command;
 }
 

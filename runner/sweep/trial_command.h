@@ -15,11 +15,11 @@ namespace runner {
 std::string run_status(const std::filesystem::path& run);
 
 /// How trial `number` is run by retort at `program`: as a run that is resumed where one was begun that can be; else as
-/// a new one, and what is in its place is set aside. `further` arguments are its last, then those `of_new` ones.
-/// `anew`: what was begun there is not to be trusted.
+/// a new one, and what is in its place is set aside. `further` arguments are its last, then those `of_new` or
+/// `of_resumed` ones. `anew`: what was begun there is not to be trusted.
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const std::filesystem::path& program,
                             const std::vector<std::string>& further, const std::vector<std::string>& of_new = {},
-                            bool anew = false);
+                            const std::vector<std::string>& of_resumed = {}, bool anew = false);
 /// Is `command` that of a run that is resumed?
 bool is_resumed(const WorkerCommand& command);
 

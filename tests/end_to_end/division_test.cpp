@@ -73,7 +73,10 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   ASSERT_EQ(train("a").exit, 0);
   EXPECT_TRUE(fs::exists(folder_ / "a/nodes/data/division.gz"));
   add_photos();
-  const Ended ended = evaluate("a");
+  const Ended refused = evaluate("a");
+  EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was "));
+  const Ended ended = evaluate("a", "--force");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(tested(), predictions("a"));
   EXPECT_THAT(ended.err, HasSubstr("6 images are new since the run began, and in no part of its division: "));

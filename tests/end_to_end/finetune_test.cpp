@@ -75,7 +75,10 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
   EXPECT_THAT(killed.err, HasSubstr("'base': "));
   fs::copy_file(folder_ / "another/model.safetensors", folder_ / "base/model.safetensors",
                 fs::copy_options::overwrite_existing);
-  const Ended gone_on = retort("resume run", folder_.path());
+  const Ended refused = retort("resume run", folder_.path());
+  EXPECT_EQ(refused.exit, 78) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("the input /model/backbone/weights has "));
+  const Ended gone_on = retort("resume run --force", folder_.path());
   EXPECT_EQ(gone_on.exit, 78) << gone_on.err;
   EXPECT_THAT(gone_on.err, HasSubstr("the checkpoint was trained on other frozen weights: 'sha256 "));
 }

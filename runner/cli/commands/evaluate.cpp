@@ -7,13 +7,17 @@
 #include <memory>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/cli/command.h"
+#include "runner/cli/record_check.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
 #include "runner/cli/weights_source.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/recipe_change.h"
 #include "runner/run/run.h"
+#include "runner/stage/family.h"
 
 namespace runner {
 namespace {
@@ -92,7 +96,18 @@ struct EvaluateFlags {
   ReuseFlags reuse;
   LogFlags log;
   std::vector<std::string> overrides;
+  bool force = false;  ///< evaluate although the data or the record is not what it was
 };
+
+/// Does the change bear on an evaluation? How a training would round does not, nor what else it has read.
+bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
+  if (change.weight != RecordChange::Weight::kWhole) return false;
+  if (change.pointer.empty()) return true;
+  return std::ranges::any_of(graph.nodes, [&](const Node& node) {
+    const bool is_of_node = change.pointer == node.pointer || change.pointer.starts_with(node.pointer + "/");
+    return is_of_node && (change.pointer == node.pointer || family_of(node.kind) == Family::kData);
+  });
+}
 
 ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   const auto run = read_run(flags.weights.run);
@@ -133,15 +148,24 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
                       .reuse = flags.reuse.which()};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
-  const RunRequest request{.composition = prepared->composition,
-                           .recipe = prepared->recipe,
-                           .graph = graph,
-                           .sources = sources,
-                           .trained = *std::move(trained),
-                           .source = run->folder,
-                           .reuse = flags.reuse.which(),
-                           .device = &*device,
-                           .divisions = run->folder};
+  const RunRequest request{
+      .composition = prepared->composition,
+      .recipe = prepared->recipe,
+      .graph = graph,
+      .sources = sources,
+      .trained = *std::move(trained),
+      .source = run->folder,
+      .reuse = flags.reuse.which(),
+      .device = &*device,
+      .inputs = input_paths(prepared->recipe.resolved, schemas, graph.working_folder),
+      .divisions = run->folder,
+      .accepts_changes = flags.force,
+      .check_environment = [&](const nlohmann::ordered_json& environment) {
+        auto changes =
+            changes_since_record(*run, environment, graph, before->recipe.resolved, prepared->recipe.resolved);
+        std::erase_if(changes, [&](const RecordChange& change) { return !bears_on_evaluation(change, graph); });
+        return told_changes(changes, *run, environment, flags.force);
+      }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
@@ -154,6 +178,9 @@ Invocation declare_evaluate() {
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "Evaluate although input files, kinds of stages or the record are not what they were"});
   verb.run = [flags](Console& console) { return evaluate(*flags, console); };
   return verb;
 }

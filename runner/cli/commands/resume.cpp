@@ -8,11 +8,15 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/record_check.h"
+#include "runner/record/checkpoint_origin.h"
 #include "runner/record/finished_node.h"
 #include "runner/run/recipe_change.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/run.h"
 #include "runner/schema/schema_node.h"
+#include "runner/stage/checkpoint_name.h"
+#include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 
 namespace runner {
@@ -50,6 +54,35 @@ Diagnostics broken_by_record(Diagnostics errors) {
   return errors;
 }
 
+/// What of the run's folder the run has not left there: errors, or with `force` warnings.
+Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
+  Diagnostics found = foreign_checkpoints(run.folder, graph);
+  for (Diagnostic& one : found)
+    one.help = force ? "the run goes on from it" : "remove it, or add --force: the run then goes on from it";
+  if (is_recipe_edited(run)) {
+    found.push_back({ErrorCode::kChangedRun,
+                     {},
+                     "",
+                     edited_recipe_text(run),
+                     force
+                         ? "the result matches neither recipe"
+                         : "put back what was there, and give what is to be changed as key=value, or add --force: the "
+                           "result then matches neither recipe"});
+  }
+  for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
+  return found;
+}
+
+/// What trainings have begun from bears no more on them once all have saved.
+bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
+  const auto begins_from_it = [&](const Node& node) {
+    return family_of(node.kind) == Family::kTrain && change.pointer.starts_with(node.pointer + "/");
+  };
+  return std::ranges::any_of(graph.nodes, begins_from_it) && std::ranges::all_of(graph.nodes, [&](const Node& node) {
+           return !begins_from_it(node) || !list_checkpoints(RunLayout(run.folder).node(node.id).checkpoints()).empty();
+         });
+}
+
 ExitCode resume(const ResumeFlags& flags, Console& console) {
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
@@ -68,6 +101,9 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
+  const Diagnostics found = put_there(*run, prepared->graph, flags.force);
+  if (!flags.force && !found.empty()) return report(console, found);
+  warn(console, found);
   if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas); !errors.empty())
     return report(console, errors);
   if (run->status == "finished" && same_data(old_recipe, new_recipe) && is_whole(*run)) {
@@ -101,7 +137,13 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                            .reuse = flags.reuse.which(),
                            .device = &*device,
                            .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
-                           .accepts_changes = flags.force};
+                           .accepts_changes = flags.force,
+                           .check_environment = [&](const nlohmann::ordered_json& environment) {
+                             auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
+                             std::erase_if(changes,
+                                           [&](const RecordChange& change) { return is_behind(change, graph, *run); });
+                             return told_changes(changes, *run, environment, flags.force);
+                           }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
@@ -117,7 +159,8 @@ Invocation declare_resume() {
   add_log_level(verb, flags->log, LogPlace::kFile);
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "Accept changes after which the result matches neither recipe"});
+            .summary = "Accept changes after which the result matches neither recipe: options, input files, kinds of "
+                       "stages, an edited record, checkpoints of another run"});
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
 }

@@ -317,6 +317,7 @@ TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) 
   if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
   if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
   if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
+  if (flags.force) surroundings.resume_arguments = {"--force"};
   return surroundings;
 }
 

@@ -23,11 +23,11 @@ class InputRecord : public testing::Test {
     folder_.write("photos/cat/1.jpg", "one");
     folder_.write("photos/dog/2.jpg", "two");
   }
-  ordered_json look(std::uintmax_t largest = kLargestInput) const {
+  ordered_json look(std::uintmax_t largest = kLargestContents) const {
     return input_record({{"/data/root", folder_ / "photos"}}, largest);
   }
   /// The first change since `before`; empty where there is none.
-  std::string change_since(const ordered_json& before, std::uintmax_t largest = kLargestInput) const {
+  std::string change_since(const ordered_json& before, std::uintmax_t largest = kLargestContents) const {
     const auto changes = input_changes(before, look(largest));
     return changes.empty() ? "" : changes.front().text;
   }
@@ -66,13 +66,13 @@ TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
 
 TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
   const ordered_json before = look(5);
-  EXPECT_EQ(before["/data/root"]["content"], nullptr);
+  EXPECT_EQ(before["/data/root"]["contents"], nullptr);
   EXPECT_EQ(change_since(before, 5), "");
   EXPECT_EQ(change_since(before), "") << "one of both records is enough to be without contents";
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
   EXPECT_EQ(change_since(before, 5),
-            "may have changed: it has the same files with other times, and is too large for its contents to be known");
+            "may have changed: it has the same files with other times, and what they held is not in the record");
 }
 
 TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {

@@ -57,8 +57,8 @@ TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
 
 TEST(RecordChanges, ChangedInputIsAnotherResult) {
   ordered_json before = environment(), now = environment();
-  before["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "content": "y"}})");
-  now["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "content": "z"}})");
+  before["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "y"}})");
+  now["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "z"}})");
   const auto changes = environment_changes(before, now);
   EXPECT_THAT(texts(changes), ElementsAre("WHOLE the input /data/root has the same files with other contents"));
   ASSERT_FALSE(changes.empty());

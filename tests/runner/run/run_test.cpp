@@ -53,11 +53,14 @@ class RunTest : public testing::Test {
     request.source = source_;
     request.resume = resume_;
     request.device = device_ ? &*device_ : nullptr;
+    request.inputs = inputs_;
+    request.check_environment = check_environment_;
     WritingStorage storage(write_);
     RunSurroundings surroundings{
         .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
     surroundings.working_folder = folder_.path();
     surroundings.next_gpu = next_gpu_;
+    surroundings.before_flush = before_flush_;
     if (json_) {
       surroundings.on_end = [&](const nlohmann::ordered_json& summary, const Diagnostics&) { ended_ = summary; };
     }
@@ -81,6 +84,9 @@ class RunTest : public testing::Test {
   std::string source_, resume_;
   std::optional<OwnDevice> device_;
   NextGpu next_gpu_;
+  std::vector<InputPath> inputs_;
+  std::function<Diagnostics(const nlohmann::ordered_json&)> check_environment_;
+  std::function<void()> before_flush_;
   std::vector<std::string> variables_;
   WritingStorage::Write write_ = ::write;
   bool json_ = false;
@@ -273,6 +279,78 @@ TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
   resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_EQ(summary()["seconds"], 10);
   EXPECT_EQ(node_seconds(), 11.5);
+}
+
+TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
+  allow_restarts();
+  const std::vector<std::string> killed = {"hello",         "read",     "ready",     "read",    kStarted,
+                                           "new|" + kFlush, "new|read", "new|die:9", kFinished, "finished:0"};
+  folder_.write("photos/a.jpg", "one");
+  inputs_ = {{"/data/root", folder_.path() / "photos"}};
+  before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
+  EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("error[E0807]: since the run began, the input /data/root was 1 file with 3 B and is now "));
+  EXPECT_THAT(talk_.str(), HasSubstr("continue with `retort resume"));
+  EXPECT_EQ(summary()["status"], "failed");
+
+  fs::remove_all(folder_.path() / "run");
+  graph_.nodes.push_back({"train", "train", "train.test", {}, "/train", {}, 3});
+  graph_.recipe_hash = "own";
+  before_flush_ = [&] {
+    folder_.write("run/nodes/train/checkpoints/step-00000007/state.json", R"({"recipe_hash": "another", "seed": 3})");
+  };
+  EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(), HasSubstr("step-00000007' is not of this training: another one has saved it"));
+}
+
+TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
+  const std::vector<std::string> acts = {"hello", "read", "ready",   "read",      kStarted,
+                                         kFlush,  "read", kFinished, "finished:0"};
+  folder_.write("photos/a.jpg", "one");
+  inputs_ = {{"/data/root", folder_.path() / "photos"}};
+  before_flush_ = [&] { folder_.write("photos/b.jpg", "new"); };
+  EXPECT_EQ(run_script(acts), ExitCode::kDone);
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("warning[E0807]: the input /data/root was 1 file with 3 B and is now 2 files with 6 "
+                        "B: files were added while the run was at work"));
+  EXPECT_EQ(summary()["status"], "finished");
+
+  fs::remove_all(folder_.path() / "run");
+  before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
+  EXPECT_EQ(run_script(acts), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("error[E0807]: the input /data/root was 2 files with 6 B and is now 2 files with 10 "
+                        "B: it was changed while the run was at work"));
+  EXPECT_EQ(summary()["status"], "failed");
+  EXPECT_EQ(summary()["exit"], 78);
+  EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["inputs"]["/data/root"]["changed"],
+            true);
+}
+
+TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {
+  inputs_ = {{"/data/root", folder_.path() / "made"}};
+  before_flush_ = [&] { folder_.write("made/a.jpg", "one"); };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished, "finished:0"}),
+            ExitCode::kDone);
+  EXPECT_EQ(talk_.str(), "");
+  const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
+  EXPECT_EQ(environment["inputs"]["/data/root"]["files"], 1);
+  EXPECT_EQ(environment["inputs"]["/data/root"]["made"], true);
+}
+
+TEST_F(RunTest, EnvironmentOfARunThatIsResumedIsLookedAtBeforeAnythingIsWritten) {
+  run_script({"hello", "read", "ready", "read", kStarted, "finished:1"});
+  resume_ = (folder_.path() / "run").string();
+  const std::string before = folder_.read("run/log.txt");
+  check_environment_ = [](const nlohmann::ordered_json& environment) {
+    EXPECT_EQ(environment["device"], "cpu");
+    return Diagnostics{{ErrorCode::kChangedRun, {}, "", "it is another world", "go back"}};
+  };
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}), ExitCode::kBadRecipe);
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0807]: it is another world"));
+  EXPECT_EQ(folder_.read("run/log.txt"), before);
+  EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/resume-1"));
 }
 
 TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
