@@ -1,7 +1,9 @@
 #include "runner/report/comparison.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -79,14 +81,31 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   return fields;
 }
 
-void name_rows(std::vector<Comparison::Row>& rows) {
+/// By the folder of each evaluation among `runs` the run that it has evaluated, as it is named here if it is one of
+/// them.
+std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
+  const auto whole = [](const std::filesystem::path& folder) {
+    return std::filesystem::absolute(folder / "").lexically_normal();
+  };
+  std::map<std::string, std::string> evaluated;
+  for (const RecordedRun& run : runs) {
+    if (run.source.empty()) continue;
+    const auto source =
+        std::ranges::find_if(runs, [&](const RecordedRun& other) { return whole(other.folder) == whole(run.source); });
+    evaluated[run.folder.string()] = source == runs.end() ? run.source : source->folder.string();
+  }
+  return evaluated;
+}
+
+void name_rows(std::vector<Comparison::Row>& rows, const std::map<std::string, std::string>& evaluated) {
   for (Comparison::Row& row : rows) {
     const bool shares_name = std::ranges::any_of(
         rows, [&](const Comparison::Row& other) { return other.recipe == row.recipe && other.folder != row.folder; });
     const bool is_only = std::ranges::count(rows, row.folder, &Comparison::Row::folder) == 1;
     const std::string node = is_only ? "" : ": " + row.evaluation.title;
     row.label = (shares_name ? row.folder : row.recipe) + node;
-    row.title = row.folder + node;
+    const auto source = evaluated.find(row.folder);
+    row.title = row.folder + (source == evaluated.end() ? "" : " of " + source->second) + node;
   }
 }
 
@@ -142,7 +161,7 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
     one.severity = Severity::kWarning;
     warnings.push_back(std::move(one));
   }
-  name_rows(comparison.rows);
+  name_rows(comparison.rows, evaluated_runs(runs));
   comparison.differences = recipe_differences(recipes);
   return comparison;
 }
