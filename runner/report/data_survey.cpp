@@ -103,8 +103,9 @@ std::string data_survey_text(const Json& survey) {
                      counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") + ", " +
                      size_text(survey["bytes"].get<std::int64_t>());
   text += "; widths " + side_text(survey["widths"]) + "; heights " + side_text(survey["heights"]);
-  if (const auto patients = survey["patients"].get<std::int64_t>(); patients > 0)
-    text += "; " + counted_word(patients, "patient", "patients");
+  const auto patients = survey["patients"].get<std::int64_t>(), untold = survey["without_patient"].get<std::int64_t>();
+  if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
+  if (untold > 0) text += "; " + counted_word(untold, "name tells", "names tell") + " no patient";
   return text + "\n\n" + table_text(rows);
 }
 

@@ -1,10 +1,15 @@
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "stages/data/fundus_list.h"
 #include "stages/data/fundus_parts.h"
 #include "stages/data/image_stage.h"
+#include "stages/data/patient_names.h"
 
 namespace stages {
 namespace {
@@ -35,6 +40,37 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
+/// How the names of files tell the patients, by the option `patient` or else as published sets do.
+std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader) {
+  std::optional<std::string> pattern;
+  reader.read("patient", pattern);
+  try {
+    return std::make_shared<const PatientNames>(pattern);
+  } catch (const std::invalid_argument& error) {
+    reader.fail("patient", runner::ErrorCode::kBadPattern,
+                "'" + *pattern + "' is not a pattern of patients: " + error.what(),
+                "such as '^(\\d+)_': what the first group takes, or one called patient, is the patient");
+    return std::make_shared<const PatientNames>();
+  }
+}
+
+/// Refuses a pattern that finds no patient in any name.
+runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
+  if (!list) return list;
+  const std::string* name = nullptr;
+  for (const auto& part : list->parts) {
+    for (const ImageFile& file : part) {
+      if (file.names_patient) return list;
+      if (!name) name = &file.name;
+    }
+  }
+  if (!name) return list;
+  return runner::Diagnostics{{runner::ErrorCode::kBadPattern, {}, "/patient",
+                              "it finds a patient in no file's name, such as '" + *name + "'",
+                              "it is looked for in the name without folder and ending; leave it out for the names of "
+                              "published sets"}};
+}
+
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
   ImageOptions options = read_image_options(reader);
   options.images.preprocessing = read_preprocessing(reader);
@@ -46,6 +82,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
                                                     {"eyepacs_2015", FundusLayout::kEyepacs2015}});
   const auto duplicates = runner::choice<Duplicates>(
       reader, "duplicates", {{"stop", Duplicates::kStop}, {"drop", Duplicates::kDrop}, {"keep", Duplicates::kKeep}});
+  const auto names = read_patient_names(reader);
   ImageSource source;
   read_split(reader.section("split"), source);
   SplitOptions& shares = *source.split;
@@ -55,8 +92,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   source.divided_by = "layout " + std::string(layout == FundusLayout::kClassFolders ? "class_folders"
                                               : layout == FundusLayout::kAptos2019  ? "aptos_2019"
                                                                                     : "eyepacs_2015");
-  source.list = [root = options.root, layout, outside = options.allow_outside] {
-    return list_fundus(root, layout, outside);
+  source.list = [root = options.root, layout, outside = options.allow_outside, names] {
+    auto list = list_fundus(root, layout, outside, *names);
+    return names->has_pattern() ? with_patients(std::move(list)) : std::move(list);
   };
   source.look = [duplicates, wanted](ImageList& list, runner::RunContext& context) {
     check_fundus_parts(list, wanted, duplicates, context);

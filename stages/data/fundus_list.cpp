@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/stage/stage.h"
 #include "runner/text/join.h"
 #include "runner/text/printable.h"
 #include "stages/data/annotation_files.h"
@@ -30,8 +31,6 @@ constexpr const char* kGradeHelp =
 constexpr std::array kPartFolders = {"train", "val", "validation", "test"};
 constexpr const char* kEyepacsTest = "retinopathy_solution.csv";
 
-bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
-
 std::optional<std::int64_t> grade_in(std::string_view text) {
   if (text.size() != 1 || text[0] < '0' || text[0] >= '0' + kGrades) return std::nullopt;
   return text[0] - '0';
@@ -49,14 +48,22 @@ ImageList graded(const fs::path& root) {
   return list;
 }
 
+/// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of what they are copies
+/// of.
+void set_owner(ImageFile& file, const PatientNames& names) {
+  PictureOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
+  file.names_patient = owner.is_patient;
+  file.patient = owner.is_patient ? std::move(owner.name) : std::to_string(file.label) + "/" + owner.name;
+}
+
 runner::Diagnostic fundus_error(ErrorCode code, std::string message, std::string help) {
   return {code, {}, "", std::move(message), std::move(help)};
 }
 
 class GradeFolders {
  public:
-  GradeFolders(const fs::path& root, bool allow_outside)
-      : root_(root), allow_outside_(allow_outside), list_(graded(root)) {}
+  GradeFolders(const fs::path& root, bool allow_outside, const PatientNames& names)
+      : root_(root), allow_outside_(allow_outside), names_(names), list_(graded(root)) {}
 
   runner::Result<ImageList> list() {
     list_.divided = std::ranges::any_of(kPartFolders, [&](const char* part) { return has(part); });
@@ -105,8 +112,8 @@ class GradeFolders {
     for (ImageFile& file : (*found)[Part::kTrain]) {
       const auto grade = grades[static_cast<std::size_t>(file.label)];
       if (!grade) continue;
-      std::string patient = patient_of(file.name.substr(file.name.rfind('/') + 1));
-      list_[part].push_back({.name = below + file.name, .label = *grade, .patient = std::move(patient)});
+      ImageFile& listed = list_[part].emplace_back(ImageFile{.name = below + file.name, .label = *grade});
+      set_owner(listed, names_);
     }
   }
 
@@ -116,6 +123,7 @@ class GradeFolders {
 
   const fs::path root_;
   const bool allow_outside_;
+  const PatientNames& names_;
   ImageList list_;
   std::vector<std::string> others_;
   Diagnostics errors_;
@@ -125,14 +133,14 @@ class GradeFolders {
 struct GradeTable {
   std::string file, image, grade;  // its name, and its columns
   std::string folder, ending;
-  bool names_patients = false;
 };
 
 class GradeTables {
  public:
-  GradeTables(const fs::path& root, bool allow_outside)
+  GradeTables(const fs::path& root, bool allow_outside, const PatientNames& names)
       : root_(root),
         allow_outside_(allow_outside),
+        names_(names),
         files_(root, "use the table as published, or correct it"),
         list_(graded(root)) {}
 
@@ -192,15 +200,15 @@ class GradeTables {
     if (!is_new)
       return files_.fault(table.file, line,
                           shown + " is listed twice, first in line " + std::to_string(first->second.line));
-    if (table.names_patients) file.patient = patient_of(image);
-    if (!file.patient.empty()) {
+    file.label = *grade;
+    set_owner(file, names_);
+    if (file.names_patient) {
       const Place& known = patients_.emplace(file.patient, first->second).first->second;
       if (known.part != part)
         files_.fault(table.file, line,
                      "the patient of " + shown + " is in another part too, " + known.text() +
                          ": both eyes of a patient must be in the same part");
     }
-    file.label = *grade;
     list_[part].push_back(std::move(file));
   }
 
@@ -217,6 +225,7 @@ class GradeTables {
 
   const fs::path root_;
   const bool allow_outside_;
+  const PatientNames& names_;
   AnnotationFiles files_;
   ImageList list_;
   std::unordered_map<std::string, Place> places_;    // of photographs
@@ -225,46 +234,30 @@ class GradeTables {
 
 }  // namespace
 
-std::string patient_of(std::string_view file) {
-  const auto* const digits = std::ranges::find_if_not(file, is_digit);
-  std::string_view rest = file.substr(static_cast<std::size_t>(digits - file.begin()));
-  const std::string_view patient = file.substr(0, file.size() - rest.size());
-  if (patient.empty()) return "";
-  for (const std::string_view eye : {"_left", "_right"}) {
-    if (!rest.starts_with(eye)) continue;
-    rest.remove_prefix(eye.size());
-    return rest.empty() || rest.front() == '.' || rest.front() == '_' ? std::string(patient) : "";
-  }
-  return "";
-}
-
 bool has_published_test(const fs::path& root, FundusLayout layout) {
   std::error_code error;
   return layout == FundusLayout::kEyepacs2015 && fs::exists(root / kEyepacsTest, error);
 }
 
-runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout, bool allow_outside) {
+runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout, bool allow_outside,
+                                      const PatientNames& names) try {
   std::error_code error;
   if (!fs::is_directory(root, error))
     return Diagnostics{fundus_error(ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
                                     "correct root, or make a small set of drawn photographs to try things out: `retort "
                                     "data make aptos_2019 --out DIR`")};
-  GradeTables tables(root, allow_outside);
+  GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:
-      return GradeFolders(root, allow_outside).list();
+      return GradeFolders(root, allow_outside, names).list();
     case FundusLayout::kAptos2019:
       tables.read(
           {.file = "train.csv", .image = "id_code", .grade = "diagnosis", .folder = "train_images", .ending = ".png"},
           Part::kTrain);
       break;
     case FundusLayout::kEyepacs2015:
-      GradeTable table{.file = "trainLabels.csv",
-                       .image = "image",
-                       .grade = "level",
-                       .folder = "train",
-                       .ending = ".jpeg",
-                       .names_patients = true};
+      GradeTable table{
+          .file = "trainLabels.csv", .image = "image", .grade = "level", .folder = "train", .ending = ".jpeg"};
       tables.read(table, Part::kTrain);
       table.file = kEyepacsTest;
       table.folder = "test";
@@ -272,6 +265,8 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
       break;
   }
   return tables.list();
+} catch (const runner::StageError& too_long) {
+  return Diagnostics{{too_long.code, {}, "/patient", too_long.what(), too_long.help}};
 }
 
 }  // namespace stages

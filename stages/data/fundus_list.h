@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
-#include <string_view>
 
 #include "runner/error/result.h"
 #include "stages/data/image_list.h"
+#include "stages/data/patient_names.h"
 
 namespace stages {
 
@@ -17,10 +16,6 @@ enum class FundusLayout : std::uint8_t { kClassFolders, kAptos2019, kEyepacs2015
 /// or not.
 inline constexpr std::int64_t kGrades = 5;
 
-/// Whose eye a file called "17_left.jpeg" or "17_right_2.png" shows, as EyePACS numbers patients: "17"; empty where it
-/// is not called so.
-std::string patient_of(std::string_view file);
-
 /// Does `root` hold a test part whose grades are published with it? Of EyePACS alone: retinopathy_solution.csv.
 bool has_published_test(const std::filesystem::path& root, FundusLayout layout);
 
@@ -28,9 +23,11 @@ bool has_published_test(const std::filesystem::path& root, FundusLayout layout);
 /// {0..4}/IMAGE, which is not `divided`; sorted bytewise. kAptos2019: train.csv, of which id_code and diagnosis are
 /// read, and train_images/ID.png, in the order of the table; not divided. kEyepacs2015: trainLabels.csv, of which
 /// `image` and `level` are read, and train/IMAGE.jpeg, not divided, and where retinopathy_solution.csv is there, the
-/// same of test/IMAGE.jpeg as the test part. Patients are those of patient_of(), except of APTOS, where they are not
-/// known. Everything wrong is reported at once, without a place in the recipe and with files and lines: another grade,
-/// a photograph that is listed twice or is not there, a patient of both tables of EyePACS, a table without rows.
-runner::Result<ImageList> list_fundus(const std::filesystem::path& root, FundusLayout layout, bool allow_outside);
+/// same of test/IMAGE.jpeg as the test part. What belongs together is what `names` says; where that
+/// is no patient, pictures of one grade alone. Everything wrong is reported at once, without a place in the recipe and
+/// with files and lines: another grade, a photograph that is listed twice or is not there, a patient of both tables of
+/// EyePACS, a table without rows. A name that takes too long is blamed on "/patient".
+runner::Result<ImageList> list_fundus(const std::filesystem::path& root, FundusLayout layout, bool allow_outside,
+                                      const PatientNames& names = PatientNames());
 
 }  // namespace stages

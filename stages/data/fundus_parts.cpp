@@ -40,20 +40,60 @@ std::string counts_by_grade(const ImageList& list) {
   return "photographs of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " + runner::join(texts, "; ");
 }
 
-void tell_patients(const ImageList& list, runner::RunContext& context) {
-  std::map<std::string_view, std::set<Part>> parts_of;
+/// The photographs that belong together.
+struct Owned {
+  std::set<Part> parts;
+  std::set<std::string_view> names;  // of files, without folders
+  std::size_t photographs = 0;
+  bool is_patient = false;
+};
+
+std::map<std::string_view, Owned> by_owner(const ImageList& list) {
+  std::map<std::string_view, Owned> owners;
   for (const Part part : kPartsInOrder) {
-    for (const ImageFile& file : list[part])
-      if (!file.patient.empty()) parts_of[file.patient].insert(part);
+    for (const ImageFile& file : list[part]) {
+      if (file.patient.empty()) continue;
+      Owned& owner = owners[file.patient];
+      owner.parts.insert(part);
+      owner.names.insert(std::string_view(file.name).substr(file.name.rfind('/') + 1));
+      owner.is_patient = file.names_patient;
+      ++owner.photographs;
+    }
   }
-  std::vector<std::string> shared;
-  for (const auto& [patient, parts] : parts_of) {
-    if (parts.size() > 1) shared.emplace_back(patient);
-  }
+  return owners;
+}
+
+void tell_shared(const std::vector<std::string>& shared, const std::string& thing, runner::RunContext& context) {
   if (shared.empty()) return;
   context.say(
-      "photographs of " + counted_of(shared.size(), "patient") +
+      "photographs of " + counted_of(shared.size(), thing) +
       " are in more than one part, so that the results may be too good: " + runner::listed(shared, kNamedPatients));
+}
+
+void tell_patients(const ImageList& list, runner::RunContext& context) {
+  std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
+  std::vector<std::string> shared, shared_pictures;
+  for (const auto& [owner, has] : by_owner(list)) {
+    // Pictures that are called the same in two folders are told by check_copies() where they are copies.
+    const bool has_copies = !has.is_patient && has.names.size() > 1;
+    (has.is_patient ? named : unnamed) += has.photographs;
+    if (has.is_patient) ++patients;
+    if (has_copies) copies += has.photographs - 1;
+    if (has.parts.size() < 2) continue;
+    if (has.is_patient) shared.emplace_back(owner);
+    else if (has_copies) shared_pictures.push_back("'" + std::string(*has.names.begin()) + "'");
+  }
+  std::string text =
+      patients == 0 ? "patients: no file's name tells one, so photographs of one may be in two parts"
+                    : "patients: " + std::to_string(patients) + ", by the names of " + counted_of(named, "photograph");
+  if (patients > 0 && unnamed > 0)
+    text += "; " + std::to_string(unnamed) + (unnamed == 1 ? " name tells none" : " names tell none");
+  if (copies > 0)
+    text += "; " + counted_of(copies, "photograph") + (copies == 1 ? " is a copy" : " are copies") +
+            " of another, by the names";
+  context.say(text);
+  tell_shared(shared, "patient", context);
+  tell_shared(shared_pictures, "picture with copies", context);
 }
 
 /// "'0/a.png' in train and '0/b.png' in test".

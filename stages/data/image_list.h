@@ -28,7 +28,10 @@ struct ImageFile {
   std::int64_t label = 0;
   std::optional<Box> box = {};  ///< what of its picture counts, as annotated: it may reach over the edges
   std::int64_t facts = 0;       ///< what captions can say of it: a position in ImageList::facts
-  std::string patient = {};     ///< whose picture it is; empty: not known
+  /// Pictures of which this is equal belong together, in one part: those of a patient or, where `names_patient` is
+  /// false, copies of one picture. Empty: nothing is known.
+  std::string patient = {};
+  bool names_patient = false;  ///< its name tells the patient
 };
 
 /// The image files below a root and what they show: none has been opened.

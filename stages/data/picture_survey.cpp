@@ -127,7 +127,8 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
     for (const ImageFile& file : data->files()) {
       tasks.push_back({data.get(), &file});
       ++counts[static_cast<std::size_t>(file.label)];
-      if (!file.patient.empty()) of_patient[file.patient].insert(data->part());
+      if (file.names_patient) of_patient[file.patient].insert(data->part());
+      else if (data->options().shows_retinas) ++survey.without_patient;
     }
   }
   survey.patients = std::ssize(of_patient);

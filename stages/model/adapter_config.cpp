@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/model/expression.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "runner/stage/config_reader.h"
-#include "stages/model/expression.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"
-#include "stages/model/expression.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 namespace {

@@ -117,6 +117,7 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
           {"identical", json_of(survey.identical)},
           {"alike", json_of(survey.alike)},
           {"patients", survey.patients},
+          {"without_patient", survey.without_patient},
           {"shared_patients", counted_list(survey.shared, [](const std::string& patient) { return patient; })},
           {"strangers", counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
 }

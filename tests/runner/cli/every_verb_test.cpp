@@ -43,7 +43,7 @@ const std::string kSurvey =
     R"({"node":"data","pointer":"/data","images":1,"bytes":9,"widths":[1,1,1],"heights":[1,1,1],"classes":["a"],)"
     R"("parts":[{"part":"train","images":1,"by_class":[1]}],"unreadable":{"count":0,"shown":[]},)"
     R"("identical":{"count":0,"shown":[],"across_parts":0,"several_classes":0},)"
-    R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,)"
+    R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,"without_patient":0,)"
     R"("shared_patients":{"count":0,"shown":[]},"strangers":{"count":0,"shown":[]}})";
 
 const std::string kLoss = R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";

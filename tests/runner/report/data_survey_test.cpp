@@ -22,7 +22,7 @@ Json clean_survey() {
     "unreadable": {"count": 0, "shown": []},
     "identical": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
     "alike": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
-    "patients": 0, "shared_patients": {"count": 0, "shown": []}, "strangers": {"count": 0, "shown": []}})");
+    "patients": 0, "without_patient": 0, "shared_patients": {"count": 0, "shown": []}, "strangers": {"count": 0, "shown": []}})");
 }
 
 /// "error E0612 /data: …" of each finding.
@@ -43,6 +43,17 @@ TEST(DataSurvey, TableHasAColumnForEachPart) {
             "PDR        3     1\n"
             "all        4     1\n");
   EXPECT_THAT(findings(clean_survey()), IsEmpty());
+}
+
+TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
+  Json survey = clean_survey();
+  survey["patients"] = 2;
+  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));
+  survey["without_patient"] = 1;
+  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients; 1 name tells no patient\n"));
+  survey["patients"] = 0;
+  survey["without_patient"] = 5;
+  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("at most 6; 5 names tell no patient\n"));
 }
 
 TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem) {

@@ -39,15 +39,6 @@ class FundusListTest : public testing::Test {
   PictureFolder folder_;
 };
 
-TEST(PatientOf, IsTheNumberBeforeTheEye) {
-  EXPECT_EQ(patient_of("17_left.jpeg"), "17");
-  EXPECT_EQ(patient_of("17_right"), "17");
-  EXPECT_EQ(patient_of("204_left_aug_3.png"), "204");
-  EXPECT_EQ(patient_of("17_leftover.png"), "");
-  EXPECT_EQ(patient_of("_left.png"), "");
-  EXPECT_EQ(patient_of("0a17_left.png"), "");
-}
-
 TEST_F(FundusListTest, FoldersOfGradesInThreeParts) {
   for (const char* const name : {"train/0/b.jpg", "train/0/a.png", "train/4/17_left.jpeg", "val/1/x.jpg",
                                  "test/0/17_right.jpeg", "test/notes.txt", "train/0/notes.txt"})

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string>
 
 #include <gmock/gmock.h>
 
@@ -98,6 +100,64 @@ TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
   EXPECT_EQ(part(run({}), "test")->describe().size, 2);
   context_.facts.wanted.reset();
   EXPECT_EQ(failure({}), "E0608 /root: of 2 photographs none is left for 'train'");
+}
+
+TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
+  make_aptos();
+  run({{"layout", "aptos_2019"}});
+  EXPECT_THAT(context_.said, Contains("patients: no file's name tells one, so photographs of one may be in two parts"));
+}
+
+TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
+  for (int i = 0; i < 30; ++i) {
+    const std::string grade = std::to_string(i % 3), other = std::to_string((i + 1) % 3), number = std::to_string(i);
+    for (const std::string& name : {grade + "/1" + number + "_left-600.jpg", grade + "/1" + number + "_left-600-FA.jpg",
+                                    other + "/1" + number + "_right-600.jpg", grade + "/img" + number + ".jpg",
+                                    grade + "/img" + number + "_rot90.jpg"})
+      folder_.add("data/" + name, i);
+  }
+  // Pictures of other folders that are called the same are other pictures.
+  folder_.add("data/0/img1.jpg", 100);
+  const auto outputs = run({{"duplicates", "keep"}});
+  EXPECT_THAT(context_.said,
+              Contains("patients: 30, by the names of 90 photographs; 61 names tell none; 30 photographs "
+                       "are copies of another, by the names"));
+  std::map<std::string, std::set<std::string>> parts;
+  for (const char* const port : {"train", "validation", "test"}) {
+    for (const std::string& name : names(*part(outputs, port))) {
+      const std::string file = name.substr(2);
+      parts[file.starts_with("img") ? name.substr(0, name.find_first_of("_.")) : file.substr(0, file.find('_'))].insert(
+          port);
+    }
+  }
+  EXPECT_EQ(parts.size(), 61u);
+  for (const auto& [owner, its] : parts) EXPECT_EQ(its.size(), 1u) << owner;
+}
+
+TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
+  for (const char* const name : {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
+    folder_.add("data/" + std::string(name), name[9] + name[1]);
+  run({{"duplicates", "keep"}});
+  EXPECT_THAT(context_.said, Contains("photographs of 1 picture with copies are in more than one part, so that the "
+                                      "results may be too good: 'a1.jpg'"));
+}
+
+TEST_F(Fundus, APatternFindsPatients) {
+  for (const char* const name : {"0/anna-1.jpg", "1/anna-2.jpg", "0/ben-1.jpg", "1/carl-1.jpg", "0/dora-7.jpg"})
+    folder_.add("data/" + std::string(name), name[2] + name[0]);
+  const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
+  run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
+  EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 photographs"));
+  EXPECT_THAT(errors({{"patient", "("}}),
+              testing::ElementsAre("E0307 /data/patient: '(' is not a pattern of patients: missing closing parenthesis "
+                                   "at character 1"));
+  EXPECT_THAT(
+      errors({{"patient", "(\\d{4})"}}),
+      testing::ElementsAre("E0307 /data/patient: it finds a patient in no file's name, such as '0/anna-1.jpg'"));
+  folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);
+  EXPECT_THAT(
+      errors({{"patient", "((a+)+)+$"}}),
+      testing::ElementsAre(testing::StartsWith("E0307 /data/patient: the expression '((a+)+)+$' takes too long")));
 }
 
 TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {

@@ -49,6 +49,7 @@ TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
   EXPECT_THAT(found.alike, IsEmpty());
   EXPECT_THAT(found.strangers, IsEmpty());
   EXPECT_EQ(found.patients, 0);
+  EXPECT_EQ(found.without_patient, 30);
 }
 
 TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
@@ -82,6 +83,7 @@ TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
   fs::copy_file(data() / "train/0/00003.jpg", data() / "val/1/18_right.jpg");
   const PictureSurvey found = survey();
   EXPECT_EQ(found.patients, 2);
+  EXPECT_EQ(found.without_patient, 30);
   EXPECT_THAT(found.shared, ElementsAre("18"));
 }
 

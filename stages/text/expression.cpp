@@ -1,5 +1,5 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "stages/model/expression.h"
+#include "stages/text/expression.h"
 
 #include <stdexcept>
 
@@ -11,7 +11,7 @@ namespace stages {
 namespace {
 
 constexpr std::size_t kLongest = 4096;         // bytes of an expression
-constexpr std::uint32_t kMostSteps = 100'000;  // of a match: a good one of a module's name takes hundreds
+constexpr std::uint32_t kMostSteps = 100'000;  // of a match: a good one of a name takes hundreds
 constexpr std::uint32_t kMostMemory = 1024;    // KiB of a match
 
 }  // namespace
@@ -29,14 +29,29 @@ struct Expression::Compiled {
     pcre2_match_data_free(found);
     pcre2_code_free(code);
   }
+
+  /// Of the group called `name`; below 1: there is none.
+  int number_of(const char* name) const {
+    return pcre2_substring_number_from_name(code, reinterpret_cast<PCRE2_SPTR>(name));
+  }
+  /// What group `number` took in the last match.
+  std::string taken(int number) const {
+    PCRE2_UCHAR* text = nullptr;
+    PCRE2_SIZE length = 0;
+    if (pcre2_substring_get_bynumber(found, static_cast<std::uint32_t>(number), &text, &length) != 0) return "";
+    std::string group(reinterpret_cast<const char*>(text), length);
+    pcre2_substring_free(text);
+    return group;
+  }
 };
 
-Expression::Expression(std::string_view text) : text_(text), compiled_(std::make_unique<Compiled>()) {
+Expression::Expression(std::string_view text, Extent extent) : text_(text), compiled_(std::make_unique<Compiled>()) {
   if (text.size() > kLongest) throw std::invalid_argument("it is longer than " + std::to_string(kLongest) + " bytes");
   int error = 0;
   PCRE2_SIZE offset = 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                                  PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF, &error, &offset, nullptr);
+  const std::uint32_t anchors = extent == Extent::kWhole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
+  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), anchors | PCRE2_UTF, &error,
+                                  &offset, nullptr);
   if (!compiled_->code) {
     unsigned char message[256] = {};
     pcre2_get_error_message(error, message, sizeof message);
@@ -54,25 +69,34 @@ Expression::~Expression() = default;
 Expression::Expression(Expression&&) noexcept = default;
 Expression& Expression::operator=(Expression&&) noexcept = default;
 
-std::optional<std::string> Expression::capture(std::string_view name) const {
+int Expression::match(std::string_view name) const {
   const int count = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0,
                                 compiled_->found, compiled_->limits);
-  if (count == PCRE2_ERROR_NOMATCH || (count <= PCRE2_ERROR_UTF8_ERR1 && count >= PCRE2_ERROR_UTF8_ERR21)) {
-    return std::nullopt;
-  }
+  if (count == PCRE2_ERROR_NOMATCH || (count <= PCRE2_ERROR_UTF8_ERR1 && count >= PCRE2_ERROR_UTF8_ERR21)) return 0;
   if (count < 0) {
     throw runner::StageError(runner::ErrorCode::kBadPattern,
                              "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
         .with_help("write it without repetitions inside repetitions");
   }
-  PCRE2_UCHAR* taken = nullptr;
-  PCRE2_SIZE length = 0;
-  if (pcre2_substring_get_byname(compiled_->found, reinterpret_cast<PCRE2_SPTR>("idx"), &taken, &length) != 0) {
-    return std::string();
-  }
-  std::string group(reinterpret_cast<const char*>(taken), length);
-  pcre2_substring_free(taken);
-  return group;
+  return count;
+}
+
+std::optional<std::string> Expression::capture(std::string_view name) const {
+  if (match(name) == 0) return std::nullopt;
+  const int number = compiled_->number_of("idx");
+  return number > 0 ? compiled_->taken(number) : "";
+}
+
+bool Expression::has_groups() const {
+  std::uint32_t count = 0;
+  pcre2_pattern_info(compiled_->code, PCRE2_INFO_CAPTURECOUNT, &count);
+  return count > 0;
+}
+
+std::optional<std::string> Expression::capture_or_first(std::string_view name, const char* group) const {
+  if (match(name) == 0) return std::nullopt;
+  const int number = compiled_->number_of(group);
+  return compiled_->taken(number > 0 ? number : 1);
 }
 
 }  // namespace stages

@@ -1,4 +1,4 @@
-#include "stages/model/expression.h"
+#include "stages/text/expression.h"
 
 #include <gmock/gmock.h>
 
